@@ -1,0 +1,95 @@
+"""What can go wrong, as one tree. Wire codes are assigned in `rpc/`, not here.
+
+    SessiondError
+    ├── InvalidParams      a field of a request is missing, of the wrong type, or out of range
+    ├── SessionNotFound    no such session, in no store, nor in the trash where that was asked
+    ├── Conflict           another change came first, or the same id with other content
+    ├── AlreadyExists      an id or a path is taken
+    ├── BadFile            a session file that cannot be read; it is left untouched
+    ├── TooLarge           a named limit was broken
+    ├── ReadOnly           the disk failed or is full; reading still works
+    ├── Indeterminate      the disk failed in the middle: it may or may not be there
+    ├── Unavailable        a store is out of reach (unmounted, locked by another daemon)
+    ├── Unauthorized       no token, a wrong one, or a forbidden origin
+    ├── Cancelled          ended by the caller or by a time limit before anything was durable
+    ├── ConfigError        the configuration cannot be used; said at start
+    └── DaemonUnreachable  no daemon runs and none could be started
+
+`message` says what happened, `hint` what the reader can do about it, `data` what a program needs to decide.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class SessiondError(Exception):
+    """Root of the tree. `kind` is what clients decide by."""
+
+    kind: ClassVar[str] = "internalError"
+
+    def __init__(self, message: str, *, hint: str | None = None, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.data = data
+
+
+class InvalidParams(SessiondError):
+    kind = "invalidParams"
+
+
+class SessionNotFound(SessiondError):
+    kind = "sessionNotFound"
+
+
+class Conflict(SessiondError):
+    """`data["seq"]` is the session's current seq."""
+
+    kind = "conflict"
+
+
+class AlreadyExists(SessiondError):
+    kind = "alreadyExists"
+
+
+class BadFile(SessiondError):
+    """`data["path"]` and `data["line"]` (1-based, or None) say where."""
+
+    kind = "badFile"
+
+
+class TooLarge(SessiondError):
+    """`data["limit"]` is the limit that was broken, in its own unit."""
+
+    kind = "tooLarge"
+
+
+class ReadOnly(SessiondError):
+    """`data["reason"]` is the operating system's word for it. Nothing was acknowledged that is not durable."""
+
+    kind = "readOnly"
+
+
+class Indeterminate(SessiondError):
+    kind = "indeterminate"
+
+
+class Unavailable(SessiondError):
+    kind = "unavailable"
+
+
+class Unauthorized(SessiondError):
+    kind = "unauthorized"
+
+
+class Cancelled(SessiondError):
+    kind = "cancelled"
+
+
+class ConfigError(SessiondError):
+    kind = "configError"
+
+
+class DaemonUnreachable(SessiondError):
+    kind = "daemonUnreachable"

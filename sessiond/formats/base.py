@@ -1,0 +1,114 @@
+"""What every format offers to the store, and the values that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from sessiond.model.changes import Change, Extended, Finished
+from sessiond.model.session import Session
+
+Files: TypeAlias = Mapping[str, bytes]
+"""Path relative to the store's folder, with `/` -> content. Only files that exist are in it."""
+
+
+TAIL_BYTES = 256
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something in a file that could not be understood. `line` is 1-based; None where there are no lines."""
+
+    path: str
+    line: int | None
+    message: str
+    fatal: bool = False
+    """The session cannot be read at all: `badFile`. Its files are then never written."""
+
+
+class Decoded(msgspec.Struct):
+    """A session as its files tell it."""
+
+    session: Session
+    problems: list[Problem]
+    through: int = 0
+    """Every change with a seq up to this one is in the files (or was there and was taken out by somebody)."""
+    beyond: frozenset[int] = frozenset()
+    """Seqs of single changes above `through` that are there too (an append that a crash cut short in the middle)."""
+    touched: dict[str, int] = {}
+    """Message id -> seq of the newest change that went into the one line that the file has of it."""
+    renumbered: bool = False
+    """Some messages or notes had no seq and were given one now: `adopt_numbering` must be made durable before anyone is told."""
+    incomplete: bool = False
+    """The files lack something that must be in them (an old copy was written over newer messages): rewrite them."""
+
+    @property
+    def fatal(self) -> Problem | None:
+        return next((problem for problem in self.problems if problem.fatal), None)
+
+    def holds(self, change: Change) -> bool:
+        if change.seq <= self.through or change.seq in self.beyond:
+            return True
+        return isinstance(change, (Extended, Finished)) and change.seq <= self.touched.get(change.message_id, 0)
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One durable step on one file. Steps are done in order, each synced before the next begins."""
+
+    path: str
+    data: bytes
+    how: Literal["append", "replace", "remove"]
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """What a format must know of the main file to append to it without reading it."""
+
+    exists: bool
+    size: int = 0
+    end: bytes = b""
+    """Its last bytes, at most TAIL_BYTES."""
+
+    @property
+    def last_byte(self) -> bytes:
+        return self.end[-1:]
+
+
+class Format(Protocol):
+    """One store format. `name` is the word in config.toml."""
+
+    name: str
+    rewrites_whole: bool
+    """Its own system rewrites the whole file from its memory, so an outside version may be an old copy."""
+    empty_is_session: bool
+
+    def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
+        """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`: first 4 KiB."""
+
+    def find(self, names: Iterable[str]) -> dict[str, str]:
+        """Sessions in a folder: local id (as on the wire, percent-encoded where needed) -> its main file. `names` as in `matches`."""
+
+    def main_path(self, local_id: str) -> str:
+        """Where the session's main file is, or would be made."""
+
+    def paths(self, local_id: str) -> list[str]:
+        """All files that may hold a part of the session, the main one first, the sidecar under `.sessiond/` last."""
+
+    def decode(self, local_id: str, files: Files, floor: int = 0) -> Decoded:
+        """Never raises. Messages and notes without a seq that the sidecar knows get new ones above every known seq and `floor`."""
+
+    def update(self, session: Session, tail: Tail, files: Files, changes: Sequence[Change]) -> list[Write] | None:
+        """The cheap way to save: what `changes` add to the end of the main file. `session` has them applied (and perhaps later ones, whose
+            seqs are above the last of `changes`: leave those out). `files` holds what `side_files` names, never the main one. None where the
+            files must be rewritten (`encode`). An append to the main file is made by `sidecar.append_writes`, which puts the sidecar with the intent
+        first, so that a torn append is known for what it is."""
+
+    def side_files(self, local_id: str) -> list[str]:
+        """The files that `update` wants to see."""
+
+    def encode(self, session: Session, before: Files) -> list[Write]:  # the sidecar first, then the main file
+        """The whole session as files. `before`: what is there now, so that what was not understood stays where it stood. No write
+        for a file that would not change."""
+
+    def adopt_numbering(self, decoded: Decoded, before: Files) -> list[Write]:
+        """What makes the seqs of `decoded.session` durable without touching the user's own file (the sidecar)."""

@@ -1,0 +1,188 @@
+"""The file under `.sessiond/` that carries what a session's own file has no place for.
+
+It holds the seqs and ids of messages whose format has none, whole messages that the format must not hold, and state,
+tags and notes. It belongs to one version of the main file (`mark`); since it is written first, a crash may leave the
+main file one version behind (`was`). Any other version was written by somebody else, and `weave` puts back what
+belonged to messages that are still there.
+
+`sidecar_file` is the file, `weave` reads it together with the main file (the rules stand there), `build` here makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from sessiond.formats.sidecar_file import (
+    EPOCH,
+    FOLDER,
+    Appending,
+    Entry,
+    Mark,
+    Sidecar,
+    append_writes,
+    decode_sidecar,
+    encode_sidecar,
+    key_of,
+    sidecar_path,
+    through_of,
+    torn_at,
+)
+from sessiond.formats.weave import Seen, Standing, Woven, fields_of, standing_of, weave
+from sessiond.model.message import Message, Note
+from sessiond.model.session import UPDATABLE, Session
+from sessiond.model.values import Json, same_json
+
+__all__ = [
+    "EPOCH", "FOLDER", "Appending", "Entry", "Mark", "Seen", "Shown", "Sidecar", "Standing", "Woven", "append_writes",
+    "build", "decode_sidecar", "encode_sidecar", "key_of", "merge_info", "renumber", "restore_beside", "sidecar_path",
+    "standing_of", "through_of", "torn_at", "weave",
+]  # fmt: skip
+
+_INFO_DEFAULTS: dict[str, Json] = {
+    "name": None, "model": None, "tags": [], "archived": False, "summary": None, "metadata": {}, "cwd": None,
+    "parent": None,
+}  # fmt: skip
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What the main file shows of a message, for `build`."""
+
+    key: str
+    beside: dict[str, Json]
+    near: str | None = None
+    shown: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, message: Message, seen: Seen) -> Shown:
+        """`seen`: what a decoder reads of the message in the main file. What differs is kept beside."""
+        exact = message.wire()
+        there = fields_of(seen)
+        beside = {
+            name: value
+            for name, value in exact.items()
+            if name not in ("id", "seq") and not (name in there and same_json(value, there[name]))
+        }
+        return cls(seen.key, beside, seen.near, {name: key_of(there[name]) for name in beside if name in there})
+
+
+def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> tuple[dict[str, Json], bool]:
+    """SessionInfo fields of a session whose main file shows `now`, for formats that build with `shown_info`; and
+    whether the main file must be rewritten to show them.
+
+    What the file shows counts, except that the sidecar's exact value stands for what it was shown as, and for
+    everything in an old copy (`woven` put messages back) that shows what an earlier save of ours had.
+    """
+    if side is None:
+        return dict(now), False
+    merged: dict[str, Json] = {**_INFO_DEFAULTS, **side.info}
+    rewrite = False
+    for name, value in now.items():
+        digest = key_of(value)
+        old = woven.put_back and (woven.standing == "before" or digest in side.older.get(name, []))
+        if digest == side.shown.get(name) or old:
+            rewrite = rewrite or digest != side.shown.get(name)
+        elif name == "updatedAt":
+            merged[name] = max(value, side.info.get(name, value))
+        else:
+            merged[name] = value
+    return merged, rewrite
+
+
+def restore_beside(session: Session, side: Sidecar | None, info: Mapping[str, Json] | None = None) -> None:
+    """Give a session what the sidecar keeps of it as a whole: info, notes, state. `info`: what `merge_info` made of the
+    former."""
+    if info is not None:
+        session.created_at = info.get("createdAt", session.created_at)
+        session.updated_at = info.get("updatedAt", session.updated_at)
+        session.update(info)
+    if side is None:
+        return
+    info = dict(side.info) if info is None else {}
+    session.created_at = info.pop("createdAt", session.created_at)
+    session.updated_at = info.pop("updatedAt", session.updated_at)
+    session.update(info)
+    for note in side.notes:
+        session.add_note(Note.from_wire(note))
+    session.state.update(side.state)
+    session.saved_at = side.saved_at or session.saved_at
+    session.seq = max(session.seq, side.seq)
+
+
+def build(
+    session: Session,
+    show: Callable[[Message], Shown | tuple[str, Mapping[str, Json]] | None],
+    *,
+    before: Sidecar | None,
+    main_before: bytes | None,
+    main_after: bytes,
+    info: Mapping[str, Json],
+    keep_copies: bool,
+    witnessed: Collection[str] = (),
+    shown_info: Mapping[str, Json] | None = None,
+) -> Sidecar:
+    """The sidecar for `main_after`.
+
+    `show(message)` answers what the main file shows of it: its key and the wire fields that must be kept beside, or
+    None where the main file must not hold it. `info`: SessionInfo wire fields to keep beside; those at their default
+    are left out. `keep_copies`: the format's own system rewrites from memory, so messages that it cannot have seen yet
+    are kept whole; `witnessed` are the ids of those that a version of somebody else's showed as they are now.
+    `shown_info`: what the main file shows of SessionInfo; then `info` is all of it.
+    """
+    earlier = {entry.id: entry for entry in before.entries} if before else {}
+    outside = main_before is not None and not (before and before.mark and before.mark.fits(main_before))
+    entries: list[Entry] = []
+    for message in session.messages():
+        answer = show(message)
+        if answer is None:
+            entries.append(Entry(id=message.id, seq=message.seq, copy=message.wire()))
+            continue
+        shown = answer if isinstance(answer, Shown) else Shown(answer[0], dict(answer[1]))
+        old = earlier.get(message.id)
+        known = old is not None and old.key == shown.key and old.copy is None
+        had = known or message.id in witnessed or (before is None and outside)
+        copy = message.wire() if keep_copies and not had else None
+        keys = _older(old.older, old.key, shown.key) if old and keep_copies else []
+        entry = Entry(id=message.id, seq=message.seq, key=shown.key, beside=shown.beside, copy=copy, older=keys)
+        entries.append(msgspec.structs.replace(entry, near=shown.near, shown=shown.shown))
+    digests = {name: key_of(value) for name, value in (shown_info or {}).items()}
+    older = {
+        name: kept
+        for name, digest in digests.items()
+        if before and (kept := _older(before.older.get(name, []), before.shown.get(name), digest))
+    }
+    was = Mark.of(main_before, before.through if before else 0) if main_before is not None else None
+    if main_before == main_after and before is not None and not outside:
+        was = before.was
+    return Sidecar(
+        id=session.local_id,
+        seq=session.seq,
+        through=session.seq,
+        mark=Mark.of(main_after, session.seq),
+        was=was,
+        info={k: v for k, v in info.items() if k not in UPDATABLE or not same_json(v, _INFO_DEFAULTS[k])},
+        shown=digests,
+        older=older,
+        entries=entries,
+        notes=[note.wire() for note in session.notes],
+        state=dict(session.state),
+        saved_at=session.saved_at,
+    )
+
+
+def _older(older: list[str], last: str | None, now: str) -> list[str]:
+    """Digests of earlier saves, without the one that is current: at most `_OLDER`."""
+    if last is None or last == now:
+        return [one for one in older if one != now]
+    return [one for one in older if one not in (last, now)][1 - _OLDER :] + [last]  # noqa: RUF005
+
+
+_OLDER = 8
+
+
+def renumber(side: Sidecar, before: Sidecar | None, main: bytes) -> Sidecar:
+    """For `adopt_numbering`: a sidecar built for a session that was merged with somebody else's version `main`, less
+    the claim that changes which only the journal has are in the files."""
+    through = before.through if before else 0
+    return msgspec.structs.replace(side, through=through, mark=Mark.of(main, through), was=None)

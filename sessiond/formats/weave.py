@@ -1,0 +1,288 @@
+"""Puts the messages of a main file and those of its sidecar together, whoever wrote the main file last.
+
+Rules of `weave`, for messages of the main file (seen) and of the sidecar (entries):
+
+1. A seen message is the entry of the same id, else the next entry of the same key (a digest of what the main file
+   shows). It takes that entry's id, seq and what was kept beside it. Else it is an edit of the entry of the same place
+   whose `near` says the same.
+2. A seen message that is no entry is new: it keeps its own id if it has one, and gets a seq above every known one.
+3. An entry that the main file must not hold stays.
+4. An entry that is not seen was taken out by somebody, unless the main file is an old copy from a system that rewrites
+   from memory: an entry that no writer but the daemon has ever had (`copy`), and none saved later is there. Those are
+   put back. So is the newest text of a message that is seen as an earlier save of ours had it (`older`, or the
+   beginning of `copy`).
+5. A main file that is still `was` is the version from before a crash, or that very version put back. Where the entries
+   hold the whole of what was to be written, that is the session, and the file is to be rewritten. Else it is the
+   session of then, and the journal has the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from sessiond.formats.sidecar_file import Entry, Sidecar, key_of, through_of
+from sessiond.model.message import Message
+from sessiond.model.values import Json, derived_id
+
+
+class Seen(msgspec.Struct):
+    """One message as the main file shows it. `id`, `seq` and `timestamp` are None where the file has none."""
+
+    key: str
+    role: str
+    content: str | list[Json]
+    timestamp: str | None = None
+    id: str | None = None
+    seq: int | None = None
+    status: str | None = None
+    rest: dict[str, Json] = {}
+    near: str | None = None
+
+
+class Woven(msgspec.Struct):
+    messages: list[Message]
+    """In order of seq."""
+    seq: int
+    """The highest seq used."""
+    through: int
+    """Changes up to here are in the files."""
+    renumbered: bool
+    """Some message got a seq or an id that no file holds yet."""
+    put_back: bool
+    """The main file lacks messages that must be in it: it is to be rewritten."""
+    ids: list[str] = []
+    """The id that each seen message got, in their order; "" for one that is not in the session any more (rule 5)."""
+    standing: Standing = "alone"
+
+
+Standing: TypeAlias = Literal["alone", "current", "before", "outside"]
+"""Of a main file to its sidecar: there is none; it belongs to this version; to the next one; somebody else wrote it."""
+
+
+def standing_of(side: Sidecar | None, main: bytes) -> Standing:
+    if side is None:
+        return "alone"
+    if side.mark is not None and side.mark.fits(main):
+        return "current"
+    return "before" if side.was is not None and side.was.fits(main) else "outside"
+
+
+def weave(
+    seen: Sequence[Seen],
+    side: Sidecar | None,
+    main: bytes,
+    *,
+    floor: int = 0,
+    fallback_time: str,
+    rewrites_whole: bool,
+) -> Woven:
+    """Put the main file's messages and the sidecar together by the rules above.
+
+    `fallback_time` (RFC 3339) stands for a message without a time that has none before it either. `floor`: seqs up to
+    it are taken.
+    """
+    standing = standing_of(side, main)
+    entries = list(side.entries) if side else []
+    matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
+    whole = standing == "before" and _reconstructible(seen, entries, matched)
+    if side is not None and side.was is not None and standing == "before" and not whole:
+        entries = [entry for entry in entries if entry.seq <= side.was.seq]
+        matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
+    known = [*(item.seq or 0 for item in seen), *(entry.seq for entry in entries)]
+    woven = Woven([], max([floor, side.seq if side else 0, *known]), 0, renumbered=False, put_back=whole, standing=standing)
+    used = _take_seen(woven, seen, matched, entries, fallback_time, whole=whole, rewrites_whole=rewrites_whole)
+    for position in _kept_unseen(entries, set(matched), standing, rewrites_whole=rewrites_whole):
+        entry = entries[position]
+        if entry.copy is not None and entry.id not in used:
+            used.add(entry.id)
+            woven.messages.append(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
+            woven.put_back = woven.put_back or entry.key is not None
+    woven.messages.sort(key=lambda message: message.seq)
+    woven.through = side.was.seq if standing == "before" and not whole and side and side.was else through_of(side, main)
+    return woven
+
+
+def _reconstructible(seen: Sequence[Seen], entries: Sequence[Entry], matched: Sequence[int | None]) -> bool:
+    """Whether entries and main file together hold every message that was about to be written."""
+    pairs = zip(seen, matched, strict=True)
+    same = {position for item, position in pairs if position is not None and entries[position].key == item.key}
+    return bool(entries) and all(entry.copy is not None or position in same for position, entry in enumerate(entries))
+
+
+def _take_seen(
+    woven: Woven,
+    seen: Sequence[Seen],
+    matched: Sequence[int | None],
+    entries: Sequence[Entry],
+    time: str,
+    *,
+    whole: bool,
+    rewrites_whole: bool,
+) -> set[str]:
+    """Put the seen messages into `woven`, each with what its entry knows; answers the ids that are in use now."""
+    ids = {entry.id for entry in entries} | {item.id for item in seen if item.id}
+    used: set[str] = set()
+    nth: Counter[str] = Counter()
+    for item, position in zip(seen, matched, strict=True):
+        entry = entries[position] if position is not None else None
+        time = item.timestamp or time
+        if entry is None and whole:
+            woven.ids.append("")  # it was cut out of the version that a crash kept from being written
+            continue
+        message_id = entry.id if entry else item.id
+        if message_id is None or message_id in used:
+            message_id, woven.renumbered = _fresh_id(item, nth, ids | used), True
+        used.add(message_id)
+        woven.ids.append(message_id)
+        differs = entry is not None and item.key != entry.key
+        if entry is not None and entry.copy is not None and differs and (whole or (rewrites_whole and _is_stale(item, entry))):
+            woven.messages.append(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
+            woven.put_back = True
+            continue
+        seq = entry.seq if entry else item.seq
+        if seq is None:
+            woven.seq += 1
+            seq, woven.renumbered = woven.seq, True
+        woven.messages.append(_message(item, entry, message_id, seq, time))
+    return used
+
+
+def _is_stale(item: Seen, entry: Entry) -> bool:
+    """Whether `item` is what an earlier save of ours had of a message that has grown or was finished since."""
+    if item.key in entry.older:
+        return True
+    if entry.copy is None or "status" not in entry.copy:
+        return False
+    text, seen = entry.copy["content"], item.content
+    return isinstance(text, str) and isinstance(seen, str) and text != seen and text.startswith(seen)
+
+
+def _match(
+    seen: Sequence[Seen], entries: Sequence[Entry], standing: Standing, *, rewrites_whole: bool
+) -> list[int | None]:
+    """For every seen message the position of its entry, each entry at most once: by id first, by seq, by key in order,
+    by place."""
+    by_id = {entry.id: position for position, entry in enumerate(entries) if entry.key is not None}
+    by_seq = {entry.seq: position for position, entry in enumerate(entries) if entry.key is not None}
+    found: list[int | None] = [by_id.pop(item.id, None) if item.id else None for item in seen]
+    taken = {position for position in found if position is not None}
+    for index, item in enumerate(seen):
+        position = by_seq.get(item.seq) if item.seq is not None and found[index] is None else None
+        if position is not None and position not in taken:
+            found[index] = position
+            taken.add(position)
+    by_key: dict[str, deque[int]] = defaultdict(deque)
+    for position, entry in enumerate(entries):
+        if entry.key is not None and position not in taken:
+            by_key[entry.key].append(position)
+    shown_ids: set[str] = set()
+    for index, item in enumerate(seen):
+        repeated = item.id in shown_ids
+        if item.id is not None:
+            shown_ids.add(item.id)
+        if found[index] is None and (item.id is None or repeated) and by_key.get(item.key):
+            found[index] = by_key[item.key].popleft()
+    if any(position is None for position in found) and len(entries) > sum(position is not None for position in found):
+        _match_by_place(seen, entries, found, standing, rewrites_whole=rewrites_whole)
+    return found
+
+
+_LOOK_AHEAD = 16
+"""Entries that are tried for one seen message, so that a file with nothing in common costs no square of its length."""
+
+
+def _match_by_place(
+    seen: Sequence[Seen], entries: Sequence[Entry], found: list[int | None], standing: Standing, *, rewrites_whole: bool
+) -> None:
+    """Find messages without id that were edited, or that are an earlier state of a stream, between the neighbours that
+    were found."""
+    taken = {position for position in found if position is not None}
+    ours_seen = [position for position in taken if entries[position].copy is not None]
+    last_of_ours_seen = max(ours_seen, default=-1)
+    ends: list[int] = [len(entries)] * len(seen)
+    end = len(entries)
+    for index in range(len(seen) - 1, -1, -1):
+        ends[index] = end
+        position = found[index]
+        end = position if position is not None else end
+    start = 0
+    for index, item in enumerate(seen):
+        position = found[index]
+        if position is not None:
+            start = position + 1
+            continue
+        if item.id is not None:
+            continue
+        for candidate in range(start, min(ends[index], start + _LOOK_AHEAD)):
+            entry = entries[candidate]
+            if candidate in taken or entry.key is None:
+                continue
+            known_to_others = entry.copy is None or candidate < last_of_ours_seen or standing == "before"
+            edited = known_to_others and item.near is not None and item.near == entry.near
+            stale = (rewrites_whole or standing == "before") and entry.near == item.near and _is_stale(item, entry)
+            if edited or stale:
+                found[index] = candidate
+                taken.add(candidate)
+                start = candidate + 1
+                break
+
+
+def _kept_unseen(
+    entries: Sequence[Entry], taken: Collection[int | None], standing: Standing, *, rewrites_whole: bool
+) -> list[int]:
+    """Positions of entries that the main file does not show and that belong to the session all the same."""
+    kept: list[int] = []
+    later_of_ours_is_there = False
+    for position in range(len(entries) - 1, -1, -1):
+        entry = entries[position]
+        if entry.key is None:
+            kept.append(position)
+        elif position in taken:
+            later_of_ours_is_there = later_of_ours_is_there or entry.copy is not None
+        elif entry.copy is not None and (standing != "outside" or (rewrites_whole and not later_of_ours_is_there)):
+            kept.append(position)
+    return kept
+
+
+def fields_of(item: Seen) -> dict[str, Json]:
+    """Wire fields that a main file shows of a message."""
+    fields = {"role": item.role, "content": item.content, **item.rest}
+    if item.timestamp is not None:
+        fields["timestamp"] = item.timestamp
+    if item.status is not None:
+        fields["status"] = item.status
+    return fields
+
+
+def _message(item: Seen, entry: Entry | None, message_id: str, seq: int, time: str) -> Message:
+    beside = dict(entry.beside) if entry else {}
+    if entry is not None and entry.key != item.key:
+        # Edited: the exact form of a field (blocks of which the file shows the text, say) counts only while what is shown
+        # of it stands.
+        there = fields_of(item)
+        if not entry.shown:
+            beside.pop("content", None)
+        for name, digest in entry.shown.items():
+            if name not in there or key_of(there[name]) != digest:
+                beside.pop(name, None)
+    return Message(
+        id=message_id,
+        seq=seq,
+        role=beside.pop("role", item.role),
+        content=beside.pop("content", item.content),
+        timestamp=beside.pop("timestamp", None) or item.timestamp or time,
+        status=beside.pop("status", item.status),
+        rest={**item.rest, **beside},
+    )
+
+
+def _fresh_id(item: Seen, nth: Counter[str], taken: set[str]) -> str:
+    while True:
+        candidate = derived_id((item.role, item.key), nth[item.key])
+        nth[item.key] += 1
+        if candidate not in taken:
+            return candidate

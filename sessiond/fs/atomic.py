@@ -1,0 +1,47 @@
+"""Replacing a whole file so that a crash leaves the old one or the new one, never a mixture."""
+
+from __future__ import annotations
+
+import contextlib
+import os.path
+
+from sessiond.fs.port import FileSystem, Stat
+
+_TRIES = 100
+"""Temporary names that may be taken by leftovers of crashes before this gives up."""
+
+
+def atomic_write(fs: FileSystem, path: str, data: bytes, mode: int = 0o600) -> Stat:
+    """Replace a whole file durably: temporary file, sync, rename, folder sync. For files that nobody else writes.
+
+    A link is resolved and stays a link. DiskFailed: the old or the new content is there; any other OSError: the old
+    one is.
+    """
+    target = fs.real_path(path)
+    folder = os.path.dirname(target)
+    temporary, stat = _create_beside(fs, target, data, mode)
+    try:
+        fs.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.remove(temporary)
+        raise
+    fs.sync_dir(folder)
+    return stat
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one of `atomic_write`'s, which a crash may leave behind; the folder's owner may remove it."""
+    return name.startswith(".") and name.endswith(".tmp~")
+
+
+def _create_beside(fs: FileSystem, target: str, data: bytes, mode: int) -> tuple[str, Stat]:
+    """In the same folder, so that the rename stays within one file system."""
+    folder, name = os.path.split(target)
+    for attempt in range(_TRIES):
+        temporary = os.path.join(folder, f".{name[:200]}.{attempt}.tmp~")
+        try:
+            return temporary, fs.create(temporary, data, mode)
+        except FileExistsError:
+            continue
+    raise FileExistsError(f"{_TRIES} leftover temporary files beside {target}; remove them")

@@ -1,0 +1,257 @@
+"""The disk. System calls that a signal interrupts are repeated by Python itself (PEP 475)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat as statmod
+from collections.abc import Callable, Iterator
+
+from sessiond.fs.port import DiskFailed, Stat
+
+_BASE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # O_NONBLOCK: opening a FIFO or a device returns at once
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+class RealFileSystem:
+    def stat(self, path: str) -> Stat | None:
+        try:
+            return _stat_of(os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list_dir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def real_path(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
+        with _opened(path, os.O_RDONLY) as fd:
+            wanted = _regular(fd, path).st_size - offset if size < 0 else size
+            parts: list[bytes] = []
+            while wanted > 0 and (part := os.pread(fd, wanted, offset)):
+                parts.append(part)
+                offset += len(part)
+                wanted -= len(part)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def make_dirs(self, path: str, mode: int = 0o700) -> None:
+        missing: list[str] = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):  # somebody was faster; if it is no folder the next step says so
+                os.mkdir(folder, mode)
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+            self.sync_dir(os.path.dirname(folder))
+
+    def create(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
+        fd = os.open(path, _BASE | os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(fd, mode)  # exact, whatever the umask: an adopted file keeps its mode
+            _write_all(fd, data)
+            _sync_file(fd, path)
+            return _stat_of(os.fstat(fd))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+        finally:
+            os.close(fd)
+
+    def append(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
+        try:
+            opened = _opened(path, os.O_WRONLY | os.O_APPEND)
+            with opened as fd:
+                return _append_all(fd, path, data)
+        except FileNotFoundError:
+            stat = self.create(path, data, mode)  # O_EXCL: a dangling link is not written through
+            self.sync_dir(os.path.dirname(path))
+            return stat
+
+    def replace(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target, follow_symlinks=False)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_dir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            # Some network file systems know no sync of a folder and say EINVAL; nothing more can be done there.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise DiskFailed(error.errno, error.strerror, path) from error
+        finally:
+            os.close(fd)
+
+    def open_log(self, path: str, mode: int = 0o600) -> RealLogFile:
+        fd = os.open(path, _BASE | os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, mode)
+        try:
+            return RealLogFile(fd, path, _regular(fd, path).st_size)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def lock(self, path: str) -> RealLock:
+        fd = os.open(path, _BASE | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            _regular(fd, path)
+            # flock, not fcntl: that one vanishes as soon as anything in this process closes the same file.
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return RealLock(fd)
+
+    def free_bytes(self, path: str) -> int:
+        figures = os.statvfs(path)
+        return figures.f_bavail * figures.f_frsize
+
+
+class RealLogFile:
+    def __init__(self, fd: int, path: str, size: int) -> None:
+        self._fd = fd
+        self._path = path
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def write(self, data: bytes) -> None:
+        for count in _writes(self._fd, data):
+            self._size += count
+
+    def sync(self) -> None:
+        _sync_file(self._fd, self._path)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self._size = size
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class RealLock:
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """The file stays: removing it would let two others hold a lock on two files of one name."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    fd = os.open(path, _BASE | flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _regular(fd: int, path: str) -> os.stat_result:
+    stat = os.fstat(fd)
+    if statmod.S_ISDIR(stat.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not statmod.S_ISREG(stat.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return stat
+
+
+def _append_all(fd: int, path: str, data: bytes) -> Stat:
+    before = _regular(fd, path).st_size
+    written = 0
+    try:
+        for count in _writes(fd, data):
+            written += count
+    except OSError as error:
+        _cut_back(fd, path, before, written, error)
+        raise
+    _sync_file(fd, path)
+    return _stat_of(os.fstat(fd))
+
+
+def _cut_back(fd: int, path: str, before: int, written: int, error: OSError) -> None:
+    """Take a failed append off again. Bytes that somebody else added meanwhile are not ours to cut."""
+    try:
+        if os.fstat(fd).st_size == before + written:
+            os.ftruncate(fd, before)
+            return
+    except OSError as second:
+        raise DiskFailed(second.errno, second.strerror, path) from error
+    raise DiskFailed(error.errno, error.strerror, path) from error
+
+
+def _writes(fd: int, data: bytes) -> Iterator[int]:
+    """Write everything; yields the length of each write. A full disk is a short write first, then one that raises."""
+    if not data:
+        return
+    count = os.write(fd, data)
+    yield count
+    if count == len(data):
+        return
+    rest = memoryview(data)[count:]
+    while rest:
+        count = os.write(fd, rest)
+        if count == 0:
+            raise OSError(errno.EIO, "write made no progress")
+        yield count
+        rest = rest[count:]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    for _ in _writes(fd, data):
+        pass
+
+
+def _sync_file(fd: int, path: str) -> None:
+    try:
+        if _FULL_SYNC is None or not _full_sync(fd, _FULL_SYNC):
+            _fdatasync(fd)
+    except OSError as error:
+        raise DiskFailed(error.errno, error.strerror, path) from error
+
+
+def _full_sync(fd: int, command: int) -> bool:
+    """macOS: fsync leaves the data in the drive's cache. False where the file system knows no stronger call."""
+    try:
+        fcntl.fcntl(fd, command)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+            return False
+        raise
+    return True
+
+
+def _stat_of(stat: os.stat_result) -> Stat:
+    return Stat(
+        dev=stat.st_dev,
+        ino=stat.st_ino,
+        size=stat.st_size,
+        mtime_ns=stat.st_mtime_ns,
+        mode=statmod.S_IMODE(stat.st_mode),
+        uid=stat.st_uid,
+        nlink=stat.st_nlink,
+        is_file=statmod.S_ISREG(stat.st_mode),
+        is_dir=statmod.S_ISDIR(stat.st_mode),
+    )

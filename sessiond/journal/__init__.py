@@ -1,0 +1,12 @@
+"""Every change, durable before it is acknowledged. The format is docs/formats/journal.md's.
+
+record, scanner, replay: bytes and values, no I/O. recovery, purge: what is on the disk, and what to do about it.
+segments: the one state machine that changes it. writer: its thread, and the futures of those who wait.
+"""
+
+from sessiond.journal.recovery import Damage
+from sessiond.journal.replay import Key
+from sessiond.journal.segments import ReadOnlyState
+from sessiond.journal.writer import JournalWriter, Recovery
+
+__all__ = ["Damage", "JournalWriter", "Key", "ReadOnlyState", "Recovery"]

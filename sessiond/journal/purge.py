@@ -1,0 +1,39 @@
+"""Taking every byte of a session out of the closed segments and the copies of damaged ones: the steps. Reads only."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from sessiond.fs import FileSystem
+from sessiond.journal.record import SegmentHeader, decode_segment_header, encode_segment
+from sessiond.journal.recovery import Copy, Remove, Repair, Rewrite, SegmentFile, copy_path, damaged_folder
+from sessiond.journal.replay import Key
+from sessiond.journal.scanner import scan
+
+
+def purge_steps(
+    fs: FileSystem, folder: str, closed: Sequence[SegmentFile], key: Key
+) -> Iterator[tuple[SegmentFile | None, Repair]]:
+    """Oldest first, so that the GONE mark is the last to go: a crash in between leaves nothing that could come back.
+
+    A copy of damaged bytes that names the session goes as a whole, for what else is in it cannot be told.
+    """
+    name = key[1].encode()
+    for file in closed:
+        data = fs.read(file.path)
+        header = decode_segment_header(data)
+        if name in data and isinstance(header, SegmentHeader):
+            found = scan(data, header, last=False)
+            kept = [record for record in found.records if (record.entry.store, record.entry.session) != key]
+            for gap in found.gaps:
+                if name not in (rotten := data[gap.start : gap.end]):
+                    yield None, Copy(copy_path(folder, file.number, gap.start, rotten, torn=False), rotten)
+            if found.gaps or len(kept) < len(found.records):
+                yield file, Rewrite(file.path, encode_segment(header, kept, found.last_lsn))
+    copies = damaged_folder(folder)
+    if fs.stat(copies) is not None:
+        for entry in sorted(fs.list_dir(copies)):
+            path = posixpath.join(copies, entry)
+            if name in fs.read(path):
+                yield None, Remove(path)

@@ -1,0 +1,84 @@
+"""What a journal means: which changes are not known to be saved, and which segments are still needed for them. Pure.
+
+`replay` is for the start, with payloads; `Ledger` is for the running daemon, without. Both obey the same three rules,
+record by record in the order of lsn:
+
+- CHANGES are pending for their session.
+- SAVED ends what is pending for its session with a seq up to its own.
+- GONE ends all that is pending for its session. What comes after it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from sessiond.journal.record import Entry, Record, RecordKind
+
+Key: TypeAlias = tuple[str, str]
+"""(store, session)"""
+
+
+def replay(records: Iterable[Record]) -> dict[Key, list[Record]]:
+    """CHANGES that are not known to be saved, by session, each in the order of lsn. No session without any."""
+    pending: dict[Key, list[Record]] = {}
+    for record in records:
+        entry = record.entry
+        key = (entry.store, entry.session)
+        match entry.kind:
+            case RecordKind.CHANGES:
+                pending.setdefault(key, []).append(record)
+            case RecordKind.SAVED if key in pending:
+                pending[key] = [kept for kept in pending[key] if kept.entry.seq > entry.seq]
+            case RecordKind.GONE:
+                pending.pop(key, None)
+    return {key: kept for key, kept in pending.items() if kept}
+
+
+class Ledger:
+    """Which segments hold a change that is not known to be saved, and whose."""
+
+    def __init__(self) -> None:
+        self._needs: dict[Key, dict[int, int]] = {}
+        """Session -> segment -> the greatest seq that is pending there. Both in the order in which they came."""
+        self._needed: dict[int, int] = {}
+        """Segment -> how many sessions need it."""
+
+    def apply(self, entry: Entry, segment: int) -> None:
+        key = (entry.store, entry.session)
+        match entry.kind:
+            case RecordKind.CHANGES:
+                segments = self._needs.setdefault(key, {})
+                if segment not in segments:
+                    self._needed[segment] = self._needed.get(segment, 0) + 1
+                segments[segment] = max(entry.seq, segments.get(segment, 0))
+            case RecordKind.SAVED:
+                self._end(key, entry.seq)
+            case RecordKind.GONE:
+                self._end(key, None)
+
+    def _end(self, key: Key, seq: int | None) -> None:
+        segments = self._needs.get(key, {})
+        for segment in [number for number, highest in segments.items() if seq is None or highest <= seq]:
+            del segments[segment]
+            self._needed[segment] -= 1
+            if not self._needed[segment]:
+                del self._needed[segment]
+        if not segments:
+            self._needs.pop(key, None)
+
+    def is_pending(self, key: Key) -> bool:
+        return key in self._needs
+
+    def needs(self, segment: int) -> bool:
+        return segment in self._needed
+
+    def oldest_pending(self) -> list[Key]:
+        """The sessions that must be saved before the oldest segment that is needed can go."""
+        if not self._needed:
+            return []
+        oldest = min(self._needed)
+        return [key for key, segments in self._needs.items() if oldest in segments]
+
+    def pending(self) -> list[Key]:
+        return list(self._needs)

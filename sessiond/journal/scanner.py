@@ -1,0 +1,92 @@
+"""The bytes of one segment -> its records, and what is wrong with them. Never raises, never skips in silence.
+
+A stretch that cannot be read is one of two things. Every record says how far the file had been synced when it was
+written (`back`), so the good records prove that everything up to `synced_to` was once durable. What is broken before
+that place is **corruption**: it was there, may have been acknowledged, and is lost. What is broken after it is **torn**
+instead: it was being written when the machine stopped, as any crash may leave it. Only the last segment can be torn,
+because a new one is begun only when all of the old one is synced.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sessiond.journal.record import (
+    MARKER,
+    SEGMENT_HEADER_BYTES,
+    Record,
+    SegmentHeader,
+    decode_record,
+)
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Bytes `start` to `end` (excluded) of a segment hold no record. Equal: records are missing that left no byte."""
+
+    start: int
+    end: int
+    reason: str
+    torn: bool
+
+
+class Scan(msgspec.Struct):
+    records: list[Record]
+    gaps: list[Gap]
+    last_lsn: int
+    """Of the last record, or where there is none, of the last one before this segment."""
+
+
+def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = None) -> Scan:
+    """All records after the segment's header, in order, each with a greater lsn than the one before.
+
+    `after` is the last lsn of the segments before this one (None: there is none); what does not follow on it is a gap.
+    """
+    found = _Findings(header.first_lsn - 1 if after is None else after)
+    found.expect(header.first_lsn, SEGMENT_HEADER_BYTES)
+    offset = min(SEGMENT_HEADER_BYTES, len(data))
+    while offset < len(data):
+        decoded = decode_record(data, offset, header.seed)
+        if isinstance(decoded, str) or decoded[0].first_lsn <= found.last_lsn:
+            reason = decoded if isinstance(decoded, str) else "lsn goes back"
+            start, offset = offset, _next_record(data, offset + 1, header.seed, found.last_lsn)
+            found.gaps.append(Gap(start, offset, reason, torn=False))
+        else:
+            record, end = decoded
+            found.add(record, offset)
+            offset = end
+    synced_to = found.synced_to if last else len(data) + 1
+    gaps = [Gap(gap.start, gap.end, gap.reason, synced_to <= gap.start < gap.end) for gap in found.gaps]
+    return Scan(found.records, gaps, found.last_lsn)
+
+
+class _Findings:
+    def __init__(self, last_lsn: int) -> None:
+        self.records: list[Record] = []
+        self.gaps: list[Gap] = []
+        self.last_lsn = last_lsn
+        self.synced_to = 0
+
+    def expect(self, lsn: int, offset: int) -> None:
+        """The next record's first lsn is known to be this one."""
+        if lsn > self.last_lsn + 1:
+            if not (self.gaps and self.gaps[-1].end == offset):  # otherwise it is known where they were
+                missing = f"records {self.last_lsn + 1} to {lsn - 1} are missing"
+                self.gaps.append(Gap(offset, offset, missing, torn=False))
+            self.last_lsn = lsn - 1
+
+    def add(self, record: Record, offset: int) -> None:
+        self.expect(record.first_lsn, offset)
+        self.records.append(record)
+        self.last_lsn = record.lsn
+        self.synced_to = max(self.synced_to, offset - record.back)
+
+
+def _next_record(data: bytes, offset: int, seed: int, last_lsn: int) -> int:
+    """Where the next good record begins, or the end."""
+    while (offset := data.find(MARKER, offset)) >= 0:
+        # The header's sum is looked at first, so a false marker costs 40 bytes of summing and no more.
+        decoded = decode_record(data, offset, seed)
+        if not isinstance(decoded, str) and decoded[0].first_lsn > last_lsn:
+            return offset
+        offset += 1
+    return len(data)

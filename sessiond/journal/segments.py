@@ -1,0 +1,368 @@
+"""The journal on the disk, under one thread: the state machine of its segments.
+
+    unmended --mend--> ready --a write failed and was cut off again--> full --there is room--> ready
+       any --a sync failed, or a cut--> failed
+
+ready     records are appended to the last segment and synced.
+full      changes are refused till there is room beyond the reserve; marks (SAVED, GONE) are still tried, for the
+          reserve has been given up for them.
+unmended  what a crash left has been read, but the disk had no room for mending it: nothing is written, segments that
+          nobody needs may go.
+failed    for good: a failed sync is not repeated, for its success would mean nothing. Nothing is changed any more.
+
+A new segment counts only when its header and its name are synced. Old ones only go when no session needs them, oldest
+first and each removal synced before the next. So what is there is always a contiguous end of all that there was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import posixpath
+import random
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import NoReturn
+
+import msgspec
+
+from sessiond.errors import Indeterminate, ReadOnly
+from sessiond.fs import DiskFailed, FileSystem, LogFile, atomic_write
+from sessiond.journal.purge import purge_steps
+from sessiond.journal.record import (
+    HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    Entry,
+    Record,
+    RecordKind,
+    SegmentHeader,
+    body_bytes,
+    encode_record,
+    encode_segment_header,
+)
+from sessiond.journal.recovery import (
+    Contents,
+    Copy,
+    Remove,
+    Repair,
+    Rewrite,
+    SegmentFile,
+    damaged_folder,
+    read_journal,
+    segment_path,
+)
+from sessiond.journal.replay import Key, Ledger
+from sessiond.limits import Limits
+from sessiond.model.values import timestamp
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_ROOMY = 4
+"""The reserve is made anew when this many times its size is free."""
+
+
+class ReadOnlyState(msgspec.Struct, frozen=True):
+    reason: str
+    since: str
+    """RFC 3339."""
+    final: bool
+    """Till the daemon is restarted. Otherwise it goes on by itself once there is room."""
+
+
+class Segments:
+    """Not safe for threads but for `oldest_pending` and the plain attributes, which anyone may read."""
+
+    def __init__(self, fs: FileSystem, folder: str, limits: Limits, clock: Callable[[], float]) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._limits = limits
+        self._clock = clock
+        self._files: list[SegmentFile] = []
+        self._repairs: list[Repair] = []
+        self._journal_id = b""
+        self._seed = 0
+        self._log: LogFile | None = None
+        self._synced = 0
+        """How much of the last segment is known to be on the disk."""
+        self._rotate_next = False
+        self._has_reserve = False
+        self._ledger = Ledger()
+        self._ledger_lock = Lock()
+        self.lsn = 0
+        self.state: ReadOnlyState | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size for file in self._files)
+
+    def oldest_pending(self) -> list[Key]:
+        with self._ledger_lock:
+            return self._ledger.oldest_pending()
+
+    # The start
+
+    def recover(self, new_id: Callable[[], bytes]) -> Contents:
+        """Read what is there, mend it as far as the disk lets us, be ready for `write`. BadFile: a newer version's."""
+        self._fs.make_dirs(self._folder)
+        contents = read_journal(self._fs, self._folder, self._limits.damaged_copies)
+        self._files = contents.segments
+        self._repairs = contents.repairs
+        self._journal_id = contents.journal_id or new_id()
+        self.lsn = contents.last_lsn
+        for number, record in contents.records:
+            self._ledger.apply(record.entry, number)
+        self._rotate_next = not contents.writable
+        self._has_reserve = self._fs.stat(self._reserve_path) is not None
+        with contextlib.suppress(ReadOnly):
+            self._mend()
+            self._keep_reserve()
+        return contents
+
+    def _mend(self) -> None:
+        """Do what the last crash left to do. ReadOnly where the disk has no room for it; it is tried again later."""
+        try:
+            # A killed predecessor may have made names that are in the cache only. Also of the folder itself.
+            self._fs.sync_dir(posixpath.dirname(self._folder))
+            self._fs.sync_dir(self._folder)
+            while self._repairs:
+                self._repair(self._repairs[0])
+                self._repairs.pop(0)
+            if self._rotate_next or not self._files:
+                self._begin_segment()
+            elif self._log is None:
+                self._open_last()
+        except OSError as error:
+            self._refuse(error)
+
+    def _repair(self, repair: Repair) -> None:
+        match repair:
+            case Remove(path=path):
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.remove(path)
+                self._fs.sync_dir(posixpath.dirname(path))
+            case Copy(path=path, data=data):
+                self._fs.make_dirs(damaged_folder(self._folder))
+                atomic_write(self._fs, path, data)
+            case Rewrite(path=path, data=data):
+                atomic_write(self._fs, path, data)
+
+    def _open_last(self) -> None:
+        last = self._files[-1]
+        self._log = self._fs.open_log(last.path)
+        self._synced = self._log.size
+        self._seed = SegmentHeader(self._journal_id, last.number, 0).seed
+
+    # Writing
+
+    def write(self, entries: Sequence[Entry], *, sync: bool) -> int:
+        """Append records, and make them and all before them durable if `sync`. The lsn of the first of them.
+
+        ReadOnly: nothing of it is there. Indeterminate: it may or may not be there, and nothing more can be written.
+        """
+        needed = sum(HEADER_BYTES + body_bytes(entry) for entry in entries)
+        changes = any(entry.kind is RecordKind.CHANGES for entry in entries)
+        log = self._ready(needed, changes=changes)
+        start, first = log.size, self.lsn + 1
+        try:
+            log.write(self._encode(entries, start, first))
+        except OSError as error:
+            self._cut_back(log, start, error)
+        if sync:
+            self._sync(log)
+        self.lsn += len(entries)
+        self._files[-1].size = log.size
+        self._apply(entries)
+        if changes:
+            self.state = None
+        return first
+
+    def _encode(self, entries: Sequence[Entry], offset: int, lsn: int) -> bytes:
+        parts: list[bytes] = []
+        for entry in entries:
+            parts.append(encode_record(Record(lsn, entry, offset - self._synced), self._seed))
+            offset += len(parts[-1])
+            lsn += 1
+        return b"".join(parts)
+
+    def _apply(self, entries: Sequence[Entry]) -> None:
+        number = self._files[-1].number if self._files else 0
+        with self._ledger_lock:
+            for entry in entries:
+                self._ledger.apply(entry, number)
+
+    def count_saved(self, entries: Sequence[Entry]) -> None:
+        """SAVED marks that could not be written count all the same for what may be trimmed: they only spare work."""
+        self._apply([entry for entry in entries if entry.kind is RecordKind.SAVED])
+
+    def _ready(self, needed: int, *, changes: bool) -> LogFile:
+        if self.state is not None and self.state.final:
+            raise ReadOnly("the journal is read-only", reason=self.state.reason)
+        if self._repairs or self._log is None:
+            self._mend()
+        elif self.state is not None and changes:
+            self._refuse_without_room(self.state, needed)
+        self._keep_reserve()
+        log = self._last_log()
+        full = log.size > SEGMENT_HEADER_BYTES and log.size + needed > self._limits.segment_bytes
+        if full or self._rotate_next:
+            self.rotate()
+        return self._last_log()
+
+    def _last_log(self) -> LogFile:
+        assert self._log is not None
+        return self._log
+
+    def _sync(self, log: LogFile) -> None:
+        try:
+            log.sync()
+        except OSError as error:
+            self.fail(error)
+            raise Indeterminate("the disk failed while this was being made durable", reason=_reason(error)) from error
+        self._synced = log.size
+
+    def _cut_back(self, log: LogFile, start: int, error: OSError) -> NoReturn:
+        """After a failed write: make sure that nothing of it is there, or give up."""
+        try:
+            log.truncate(start)
+            log.sync()
+        except OSError as second:
+            self.fail(second)
+            raise Indeterminate("the disk failed while this was being written", reason=_reason(error)) from second
+        self._synced = start
+        self._rotate_next = error.errno == errno.EFBIG  # the next segment begins small
+        self._refuse(error)
+
+    # Rotation and trimming
+
+    def rotate(self) -> None:
+        """Begin a new segment, unless the last one is empty. ReadOnly, Indeterminate as in `write`."""
+        log = self._last_log()
+        if log.size > SEGMENT_HEADER_BYTES:
+            if self._synced != log.size:
+                self._sync(log)
+            try:
+                self._begin_segment()
+            except OSError as error:
+                self._refuse(error)
+
+    def _begin_segment(self) -> None:
+        number = self._files[-1].number + 1 if self._files else 1
+        path = segment_path(self._folder, number)
+        header = SegmentHeader(self._journal_id, number, self.lsn + 1)
+        log = self._fs.open_log(path)
+        try:
+            log.truncate(0)  # of an earlier attempt that failed
+            log.write(encode_segment_header(header))
+            log.sync()
+            self._fs.sync_dir(self._folder)
+        except BaseException:
+            log.close()
+            with contextlib.suppress(OSError):
+                self._fs.remove(path)
+            raise
+        if self._log is not None:
+            self._log.close()
+        self._log, self._synced, self._seed = log, log.size, header.seed
+        self._files.append(SegmentFile(number, path, log.size, header.first_lsn))
+        self._rotate_next = False
+
+    def trim(self) -> None:
+        """Remove the segments at the beginning that no session needs. What cannot be removed now is so another time."""
+        while len(self._files) > 1 and not (self.state is not None and self.state.final):
+            oldest = self._files[0]
+            with self._ledger_lock:
+                if self._ledger.needs(oldest.number):
+                    return
+            self._repairs = [repair for repair in self._repairs if repair.path != oldest.path]
+            try:
+                self._repair(Remove(oldest.path))
+            except DiskFailed as error:
+                self.fail(error)
+                return
+            except OSError:
+                return
+            self._files.pop(0)
+
+    def purge(self, store: str, session: str) -> None:
+        """Take every byte of a session out. ReadOnly, Indeterminate: some may still be there; it may be repeated."""
+        self.write([Entry(RecordKind.GONE, store, session)], sync=True)
+        self.rotate()
+        self.trim()
+        try:
+            for file, step in purge_steps(self._fs, self._folder, self._files[:-1], (store, session)):
+                self._repair(step)
+                if file is not None and isinstance(step, Rewrite):
+                    file.size = len(step.data)
+        except OSError as error:
+            self._refuse(error)
+
+    def close(self) -> None:
+        """Leave as little behind as possible: an empty segment if nothing is pending. Errors are for the next start."""
+        if self._log is None:
+            return
+        with contextlib.suppress(ReadOnly, Indeterminate):
+            if self.state is None:
+                if not self.oldest_pending():
+                    self.rotate()
+                self.trim()
+                if self._synced != self._last_log().size:
+                    self._sync(self._last_log())
+        self._last_log().close()
+        self._log = None
+
+    # Room
+
+    @property
+    def _reserve_path(self) -> str:
+        return posixpath.join(self._folder, "reserve")
+
+    def _keep_reserve(self) -> None:
+        size = self._limits.reserve_bytes
+        if self._has_reserve or not size or self._free() < _ROOMY * size:
+            return
+        with contextlib.suppress(OSError):
+            # Not zeros: a file system that compresses would keep nothing free with them.
+            self._fs.create(self._reserve_path, random.Random(size).randbytes(size))  # noqa: S311
+            self._has_reserve = True
+
+    def _give_up_reserve(self) -> None:
+        if self._has_reserve:
+            with contextlib.suppress(OSError):
+                self._fs.remove(self._reserve_path)
+                self._has_reserve = False
+
+    def _refuse_without_room(self, state: ReadOnlyState, needed: int) -> None:
+        """Changes must not eat what was set free for marks."""
+        if self._free() < needed + 2 * self._limits.reserve_bytes:
+            raise ReadOnly("the journal's disk is full", reason=state.reason, hint=_MAKE_ROOM)
+
+    def _free(self) -> int:
+        try:
+            return self._fs.free_bytes(self._folder)
+        except OSError:
+            return 0
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        """Nothing of what was asked is there."""
+        if isinstance(error, DiskFailed):
+            self.fail(error)
+        elif self.state is None:
+            self.state = ReadOnlyState(_reason(error), self._now(), final=False)
+        if error.errno in _NO_ROOM:
+            self._give_up_reserve()
+        raise ReadOnly("the journal cannot be written", reason=_reason(error), hint=_MAKE_ROOM) from error
+
+    def fail(self, error: BaseException) -> None:
+        """What is on the disk is no longer known: nothing is written any more."""
+        self.state = ReadOnlyState(_reason(error), self._now(), final=True)
+
+    def _now(self) -> str:
+        return timestamp(int(self._clock() * 1000))
+
+
+_MAKE_ROOM = (
+    "Nothing that was acknowledged is lost, and reading works. Make room on the disk, or start the daemon again."
+)
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)

@@ -1,0 +1,283 @@
+"""Group commit: what is waiting is written and synced together, on a thread of its own.
+
+The hand-over is a `SimpleQueue` one way and one `call_soon_threadsafe` a batch the other way: no lock is shared
+with the loop while the disk works. While one batch is being synced the next one gathers by itself, so nothing is waited
+for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sessiond.errors import Indeterminate, ReadOnly, TooLarge
+from sessiond.fs import FileSystem
+from sessiond.journal.record import MAX_BODY_BYTES, Entry, RecordKind, body_bytes, check_entry
+from sessiond.journal.recovery import Damage
+from sessiond.journal.replay import Key, replay
+from sessiond.journal.segments import ReadOnlyState, Segments
+from sessiond.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What the last daemon left in the journal."""
+
+    pending: dict[Key, list[bytes]]
+    """(store, session) -> the payloads of its changes that are not known to be saved, in order."""
+    damage: list[Damage]
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    entry: Entry
+    future: asyncio.Future[Any] | None
+    """Of the lsn for changes, of None for a mark. Nobody waits for a SAVED mark."""
+
+
+class _Order(msgspec.Struct, frozen=True):
+    """Something other than a record, done after all that was handed over before it."""
+
+    call: Callable[[], None]
+    future: asyncio.Future[None]
+
+
+_Item: TypeAlias = _Waiting | _Order
+
+
+class JournalWriter:
+    """The journal as the event loop sees it. All methods are called on the loop; none of them blocks it."""
+
+    def __init__(self, segments: Segments, limits: Limits) -> None:
+        self._segments = segments
+        self._record_bytes = min(limits.record_bytes, MAX_BODY_BYTES)
+        self._batch_bytes = limits.commit_batch_bytes
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Item] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._closed = False
+
+    @classmethod
+    async def recover(
+        cls,
+        fs: FileSystem,
+        folder: str,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.time,
+        new_id: Callable[[], bytes] = lambda: os.urandom(16),
+    ) -> tuple[JournalWriter, Recovery]:
+        """Read the journal, mend it, and begin to write. On a full or failed disk it comes up with `read_only` set.
+
+        BadFile where a newer version wrote it; OSError where there is no folder and none can be made.
+        """
+        segments = Segments(fs, folder, limits, clock)
+
+        def read() -> Recovery:
+            contents = segments.recover(new_id)
+            pending = replay(record for _, record in contents.records)
+            payloads = {key: [record.entry.payload for record in kept] for key, kept in pending.items()}
+            return Recovery(payloads, contents.damage)
+
+        recovery = await asyncio.to_thread(read)
+        writer = cls(segments, limits)
+        writer._thread.start()
+        return writer, recovery
+
+    @property
+    def lsn(self) -> int:
+        """Of the last record that was written."""
+        return self._segments.lsn
+
+    @property
+    def total_bytes(self) -> int:
+        """On the disk, in all segments."""
+        return self._segments.total_bytes
+
+    @property
+    def read_only(self) -> ReadOnlyState | None:
+        """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is room."""
+        return self._segments.state
+
+    def oldest_pending(self) -> list[Key]:
+        """The sessions to save so that the oldest segment which is still needed can go."""
+        return self._segments.oldest_pending()
+
+    def commit(self, store: str, session: str, seq: int, payload: bytes) -> asyncio.Future[int]:
+        """A batch of changes, the last of which has this seq. Done, with its lsn, when it is durable.
+
+        TooLarge at once. The future: ReadOnly (nothing of it is there) or Indeterminate (it may or may not be there).
+        Cancelling the future takes nothing back.
+        """
+        entry = Entry(RecordKind.CHANGES, store, session, seq, payload)
+        if body_bytes(entry) > self._record_bytes:
+            raise TooLarge(f"a change of {len(payload)} bytes is too large to be recorded", limit=self._record_bytes)
+        return self._hand_over(entry)
+
+    def note_saved(self, store: str, session: str, seq: int) -> None:
+        """Every change up to `seq` is durable in the session's file and its folder. Nobody waits for the mark."""
+        if not self._closed:
+            self._queue.put(_Waiting(Entry(RecordKind.SAVED, store, session, seq), None))
+
+    def note_gone(self, store: str, session: str) -> asyncio.Future[None]:
+        """Nothing before this counts for the session any more. When it is done, no restart brings its changes back.
+
+        Errors as in `commit`; with ReadOnly the session's changes are still pending.
+        """
+        return self._hand_over(Entry(RecordKind.GONE, store, session))
+
+    async def purge(self, store: str, session: str) -> None:
+        """`note_gone`, and no byte of the session is in the journal's files afterwards. Commits wait while it rewrites.
+
+        ReadOnly, Indeterminate: some of it may still be there; purge again after a restart.
+        """
+        await self._order(lambda: self._segments.purge(store, session))
+
+    async def rotate_and_trim(self) -> None:
+        """Begin a new segment and remove those that nobody needs. ReadOnly, Indeterminate."""
+
+        def rotate() -> None:
+            self._segments.rotate()
+            self._segments.trim()
+
+        await self._order(rotate)
+
+    async def close(self) -> None:
+        """Everything handed over before is written; commits after this are refused."""
+        if not self._closed:
+            stopped = self._order(self._segments.close)
+            self._closed = True
+            await stopped
+            await asyncio.to_thread(self._thread.join)
+
+    # From the loop to the thread and back
+
+    def _hand_over(self, entry: Entry) -> asyncio.Future[Any]:
+        if wrong := check_entry(entry):
+            raise ValueError(wrong)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._closed:
+            _fail(future, ReadOnly("the journal is closed", reason="closed"))
+        else:
+            self._queue.put(_Waiting(entry, future))
+        return future
+
+    def _order(self, call: Callable[[], None]) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        if self._closed:
+            _fail(future, ReadOnly("the journal is closed", reason="closed"))
+        else:
+            self._queue.put(_Order(call, future))
+        return future
+
+    def _tell(self, callback: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            _log.debug("the loop is closed, nobody waits any more")
+
+    # On the thread
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            batch, order = self._take()
+            if batch:
+                self._write(batch)
+            if order is not None:
+                self._obey(order)
+                running = order.call != self._segments.close
+
+    def _take(self) -> tuple[list[_Waiting], _Order | None]:
+        """All that is waiting, up to the next order and the size of a batch."""
+        batch: list[_Waiting] = []
+        size = 0
+        item = self._queue.get()
+        while not isinstance(item, _Order):
+            batch.append(item)
+            size += len(item.entry.payload)
+            if size >= self._batch_bytes or not self._queue.qsize():
+                return batch, None
+            item = self._queue.get()
+        return batch, item
+
+    def _write(self, batch: list[_Waiting]) -> None:
+        segments = self._segments
+        entries = [waiting.entry for waiting in batch]
+        marks = [waiting for waiting in batch if waiting.entry.kind is not RecordKind.CHANGES]
+        try:
+            lsn = segments.write(entries, sync=any(waiting.future is not None for waiting in batch))
+        except ReadOnly as error:
+            if marks and len(marks) < len(batch):
+                # The changes may have been too much where the marks, for which the reserve was given up, are not.
+                self._settle([waiting for waiting in batch if waiting.entry.kind is RecordKind.CHANGES], error)
+                self._write(marks)
+                return
+            segments.count_saved(entries)
+            self._settle(batch, error)
+        except Indeterminate as error:
+            self._settle(batch, error)
+        except BaseException as error:  # nobody may wait for ever because of a mistake here
+            self._give_up(error)
+            self._settle(batch, Indeterminate("the journal's writer failed", reason=str(error)))
+        else:
+            self._settle(batch, lsn)
+        if marks:
+            self._quietly(segments.trim)
+
+    def _obey(self, order: _Order) -> None:
+        try:
+            order.call()
+        except (ReadOnly, Indeterminate) as error:
+            failure: BaseException | None = error
+        except BaseException as error:
+            self._give_up(error)
+            failure = Indeterminate("the journal's writer failed", reason=str(error))
+        else:
+            failure = None
+
+        def settle() -> None:
+            if failure is not None:
+                _fail(order.future, failure)
+            elif not order.future.done():
+                order.future.set_result(None)
+
+        self._tell(settle)
+
+    def _settle(self, batch: list[_Waiting], outcome: int | ReadOnly | Indeterminate) -> None:
+        """`outcome`: the lsn of the first, or why nothing is there."""
+
+        def settle() -> None:
+            for place, waiting in enumerate(batch):
+                if waiting.future is None or waiting.future.done():
+                    continue
+                if isinstance(outcome, int):
+                    waiting.future.set_result(outcome + place if waiting.entry.kind is RecordKind.CHANGES else None)
+                else:  # one exception each: they gather tracebacks as they are raised
+                    _fail(waiting.future, type(outcome)(outcome.message, hint=outcome.hint, **outcome.data))
+
+        self._tell(settle)
+
+    def _quietly(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        _log.error("the journal's writer failed; the daemon is read-only from now on", exc_info=error)
+        self._segments.fail(error)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # seen: a mark that nobody waits for is no warning at exit

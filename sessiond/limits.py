@@ -1,0 +1,76 @@
+"""Every bound in one place, each with its unit. `config.toml` may change those that `Limits` holds.
+
+A queue, message, file or wait without a name here is a mistake.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_JSON_DEPTH = 100
+MAX_SEXP_DEPTH = 1000
+MAX_SEXP_NODES = 4_000_000
+"""Data in one S-expression. A message has about 20."""
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+UINT64_MAX = 2**64 - 1
+MAX_SOCKET_PATH_BYTES = 107
+"""What `sun_path` holds on Linux, less its NUL. macOS has 103; `endpoint.py` takes the smaller there."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What `daemon/status` shows as `limits`. Units are in the names."""
+
+    message_bytes: int = 64 * MIB
+    unauthenticated_message_bytes: int = 64 * KIB
+    header_bytes: int = 8 * KIB
+    first_message_s: float = 10.0
+    connections: int = 1024
+    in_flight_requests: int = 256
+    """Of one connection; beyond it the socket is not read till some are answered."""
+    batch_requests: int = 1000
+    """Requests of one JSON-RPC batch."""
+    outgoing_bytes: int = 4 * MIB
+    """What may wait for one slow reader before its notifications are dropped and it is told to resync."""
+    linger_s: float = 2.0
+    """After a fatal error the answer is sent and what still comes is thrown away for this long, so that no reset overtakes it."""
+    close_s: float = 30.0
+    """A connection that ends may take its last answers as long as it reads something in every such span."""
+    page_messages: int = 1000
+    default_page_messages: int = 200
+    page_bytes: int = 16 * MIB
+    """A page of messages is cut here (`hasMore`), well under `message_bytes`."""
+    list_page: int = 1000
+    default_list_page: int = 50
+    append_messages: int = 10_000
+    retained_changes: int = 4096
+    """Changes kept per open session, so that `since` can be answered with what happened."""
+    name_chars: int = 1000
+    query_bytes: int = 128 * KIB
+    regex_s: float = 5.0
+    export_bytes: int = 48 * MIB
+    idle_session_s: float = 60.0
+    """A saved session that nobody has open is dropped from memory after this."""
+    empty_session_s: float = 600.0
+    segment_bytes: int = 16 * MIB
+    journal_bytes: int = 64 * MIB
+    """Above this, sessions are saved so that the journal can be trimmed."""
+    record_bytes: int = 80 * MIB
+    commit_batch_bytes: int = 8 * MIB
+    reserve_bytes: int = 1 * MIB
+    """Kept on disk so that a full one can still be recovered from."""
+    damaged_copies: int = 64
+    """Torn ends of the journal that are kept aside; the oldest go first."""
+    settle_s: float = 0.5
+    """An outside write is read once size and mtime stood still for this long."""
+    daemon_idle_exit_s: float = 1800.0
+    daemon_start_s: float = 20.0
+    shutdown_s: float = 30.0
+    log_bytes: int = 4 * MIB
+    log_files: int = 3
+    trash_days: float = 30.0
+
+
+DEFAULT = Limits()

@@ -1,0 +1,125 @@
+"""Everything that can happen to a session, as a closed union of frozen values.
+
+A change is what the journal keeps, what `Session.apply` takes and what clients are told. `seq` is the seq that the
+session has after it; `at` is when the daemon accepted it (RFC 3339). Tags and field names are part of the journal's and of JSON
+Lines' format: add, never rename.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sessiond.model.message import Message, Note
+from sessiond.model.values import Json
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    seq: int
+    at: str
+
+
+class Created(_Change, frozen=True, kw_only=True, tag="created"):
+    """The session begins (seq 0 unless it continues an older one). `info` holds SessionInfo's own fields, wire names."""
+
+    info: dict[str, Any]
+
+
+class Appended(_Change, frozen=True, kw_only=True, tag="appended"):
+    """Messages with consecutive seqs, the last of which is `seq`."""
+
+    messages: list[dict[str, Any]]
+    """Wire form, so that the journal decodes without a hook; `Session.apply` makes Messages of them."""
+
+    @classmethod
+    def of(cls, messages: list[Message], at: str) -> Appended:
+        return cls(seq=messages[-1].seq, at=at, messages=[message.wire() for message in messages])
+
+
+class Extended(_Change, frozen=True, kw_only=True, tag="extended"):
+    """`text` follows what the streamed message had; `offset` is its length before, in code points."""
+
+    message_id: str
+    offset: int
+    text: str
+
+
+class Finished(_Change, frozen=True, kw_only=True, tag="finished"):
+    """A streamed message is complete. None of metadata and tool_calls means: as they were; metadata is merged by key."""
+
+    message_id: str
+    status: str
+    metadata: dict[str, Any] | None = None
+    tool_calls: list[Any] | None = None
+
+
+class Updated(_Change, frozen=True, kw_only=True, tag="updated"):
+    """`fields`: any of name, model, tags, archived, summary, metadata, cwd, parent; each replaces the old value."""
+
+    fields: dict[str, Any]
+
+
+class Noted(_Change, frozen=True, kw_only=True, tag="note"):
+    note: dict[str, Any]
+
+    @classmethod
+    def of(cls, note: Note) -> Noted:
+        return cls(seq=note.seq, at=note.timestamp, note=note.wire())
+
+
+class StateSet(_Change, frozen=True, kw_only=True, tag="state"):
+    """`values`: a None removes its key. Does not move updatedAt."""
+
+    values: dict[str, Any]
+
+
+class Cleared(_Change, frozen=True, kw_only=True, tag="cleared"):
+    """Messages and summary are emptied; name, notes and state stay."""
+
+
+class Truncated(_Change, frozen=True, kw_only=True, tag="truncated"):
+    """Messages with a seq greater than `after_seq` are gone."""
+
+    after_seq: int
+
+
+Change: TypeAlias = Created | Appended | Extended | Finished | Updated | Noted | StateSet | Cleared | Truncated
+
+_decoder = msgspec.json.Decoder(list[Change])
+_encoder = msgspec.json.Encoder()
+
+
+def encode_changes(changes: list[Change]) -> bytes:
+    """The changes as one JSON array in UTF-8, as the journal keeps them."""
+    return _encoder.encode(changes)
+
+
+def decode_changes(raw: bytes | memoryview) -> list[Change]:
+    """Inverse of `encode_changes`. Raises msgspec.ValidationError or DecodeError on anything else."""
+    return _decoder.decode(raw)
+
+
+def wire_change(change: Change) -> dict[str, Json]:
+    """As in `session/changed`, except for `updated`, whose `session` the service fills in."""
+    wire: dict[str, Json] = {"kind": change.__struct_config__.tag, "seq": change.seq}
+    match change:
+        case Appended(messages=messages):
+            wire["messages"] = messages
+        case Extended(message_id=message_id, offset=offset, text=text):
+            wire |= {"messageId": message_id, "offset": offset, "text": text}
+        case Finished():
+            wire |= {"messageId": change.message_id, "status": change.status}
+            if change.metadata is not None:
+                wire["metadata"] = change.metadata
+            if change.tool_calls is not None:
+                wire["toolCalls"] = change.tool_calls
+        case Updated(fields=fields):
+            wire["fields"] = fields
+        case Noted(note=note):
+            wire["note"] = note
+        case StateSet(values=values):
+            wire["values"] = values
+        case Truncated(after_seq=after_seq):
+            wire["afterSeq"] = after_seq
+    return wire

@@ -1,0 +1,205 @@
+"""One message of a conversation, and one note. Frozen: a change makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sessiond.errors import InvalidParams
+from sessiond.model.values import Json, normal_timestamp, same_json
+
+STATUSES = ("streaming", "done", "interrupted", "error")
+_HEAD = ("id", "seq", "role", "content", "timestamp", "status")
+_NO_REST: dict[str, Json] = {}
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, a tool call or a tool's result.
+
+    `content` is a string or a list of content blocks. `timestamp` is RFC 3339 in UTC with milliseconds. `status` is
+    None (done) or one of STATUSES. `rest` holds all that the wire has beside them, in its wire names: `toolCalls`,
+    `toolCallId`, `thinking`, `thread`, `tick`, `contextSnapshot`, `metadata` and every key that the protocol does not name.
+    """
+
+    id: str
+    seq: int
+    role: str
+    content: str | list[Json]
+    timestamp: str
+    status: str | None = None
+    rest: Mapping[str, Json] = _NO_REST
+
+    def wire(self) -> dict[str, Json]:
+        """As PROTOCOL's `Message`. A new dict whose values are shared: do not change them."""
+        head: dict[str, Json] = {
+            "id": self.id,
+            "seq": self.seq,
+            "role": self.role,
+            "content": self.content,
+            "timestamp": self.timestamp,
+        }
+        if self.status is not None:
+            head["status"] = self.status
+        return head | dict(self.rest) if self.rest else head
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Json]) -> Message:
+        """The inverse of `wire()`, for values that were checked before (a journal, an own file). Raises KeyError."""
+        rest = {key: value for key, value in wire.items() if key not in _HEAD}
+        return cls(
+            id=wire["id"],
+            seq=wire["seq"],
+            role=wire["role"],
+            content=wire["content"],
+            timestamp=wire["timestamp"],
+            status=wire.get("status"),
+            rest=rest,
+        )
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        found = self.rest.get("metadata")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def tool_calls(self) -> list[Json]:
+        found = self.rest.get("toolCalls")
+        return found if isinstance(found, list) else []
+
+    def with_rest(self, **more: Json) -> Message:
+        return msgspec.structs.replace(self, rest={**self.rest, **more})
+
+    def with_status(self, status: str) -> Message:
+        return msgspec.structs.replace(self, status=status)
+
+    def text(self) -> str:
+        """What a person reads of it: the string, or its text blocks joined by newlines."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(
+            block["text"]
+            for block in self.content
+            if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+        )
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A note under a heading; `thread` None means global. `tick` is the source system's turn number."""
+
+    id: str
+    seq: int
+    heading: str
+    content: str
+    thread: str | None = None
+    tick: int | None = None
+    timestamp: str
+
+    def wire(self) -> dict[str, Json]:
+        return {
+            "id": self.id,
+            "seq": self.seq,
+            "heading": self.heading,
+            "content": self.content,
+            "thread": self.thread,
+            "tick": self.tick,
+            "timestamp": self.timestamp,
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Json]) -> Note:
+        return cls(**{key: wire[key] for key in ("id", "seq", "heading", "content", "thread", "tick", "timestamp")})
+
+
+_OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
+
+
+def check_message(wire: Any, where: str) -> None:
+    """Raise InvalidParams, naming the field, unless `wire` is a Message that a client may append (id, timestamp optional)."""
+    if not isinstance(wire, dict):
+        raise InvalidParams(f"{where}: expected an object", field=where)
+    role = wire.get("role")
+    if not isinstance(role, str) or not role:
+        raise InvalidParams(f"{where}.role: expected a non-empty string", field=f"{where}.role")
+    if not isinstance(wire.get("content"), (str, list)):
+        raise InvalidParams(f"{where}.content: expected a string or a list of content blocks", field=f"{where}.content")
+    if "id" in wire and (not isinstance(wire["id"], str) or not 0 < len(wire["id"]) <= 256):
+        raise InvalidParams(f"{where}.id: expected a string of 1 to 256 characters", field=f"{where}.id")
+    _check_timestamp(wire, where)
+    if wire.get("status") not in (None, *STATUSES):
+        raise InvalidParams(f"{where}.status: expected one of {', '.join(STATUSES)}", field=f"{where}.status")
+    for key in _OPTIONAL_TEXT:
+        if wire.get(key) is not None and not isinstance(wire[key], str):
+            raise InvalidParams(f"{where}.{key}: expected a string", field=f"{where}.{key}")
+    tick = wire.get("tick")
+    if tick is not None and (not isinstance(tick, int) or isinstance(tick, bool)):
+        raise InvalidParams(f"{where}.tick: expected an integer", field=f"{where}.tick")
+    if wire.get("metadata") is not None and not isinstance(wire["metadata"], dict):
+        raise InvalidParams(f"{where}.metadata: expected an object", field=f"{where}.metadata")
+    check_tool_calls(wire.get("toolCalls"), where)
+
+
+def _check_timestamp(wire: Mapping[str, Json], where: str) -> None:
+    if wire.get("timestamp") is None:
+        return
+    try:
+        normal_timestamp(wire["timestamp"])
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidParams(
+            f"{where}.timestamp: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"{where}.timestamp"
+        ) from error
+
+
+def check_tool_calls(calls: Any, where: str) -> None:
+    """Raise InvalidParams unless `calls` is None or a list of `{id, name, arguments: object|string}`."""
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise InvalidParams(f"{where}.toolCalls: expected a list", field=f"{where}.toolCalls")
+    for index, call in enumerate(calls):
+        field = f"{where}.toolCalls[{index}]"
+        if not isinstance(call, dict):
+            raise InvalidParams(f"{field}: expected an object", field=field)
+        for key in ("id", "name"):
+            if not isinstance(call.get(key), str):
+                raise InvalidParams(f"{field}.{key}: expected a string", field=f"{field}.{key}")
+        if not isinstance(call.get("arguments"), (dict, str)):
+            raise InvalidParams(f"{field}.arguments: expected an object or a string", field=f"{field}.arguments")
+
+
+def message_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now: str) -> Message:
+    """A checked client message with what the daemon adds: id and time where missing, and its seq."""
+    sent_time = wire.get("timestamp")
+    return Message(
+        id=message_id,
+        seq=seq,
+        role=wire["role"],
+        content=wire["content"],
+        timestamp=now if sent_time is None else normal_timestamp(sent_time),
+        status=wire.get("status"),
+        rest={key: value for key, value in wire.items() if key not in _HEAD},
+    )
+
+
+def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None = None) -> bool:
+    """Whether a client's message is the retry of one that is kept: only what the client sent is compared.
+
+    `appended_text` is the text of the append where the kept message was streamed and has grown or was finished since.
+    """
+    streamed = appended_text is not None
+    for key, value in sent.items():
+        if key in ("id", "seq"):
+            continue
+        if key == "timestamp":
+            if value is not None and normal_timestamp(value) != kept.timestamp:
+                return False
+        elif key == "status":
+            if not streamed and value not in (None, "done") and value != kept.status:
+                return False
+        elif key == "content":
+            if not same_json(value, appended_text if streamed else kept.content):
+                return False
+        elif not streamed and not same_json(value, kept.rest.get(key)):
+            return False
+    return True

@@ -1,0 +1,367 @@
+"""A session in memory: what its changes add up to.
+
+It belongs to one writer task, which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is deterministic:
+the same changes in the same order give the same session, on any machine and after any crash.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from sessiond.limits import DEFAULT
+from sessiond.model.changes import (
+    Appended,
+    Change,
+    Cleared,
+    Created,
+    Extended,
+    Finished,
+    Noted,
+    StateSet,
+    Truncated,
+    Updated,
+)
+from sessiond.model.message import Message, Note
+from sessiond.model.values import Json, same_json
+
+UPDATABLE = ("name", "model", "tags", "archived", "summary", "metadata", "cwd", "parent")
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a list shows of a session, less what only the running daemon knows (attached, dirty) and where it lies."""
+
+    session_id: str
+    name: str | None = None
+    created_at: str
+    updated_at: str
+    model: str | None = None
+    message_count: int = 0
+    seq: int = 0
+    cwd: str | None = None
+    tags: list[str] = []
+    archived: bool = False
+    summary: str | None = None
+    parent: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+
+
+class _Stream:
+    """The growing text of one streamed message, joined only when somebody reads it."""
+
+    __slots__ = ("appended", "length", "parts")
+
+    def __init__(self, text: str) -> None:
+        self.appended = text
+        self.parts = [text]
+        self.length = len(text)
+
+
+class Session:
+    """`local_id` is the id within its store. All fields are read-only to everyone but the writer."""
+
+    def __init__(self, local_id: str, created_at: str) -> None:
+        self.local_id = local_id
+        self.created_at = created_at
+        self.updated_at = created_at
+        self.name: str | None = None
+        self.model: str | None = None
+        self.cwd: str | None = None
+        self.tags: list[str] = []
+        self.archived = False
+        self.summary: str | None = None
+        self.parent: dict[str, Json] | None = None
+        self.metadata: dict[str, Json] = {}
+        self.seq = 0
+        self.notes: list[Note] = []
+        self.state: dict[str, Json] = {}
+        self.saved_at: str | None = None
+        """When state last changed."""
+        self._messages: list[Message] = []
+        self._seqs: list[int] = []
+        self._by_id: dict[str, int] = {}
+        self._notes_by_id: dict[str, int] = {}
+        self._streams: dict[str, _Stream] = {}
+        self._log: deque[Change] = deque()
+        self._log_floor = 0
+        """Changes at or before this seq that are no appends are no longer known."""
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing in it that anyone could miss: it may be forgotten."""
+        return not (self._messages or self.notes or self.state or self.name)
+
+    def info(self, wire_id: str | None = None) -> SessionInfo:
+        return SessionInfo(
+            session_id=wire_id or self.local_id,
+            name=self.name,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            model=self.model,
+            message_count=len(self._messages),
+            seq=self.seq,
+            cwd=self.cwd,
+            tags=list(self.tags),
+            archived=self.archived,
+            summary=self.summary,
+            parent=self.parent,
+            metadata=self.metadata,
+        )
+
+    def message(self, message_id: str) -> Message | None:
+        position = self._by_id.get(message_id)
+        return None if position is None else self._current(position)
+
+    def appended_text(self, message_id: str) -> str | None:
+        """The text that a streamed message was appended with, or None if it was not streamed in this life."""
+        stream = self._streams.get(message_id)
+        return stream.appended if stream else None
+
+    def text_length(self, message_id: str) -> int:
+        """Length of a message's string content in code points, without joining a stream."""
+        stream = self._streams.get(message_id)
+        if stream:
+            return stream.length
+        content = self._messages[self._by_id[message_id]].content
+        return len(content) if isinstance(content, str) else 0
+
+    def note(self, note_id: str) -> Note | None:
+        position = self._notes_by_id.get(note_id)
+        return None if position is None else self.notes[position]
+
+    def messages(self, start: int = 0, stop: int | None = None) -> list[Message]:
+        """The messages at positions [start, stop), oldest first, each with its current content."""
+        stop = len(self._messages) if stop is None else min(stop, len(self._messages))
+        if not self._streams:
+            return self._messages[start:stop]
+        return [self._current(position) for position in range(max(start, 0), stop)]
+
+    def position_after(self, seq: int) -> int:
+        """Position of the first message whose seq is greater than `seq`."""
+        return bisect_right(self._seqs, seq)
+
+    def streaming(self) -> list[Message]:
+        return [m for m in (self.message(message_id) for message_id in self._streams) if m and m.status == "streaming"]
+
+    def changes_since(self, seq: int) -> list[Change] | None:
+        """Every change after `seq` in order, or None where they are no longer all known.
+
+        Appends that are older than the log are told from the messages themselves, as long as nothing else is missing.
+        """
+        if seq > self.seq:
+            return None
+        known = [change for change in self._log if change.seq > seq]
+        told = {message["seq"] for change in known if isinstance(change, Appended) for message in change.messages}
+        others = sum(1 for change in known if not isinstance(change, Appended))
+        untold = [m for m in self.messages(self.position_after(seq)) if m.seq not in told]
+        covered = len({s for s in told if s > seq}) + others + len(untold)
+        if covered != self.seq - seq:
+            return None
+        out = [self._clip(change, seq) for change in known]
+        out += [Appended(seq=m.seq, at=m.timestamp, messages=[m.wire()]) for m in untold]
+        out.sort(key=lambda change: change.seq)
+        return out
+
+    # Changing (the writer alone)
+
+    def apply(self, change: Change) -> None:
+        """Take one change. Costs the same in a session of any length, except for `Cleared` and `Truncated`.
+
+        Raises KeyError where a change names a message that is not there (a journal that belongs to another file).
+        """
+        match change:
+            case Created():
+                self._create(change)
+            case Appended():
+                for wire in change.messages:
+                    self.add_message(Message.from_wire(wire))
+            case Extended():
+                self._extend(change)
+            case Finished():
+                self._finish(change)
+            case Updated():
+                self.update(change.fields)
+            case Noted():
+                self.add_note(Note.from_wire(change.note))
+            case StateSet():
+                self._set_state(change)
+            case Cleared():
+                self.summary = None
+                self._cut(0, self.position_after(change.seq))
+            case Truncated():
+                self._cut(self.position_after(change.after_seq), self.position_after(change.seq))
+        if not isinstance(change, (StateSet, Created)):
+            self.touch(change.messages[-1]["timestamp"] if isinstance(change, Appended) else change.at)
+        self.seq = max(self.seq, change.seq)
+        self._remember(change)
+
+    def add_message(self, message: Message) -> None:
+        """Put a message where its seq belongs. Decoders of files use this; a live append comes by `apply`."""
+        if message.id in self._by_id:
+            raise ValueError(f"message id {message.id!r} is there already")
+        if self._seqs and message.seq < self._seqs[-1]:
+            position = self.position_after(message.seq)
+            self._messages.insert(position, message)
+            self._seqs.insert(position, message.seq)
+            self._by_id = {m.id: i for i, m in enumerate(self._messages)}
+        else:
+            self._by_id[message.id] = len(self._messages)
+            self._messages.append(message)
+            self._seqs.append(message.seq)
+        self.seq = max(self.seq, message.seq)
+        if message.status == "streaming" and isinstance(message.content, str):
+            self._streams[message.id] = _Stream(message.content)
+
+    def replace_message(self, message: Message) -> None:
+        """Exchange the message of the same id (a decoder met a later version of it). Its seq stays."""
+        self._messages[self._by_id[message.id]] = message
+        self._streams.pop(message.id, None)
+
+    def add_note(self, note: Note) -> None:
+        if note.id in self._notes_by_id:
+            self.notes[self._notes_by_id[note.id]] = note
+        else:
+            self._notes_by_id[note.id] = len(self.notes)
+            self.notes.append(note)
+        self.seq = max(self.seq, note.seq)
+
+    def update(self, fields: Mapping[str, Json]) -> None:
+        for key, value in fields.items():
+            if key in UPDATABLE:
+                setattr(self, key, value)
+
+    def touch(self, at: str) -> None:
+        """Move `updated_at` forward; a clock that goes backwards does not."""
+        self.updated_at = max(self.updated_at, at)
+
+    def snapshot(self) -> Session:
+        """A copy that later changes do not touch, for a thread that writes a file. Costs a list copy, no message is copied."""
+        twin = Session(self.local_id, self.created_at)
+        for key in (
+            "updated_at",
+            "name",
+            "model",
+            "cwd",
+            "archived",
+            "summary",
+            "parent",
+            "metadata",
+            "seq",
+            "saved_at",
+        ):
+            setattr(twin, key, getattr(self, key))
+        twin.tags = list(self.tags)
+        twin.notes = list(self.notes)
+        twin.state = dict(self.state)
+        twin._messages = self.messages()[:]
+        twin._seqs = self._seqs[:]
+        twin._by_id = dict(self._by_id)
+        twin._notes_by_id = dict(self._notes_by_id)
+        twin._log_floor = self.seq
+        return twin
+
+    def _create(self, change: Created) -> None:
+        info = change.info
+        self.created_at = info.get("createdAt", change.at)
+        self.updated_at = info.get("updatedAt", self.created_at)
+        self.update(info)
+
+    def _extend(self, change: Extended) -> None:
+        position = self._by_id[change.message_id]
+        message = self._messages[position]
+        stream = self._streams.get(change.message_id)
+        if stream is None:
+            stream = self._streams[change.message_id] = _Stream(
+                message.content if isinstance(message.content, str) else ""
+            )
+        stream.parts.append(change.text)
+        stream.length += len(change.text)
+        if message.status != "streaming":
+            self._messages[position] = msgspec.structs.replace(message, status="streaming")
+
+    def _finish(self, change: Finished) -> None:
+        position = self._by_id[change.message_id]
+        message = self._current(position)
+        rest = dict(message.rest)
+        if change.metadata is not None:
+            rest["metadata"] = {**message.metadata, **change.metadata}
+        if change.tool_calls is not None:
+            rest["toolCalls"] = change.tool_calls
+        self._messages[position] = msgspec.structs.replace(message, status=change.status, rest=rest)
+        if change.message_id in self._streams and isinstance(message.content, str):
+            self._streams[change.message_id].parts = [message.content]
+
+    def _set_state(self, change: StateSet) -> None:
+        for key, value in change.values.items():
+            if value is None:
+                self.state.pop(key, None)
+            else:
+                self.state[key] = value
+        self.saved_at = change.at
+
+    def _cut(self, start: int, stop: int) -> None:
+        """Messages that came after the change stay: a replay may meet those of a later edit."""
+        for message in self._messages[start:stop]:
+            del self._by_id[message.id]
+            self._streams.pop(message.id, None)
+        del self._messages[start:stop], self._seqs[start:stop]
+        for position in range(start, len(self._messages)):
+            self._by_id[self._messages[position].id] = position
+
+    def _current(self, position: int) -> Message:
+        message = self._messages[position]
+        stream = self._streams.get(message.id)
+        if stream is None or len(stream.parts) <= 1:
+            return message
+        text = "".join(stream.parts)
+        stream.parts = [text]
+        message = msgspec.structs.replace(message, content=text)
+        self._messages[position] = message
+        return message
+
+    def _remember(self, change: Change) -> None:
+        self._log.append(change)
+        if len(self._log) > DEFAULT.retained_changes:
+            self._log.popleft()
+
+    @staticmethod
+    def _clip(change: Change, seq: int) -> Change:
+        if isinstance(change, Appended) and change.messages[0]["seq"] <= seq:
+            return Appended(seq=change.seq, at=change.at, messages=[m for m in change.messages if m["seq"] > seq])
+        return change
+
+
+def content_equal(a: Session, b: Session) -> bool:
+    """Whether two sessions say the same to every client. For tests and for deciding that a save has nothing to do."""
+    keys = (
+        "name",
+        "model",
+        "cwd",
+        "tags",
+        "archived",
+        "summary",
+        "parent",
+        "metadata",
+        "created_at",
+        "updated_at",
+        "state",
+        "seq",
+    )
+    return (
+        all(same_json(getattr(a, key), getattr(b, key)) for key in keys)
+        and same_json(_wires(a.messages()), _wires(b.messages()))
+        and same_json(_wires(a.notes), _wires(b.notes))
+    )
+
+
+def _wires(items: Iterable[Message | Note]) -> list[dict[str, Json]]:
+    return [item.wire() for item in items]

@@ -1,0 +1,134 @@
+"""Values that every layer shares: ids, timestamps and JSON as it may be kept. No clock, no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from sessiond.errors import InvalidParams
+from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
+
+SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?(?:([Zz])|([+-])(\d\d):?(\d\d))?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Json = Any
+"""None, bool, int (64 bits), finite float, str without lone surrogates, list[Json], dict[str, Json]."""
+
+
+def is_session_id(text: str) -> bool:
+    """Whether a client may name a session so (without its store)."""
+    return SESSION_ID.fullmatch(text) is not None
+
+
+def split_wire_id(wire_id: str) -> tuple[str, str]:
+    """`"lisp/session-1"` -> `("lisp", "session-1")`; without a store it is the default one's."""
+    store, slash, local = wire_id.partition("/")
+    return (store, local) if slash else ("default", wire_id)
+
+
+def join_wire_id(store: str, local_id: str) -> str:
+    return local_id if store == "default" else f"{store}/{local_id}"
+
+
+def timestamp(epoch_ms: int) -> str:
+    """Milliseconds since 1970 (UTC) -> `2026-01-11T14:30:22.000Z`. Raises OverflowError outside years 1..9999."""
+    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+def epoch_ms(text: str) -> int:
+    """RFC 3339, with or without a zone (then local time), to milliseconds since 1970. Raises ValueError."""
+    match = _RFC3339.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not an RFC 3339 timestamp: {text!r}")
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    micros = int((match[7] or "0").ljust(9, "0")[:6])
+    leap = second == 60  # a leap second is the next minute's first for us
+    moment = datetime(year, month, day, hour, minute, 59 if leap else second, micros)
+    if match[8]:
+        moment = moment.replace(tzinfo=UTC)
+    elif match[9]:
+        offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
+        moment = moment.replace(tzinfo=timezone(offset if match[9] == "+" else -offset))
+    else:
+        moment = moment.astimezone()
+    # Exact integer arithmetic: a float of seconds loses the last millisecond now and then.
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + (1000 if leap else 0)
+
+
+def normal_timestamp(text: str) -> str:
+    """Any RFC 3339 text -> the protocol's shape (UTC, milliseconds). Raises ValueError."""
+    if len(text) == 24 and text[10] == "T" and text[19] == "." and text[23] == "Z":
+        datetime.fromisoformat(text)
+        return text
+    return timestamp(epoch_ms(text))
+
+
+def derived_id(parts: Iterable[str], nth: int = 0) -> str:
+    """An id for a message that has none: the same for the same parts, after every restart and every import.
+
+    `nth` counts equal messages of one session from 0, so that twice the same words are two messages.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(raw))
+        digest.update(raw)
+    digest.update(b"#%d" % nth)
+    return "m-" + digest.hexdigest()[:20]
+
+
+def check_json(value: Json, where: str, depth: int = 0) -> None:
+    """Raise InvalidParams if `value` could not be kept: depth, surrogates, non-finite floats, integers over 64 bits.
+
+    Iterative, so that hostile depth costs no stack. `where` names the field in the message.
+    """
+    stack: list[tuple[Any, int]] = [(value, depth)]
+    while stack:
+        item, level = stack.pop()
+        if isinstance(item, str):
+            if not item.isascii() and not _encodable(item):
+                raise InvalidParams(f"{where}: a lone surrogate cannot be stored", field=where)
+        elif isinstance(item, bool) or item is None:
+            continue
+        elif isinstance(item, int):
+            if not INT64_MIN <= item <= UINT64_MAX:
+                raise InvalidParams(f"{where}: the integer {item} does not fit into 64 bits", field=where)
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                raise InvalidParams(f"{where}: {item} is not a JSON number", field=where)
+        elif isinstance(item, (list, dict)):
+            if level >= MAX_JSON_DEPTH:
+                raise InvalidParams(f"{where}: nested deeper than {MAX_JSON_DEPTH}", field=where)
+            children = item.values() if isinstance(item, dict) else item
+            stack.extend((child, level + 1) for child in children)
+            if isinstance(item, dict):
+                stack.extend((key, level + 1) for key in item)
+        else:
+            raise InvalidParams(f"{where}: {type(item).__name__} is not JSON", field=where)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def same_json(a: Json, b: Json) -> bool:
+    """Equality of JSON values; unlike Python's `==`, true is not 1 and 1 is not 1.0."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(key in b and same_json(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same_json, a, b))
+    return bool(a == b)

@@ -1,0 +1,65 @@
+"""The auto-save timer: one task for all folder stores. Also keeps the journal from growing without end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from sessiond.errors import SessiondError
+from sessiond.limits import Limits
+from sessiond.store.folder import FolderStore
+
+log = logging.getLogger(__name__)
+_ROUND_S = 0.5
+
+
+class GrowingJournal(Protocol):
+    @property
+    def total_bytes(self) -> int: ...
+
+    def oldest_pending(self) -> list[tuple[str, str]]: ...
+
+
+class AutoSave:
+    def __init__(
+        self, stores: Callable[[], Mapping[str, FolderStore]], journal: GrowingJournal, limits: Limits
+    ) -> None:
+        self._stores = stores
+        self._journal = journal
+        self._limits = limits
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="auto-save")
+
+    async def stop(self) -> None:
+        """Returns when no save of the timer's is under way any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            soonest = _ROUND_S
+            for store in list(self._stores().values()):
+                try:
+                    due = await store.save_due()
+                except SessiondError as error:
+                    log.warning("store %s: %s", store.name, error.message)
+                else:
+                    soonest = min(soonest, due) if due is not None else soonest
+            if self._journal.total_bytes > self._limits.journal_bytes:
+                await self._relieve()
+            await asyncio.sleep(max(soonest, 0.01))
+
+    async def _relieve(self) -> None:
+        """The journal is large: save the sessions that its oldest segment is kept for."""
+        stores = self._stores()
+        for name, local_id in self._journal.oldest_pending():
+            if name in stores:
+                try:
+                    await stores[name].save(local_id)
+                except SessiondError as error:
+                    log.warning("store %s: %s is not saved: %s", name, local_id, error.message)

@@ -1,0 +1,64 @@
+"""What a session becomes when its files and the journal, or somebody else's edit, are put together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sessiond.formats.base import Decoded
+from sessiond.model.changes import Appended, Change, Extended, Finished
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+from sessiond.model.values import same_json
+
+
+def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
+    """Apply to `decoded.session` those changes that the files do not hold yet; answers them, in order.
+
+    Idempotent: a crash may have left any part of a save, so a change that is there in another way is not applied twice. A change to a message that an edit
+    took out has nothing left to change.
+    """
+    session = decoded.session
+    missing: list[Change] = []
+    for change in sorted(changes, key=lambda one: one.seq):
+        if decoded.holds(change) and change.seq > 0:
+            continue
+        fresh = _without_known(session, change)
+        if fresh is not None:
+            session.apply(fresh)
+            missing.append(fresh)
+    return missing
+
+
+def _without_known(session: Session, change: Change) -> Change | None:
+    match change:
+        case Appended():
+            new = [wire for wire in change.messages if session.message(wire["id"]) is None]
+            if not new:
+                session.seq = max(session.seq, change.seq)
+                return None
+            return Appended(seq=change.seq, at=change.at, messages=new)
+        case Extended():
+            message = session.message(change.message_id)
+            if message is None or not isinstance(message.content, str):
+                return None
+            end = change.offset + len(change.text)
+            if message.content[change.offset : end] == change.text:
+                return None
+            return change if len(message.content) == change.offset else None
+        case Finished():
+            return change if session.message(change.message_id) is not None else None
+    return change
+
+
+def removed_messages(old: Session, new: Session) -> list[Message]:
+    """What an edit took away: messages of `old` that are gone from `new`, or that say something else there now."""
+    gone = []
+    for message in old.messages():
+        there = new.message(message.id)
+        if there is None or not same_json(there.content, message.content):
+            gone.append(message)
+    return gone
+
+
+def highest_seq(session: Session | None, pending: Sequence[Change]) -> int:
+    return max(session.seq if session else 0, max((change.seq for change in pending), default=0))

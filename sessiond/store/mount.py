@@ -1,0 +1,112 @@
+"""Mounting a folder as a store: the lock that two daemons never share, the marker that tells the folder from an empty mount point, and what to do when it
+cannot be written, goes away or comes back.
+
+An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the id under `data/mounts/`, so that a
+folder without its marker is known to be another one, or none.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+import uuid
+
+import msgspec
+
+from sessiond.fs import FileSystem, Lock, atomic_write
+
+log = logging.getLogger(__name__)
+MARKER = ".sessiond/store.json"
+_LOCK = ".sessiond/lock"
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class OutOfReach(Exception):
+    """The folder cannot be used now; the text says why, for people."""
+
+
+class Claim:
+    """A folder that is ours while this is held. `writable` False: it may be read only, and extras go under `extras`."""
+
+    def __init__(self, lock: Lock | None, writable: bool, extras: str | None) -> None:
+        self._lock = lock
+        self.writable = writable
+        self.extras = extras
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+class Mounter:
+    """`data_dir`: the daemon's own data folder."""
+
+    def __init__(self, fs: FileSystem, data_dir: str) -> None:
+        self._fs = fs
+        self._data_dir = data_dir
+
+    def claim(self, name: str, root: str) -> Claim:
+        """Take a folder. OutOfReach."""
+        try:
+            stat = self._fs.stat(root)
+        except OSError as error:
+            raise OutOfReach(f"{root}: {error.strerror}") from error
+        if stat is None or not stat.is_dir:
+            raise OutOfReach(f"there is no folder {root}")
+        known = self._remembered(name)
+        marker = posixpath.join(root, MARKER)
+        there = self._fs.stat(marker) is not None
+        if known is not None and known[1] == root and not there and known[2]:
+            raise OutOfReach(
+                f"{root} has no {MARKER}: it is empty or another folder, perhaps a disk that is not mounted"
+            )
+        try:
+            return self._take(name, root, marker, there)
+        except BlockingIOError as error:
+            raise OutOfReach(f"{root} is in use by another sessiond") from error
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise OutOfReach(f"{root}: {error.strerror}") from error
+        extras = posixpath.join(self._data_dir, "extras", name)
+        self._fs.make_dirs(extras)
+        self._remember(name, root, "", marked=False)
+        return Claim(None, writable=False, extras=extras)
+
+    def _take(self, name: str, root: str, marker: str, there: bool) -> Claim:
+        self._fs.make_dirs(posixpath.dirname(marker))
+        lock = self._fs.lock(posixpath.join(root, _LOCK))
+        try:
+            if there:
+                store_id = str(msgspec.json.decode(self._fs.read(marker)).get("id", ""))
+            else:
+                store_id = str(uuid.uuid4())
+                content = msgspec.json.encode({"id": store_id, "sessiond": 1}) + b"\n"
+                atomic_write(self._fs, marker, content)
+            self._remember(name, root, store_id, marked=True)
+        except BaseException:
+            lock.release()
+            raise
+        return Claim(lock, writable=True, extras=None)
+
+    def _record(self, name: str) -> str:
+        return posixpath.join(self._data_dir, "mounts", f"{name}.json")
+
+    def _remembered(self, name: str) -> tuple[str, str, bool] | None:
+        """(store id, folder, whether it was marked)."""
+        path = self._record(name)
+        if self._fs.stat(path) is None:
+            return None
+        try:
+            record = msgspec.json.decode(self._fs.read(path))
+            return str(record["id"]), str(record["path"]), bool(record["marked"])
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            log.warning("%s cannot be read; the store %s is taken as new", path, name)
+            return None
+
+    def _remember(self, name: str, root: str, store_id: str, *, marked: bool) -> None:
+        if self._remembered(name) != (store_id, root, marked):
+            self._fs.make_dirs(posixpath.join(self._data_dir, "mounts"))
+            content = msgspec.json.encode({"id": store_id, "path": root, "marked": marked})
+            atomic_write(self._fs, self._record(name), content)

@@ -1,0 +1,335 @@
+"""Keeping one session and its files in step: loading, saving, and merging what somebody else wrote.
+
+Rules:
+
+- The io lock of the session is held during each of the three, so reads, saves and merges of one session never overlap.
+- A save writes what is pending, cheaply where the format can append, else the whole file; a file that is not the version seen last is merged first.
+- A merge reads the new version, gives what is new in it seqs above every known one, makes that numbering durable, replays what is pending, and
+  puts what the edit took away into the trash. Only then is anyone told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from sessiond.clock import Clock
+from sessiond.errors import BadFile, SessionNotFound, Unavailable
+from sessiond.formats.base import Decoded, Files, Format, Problem, Write
+from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
+from sessiond.limits import Limits
+from sessiond.model.changes import Change, Created
+from sessiond.model.session import Session, content_equal
+from sessiond.model.values import timestamp
+from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
+from sessiond.store.merge import highest_seq, removed_messages, replay
+from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
+from sessiond.store.tracked import Tracked
+from sessiond.store.trash import Trash
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Run = Callable[..., Awaitable[Any]]
+_ATTEMPTS = 16
+"""How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next round."""
+
+
+class Marks(Protocol):
+    """What the journal is told."""
+
+    def note_saved(self, store: str, session: str, seq: int) -> None: ...
+
+    def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
+
+
+class Sync:
+    def __init__(
+        self, *, store: str, fmt: Format, files: StoreFiles, trash: Trash, marks: Marks, clock: Clock, limits: Limits, run: Run,
+        emit: Callable[[Event], None],
+    ) -> None:  # fmt: skip
+        self.store = store
+        self.format = fmt
+        self.files = files
+        self.trash = trash
+        self.marks = marks
+        self.clock = clock
+        self.limits = limits
+        self.run = run
+        self.emit = emit
+
+    # Loading
+
+    async def load(self, tracked: Tracked) -> None:
+        """Fill `tracked.session`. The caller holds io. SessionNotFound, BadFile."""
+        for _ in range(_ATTEMPTS):
+            snapshot: Snapshot = await self.run(self.files.read, tracked.local_id)
+            try:
+                await self._load(tracked, snapshot)
+            except OutsideChange:
+                continue
+            return
+        raise BadFile(
+            f"{self.files.path(self.format.main_path(tracked.local_id))} changes faster than it can be read",
+            hint="stop the program that writes it, then open the session again",
+            path=self.files.path(self.format.main_path(tracked.local_id)),
+            line=None,
+        )
+
+    async def _load(self, tracked: Tracked, snapshot: Snapshot) -> None:
+        main = self.format.main_path(tracked.local_id)
+        created = next((change for change in tracked.pending if isinstance(change, Created)), None)
+        if main not in snapshot.files and created is None:
+            raise SessionNotFound(f"no session {tracked.local_id!r} in the store {self.store!r}")
+        if tracked.recovered:
+            await self._cut_torn(tracked, snapshot, created)
+        if main not in snapshot.files:
+            # A sidecar without its file is what is left of another life of this id, or of a first save: the journal has it all.
+            for path in [path for path in snapshot.files if path.startswith(".sessiond/")]:
+                del snapshot.files[path]
+        decoded = await self._decode(tracked, snapshot.files)
+        tracked.pending = replay(decoded, tracked.pending)
+        if decoded.renumbered and main in snapshot.files:
+            await self._make_numbering_durable(tracked, decoded, snapshot)
+        tracked.session = decoded.session
+        tracked.prints = snapshot.prints
+        tracked.problems = decoded.problems
+        tracked.rewrite = tracked.rewrite or decoded.incomplete
+        if tracked.dirty:
+            tracked.changed(self.clock.monotonic())
+        else:
+            tracked.current()
+
+    async def _decode(self, tracked: Tracked, files: Files) -> Decoded:
+        floor = highest_seq(tracked.session, tracked.pending)
+        decoded: Decoded = await self.run(self.format.decode, tracked.local_id, files, floor)
+        if decoded.fatal is not None:
+            raise self.bad_file(decoded.fatal)
+        return decoded
+
+    def bad_file(self, problem: Problem) -> BadFile:
+        path = self.files.path(problem.path)
+        where = f"{path}:{problem.line}" if problem.line else path
+        return BadFile(
+            f"{where} {problem.message}",
+            hint="the file is left as it is; mend it or move it away",
+            path=path,
+            line=problem.line,
+        )
+
+    async def _cut_torn(self, tracked: Tracked, snapshot: Snapshot, created: Created | None) -> None:
+        """A crash may have cut our own append short. What is incomplete goes aside and is written again from the journal."""
+        main = self.format.main_path(tracked.local_id)
+        content = snapshot.files.get(main)
+        if content is None:
+            return
+        side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(tracked.local_id)))
+        position = torn_at(side, content)
+        if position is None and created is not None and not await self._readable(tracked.local_id, snapshot.files):
+            position = 0
+        if position is None:
+            return
+        name = main.replace("/", "%2F")
+        aside = await self.run(self.trash.keep_bytes, name, content)
+        log.warning(
+            "store %s: a save of %s was cut short by a crash; the file as it was lies in %s",
+            self.store,
+            tracked.local_id,
+            aside,
+        )
+        writes = [Write(main, content[:position], "replace" if position else "remove")]
+        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+        if position:
+            snapshot.files[main] = content[:position]
+        else:
+            del snapshot.files[main], snapshot.prints[main]
+
+    async def _readable(self, local_id: str, files: Files) -> bool:
+        decoded: Decoded = await self.run(self.format.decode, local_id, files)
+        return decoded.fatal is None
+
+    async def _make_numbering_durable(self, tracked: Tracked, decoded: Decoded, snapshot: Snapshot) -> None:
+        writes = self.format.adopt_numbering(decoded, snapshot.files)
+        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+
+    # Saving
+
+    async def save(self, tracked: Tracked) -> Saved | None:
+        """Bring the file up to date. The caller holds io. OSError where the disk will not; everything stays pending then."""
+        for _ in range(_ATTEMPTS):
+            if tracked.session is None:
+                await self.load(tracked)
+            session = tracked.session
+            assert session is not None
+            if not tracked.dirty or (session.is_blank and not tracked.prints):
+                return None
+            pending = list(tracked.pending)
+            try:
+                prints = await self._write(tracked, session, pending)
+            except OutsideChange:
+                await self._wait_until_settled(tracked)
+                await self.merge(tracked)
+                continue
+            return self._saved(tracked, session, pending, prints)
+        log.warning(
+            "store %s: %s is being written by somebody else all the time; saved later", self.store, tracked.local_id
+        )
+        return None
+
+    async def _write(
+        self, tracked: Tracked, session: Session, pending: list[Change]
+    ) -> dict[str, tuple[int, int, int]]:
+        writes: list[Write] | None = None
+        snapshot = session.snapshot()
+        if not tracked.rewrite:
+            tail = await self.run(self.files.tail, tracked.local_id)
+            side = await self.run(self.files.read_side, tracked.local_id)
+            writes = await self.run(self.format.update, snapshot, tail, side, pending)
+        expected = dict(tracked.prints)
+        if writes is None:
+            before: Snapshot = await self.run(self.files.read, tracked.local_id)
+            main = self.format.main_path(tracked.local_id)
+            if before.prints.get(main) != expected.get(main):
+                raise OutsideChange(main)
+            expected = before.prints
+            writes = await self.run(self.format.encode, snapshot, before.files)
+        written: dict[str, tuple[int, int, int]] = await self.run(
+            self.files.perform, writes, self._loose(expected, writes)
+        )
+        return expected | written
+
+    def _loose(self, expected: dict[str, tuple[int, int, int]], writes: list[Write]) -> dict[str, tuple[int, int, int]]:
+        """Files that several sessions share are compared as they stand now: each session appends to them in its turn."""
+        shared = self.files.shared_files()
+        loose = dict(expected)
+        for write in writes:
+            if write.path in shared:
+                now = self.files.print_of(write.path)
+                loose.pop(write.path, None)
+                if now is not None:
+                    loose[write.path] = now
+        return loose
+
+    def _saved(
+        self, tracked: Tracked, session: Session, pending: list[Change], prints: dict[str, tuple[int, int, int]]
+    ) -> Saved:
+        tracked.prints = prints
+        done = len(pending)
+        # What was committed while the file was being written waits for the next save.
+        tracked.pending = tracked.pending[done:]
+        through = pending[-1].seq if pending else session.seq
+        tracked.current()
+        if tracked.pending:
+            tracked.changed(self.clock.monotonic())
+        else:
+            tracked.problems = [p for p in tracked.problems if not p.fatal]
+        self.marks.note_saved(self.store, tracked.local_id, through)
+        main = self.format.main_path(tracked.local_id)
+        size = max(prints.get(main, (0, 0, 0))[1], 0)
+        return Saved(
+            local_id=tracked.local_id, path=self.files.path(main), bytes=size, saved_at=timestamp(self.clock.now_ms())
+        )  # fmt: skip
+
+    # Merging
+
+    async def compare(self, tracked: Tracked) -> bool:
+        """Look at the files; merge if somebody else wrote them. The caller holds io. True if anything was merged or is gone."""
+        prints = await self.run(self.files.prints, tracked.local_id)
+        if prints == tracked.prints or (tracked.session is None and not tracked.pending):
+            return False
+        shared = self.files.shared_files()
+        mine = {
+            path
+            for path in prints.keys() | tracked.prints.keys()
+            if path not in shared and path.startswith(".sessiond/")
+        }
+        if all(
+            prints.get(path) == tracked.prints.get(path)
+            for path in prints.keys() | tracked.prints.keys()
+            if path not in mine
+        ):
+            tracked.prints = prints
+            return False
+        await self._wait_until_settled(tracked)
+        await self.merge(tracked)
+        return True
+
+    async def _wait_until_settled(self, tracked: Tracked) -> None:
+        """An outside change is read once size and mtime stood still."""
+        last = None
+        for _ in range(_ATTEMPTS):
+            now = await self.run(self.files.prints, tracked.local_id)
+            if now == last:
+                return
+            last = now
+            await asyncio.sleep(self.limits.settle_s)
+
+    async def merge(self, tracked: Tracked) -> None:
+        """Take in what somebody else wrote, or removed. The caller holds io."""
+        if tracked.session is None:
+            await self.load(tracked)
+            return
+        for _ in range(_ATTEMPTS):
+            snapshot: Snapshot = await self.run(self.files.read, tracked.local_id)
+            if self.format.main_path(tracked.local_id) not in snapshot.files:
+                if tracked.prints.get(self.format.main_path(tracked.local_id)) is None:
+                    tracked.prints = snapshot.prints
+                    return
+                if not await self.run(self.files.reachable):
+                    raise Unavailable(
+                        f"{self.files.root} is out of reach", hint="bring the folder back; nothing of it was changed"
+                    )
+                await self._gone(tracked)
+                return
+            try:
+                async with tracked.gate:
+                    await self._merge(tracked, snapshot)
+            except OutsideChange:
+                continue
+            return
+
+    async def _merge(self, tracked: Tracked, snapshot: Snapshot) -> None:
+        old = tracked.session
+        assert old is not None
+        decoded = await self._decode(tracked, snapshot.files)
+        pending = replay(decoded, tracked.pending)
+        new = decoded.session
+        new.seq = max(new.seq, old.seq)
+        if content_equal(old, new) and not decoded.incomplete:
+            # Touched, or written with the same content: nothing happened. The session that others hold stays.
+            tracked.prints, tracked.problems = snapshot.prints, decoded.problems
+            return
+        new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
+        writes = self.format.adopt_numbering(decoded, snapshot.files)
+        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+        if removed_messages(old, new):
+            await self.discard(old, f"{old.local_id[:100]}.was-{old.seq}", "edited")
+        tracked.session, tracked.prints, tracked.problems = new, snapshot.prints, decoded.problems
+        tracked.pending = pending
+        tracked.rewrite = decoded.incomplete
+        if tracked.dirty:
+            tracked.changed(self.clock.monotonic())
+        self.emit(Reloaded(new, self.warnings(tracked)))
+
+    async def _gone(self, tracked: Tracked) -> None:
+        """The file was deleted by somebody: his will. What was known lies in the trash."""
+        async with tracked.gate:
+            if tracked.session is not None:
+                await self.discard(tracked.session, tracked.local_id, "deleted")
+            await self.run(self.files.remove, tracked.local_id)
+            await self.marks.note_gone(self.store, tracked.local_id)
+            tracked.session, tracked.pending, tracked.prints = None, [], {}
+            tracked.current()
+        self.emit(Vanished(tracked.local_id))
+
+    async def discard(self, session: Session, trash_id: str, reason: str, files: Files | None = None) -> None:
+        at = timestamp(self.clock.now_ms())
+
+        def put() -> None:
+            self.trash.put(trash_id, session, files or {}, at=at, reason=reason)
+
+        await self.run(put)
+
+    def warnings(self, tracked: Tracked) -> list[FileWarning]:
+        return [FileWarning(self.files.path(p.path), p.line, p.message) for p in tracked.problems]

@@ -1,0 +1,131 @@
+"""The trash of one store: a folder an entry under `data/trash/<store>/`, never inside an adopted folder. Synchronous.
+
+An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the original files byte for byte where there
+were any, so that a restore brings back even what was not understood.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+import msgspec
+
+from sessiond.errors import AlreadyExists, SessionNotFound
+from sessiond.formats import jsonl
+from sessiond.formats.base import Files
+from sessiond.fs import FileSystem, atomic_write
+from sessiond.model.session import Session, SessionInfo
+from sessiond.store.port import Trashed
+
+
+class _Meta(msgspec.Struct):
+    trash_id: str
+    local_id: str
+    """The id that the session had."""
+    deleted_at: str
+    reason: str
+    info: SessionInfo
+    files: list[str] = []
+    """Relative path of each original, in the order of `files/0`, `files/1`, ..."""
+
+
+class Trash:
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        self.fs = fs
+        self.folder = folder
+
+    def put(self, trash_id: str, session: Session, files: Files, *, at: str, reason: str) -> None:
+        """Make an entry, durable when this returns. An older one of the same id is renamed to `ID.was-SEQ`."""
+        if self._meta(trash_id) is not None:
+            self._rename_older(trash_id)
+        entry = posixpath.join(self.folder, trash_id)
+        self.fs.make_dirs(posixpath.join(entry, "files") if files else entry)
+        self._clear(entry)
+        for number, content in enumerate(files.values()):
+            self.fs.create(posixpath.join(entry, "files", str(number)), content)
+        if files:
+            self.fs.sync_dir(posixpath.join(entry, "files"))
+        native = jsonl.encode(session, {})
+        self.fs.create(posixpath.join(entry, "session.jsonl"), native[0].data)
+        meta = _Meta(trash_id, session.local_id, at, reason, session.info(trash_id), list(files))
+        # The entry counts from here on: everything before it is synced.
+        atomic_write(self.fs, posixpath.join(entry, "meta.json"), msgspec.json.encode(meta))
+
+    def _clear(self, entry: str) -> None:
+        """What a crash left of an entry that never got its `meta.json`."""
+        for folder in (posixpath.join(entry, "files"), entry):
+            if self.fs.stat(folder) is not None:
+                for name in self.fs.list_dir(folder):
+                    path = posixpath.join(folder, name)
+                    stat = self.fs.stat(path)
+                    if stat is not None and not stat.is_dir:
+                        self.fs.remove(path)
+
+    def _rename_older(self, trash_id: str) -> None:
+        meta = self._meta(trash_id)
+        assert meta is not None
+        base = f"{trash_id[:100]}.was-{meta.info.seq}"
+        name, number = base, 2
+        while self._meta(name) is not None:
+            name, number = f"{base}-{number}", number + 1
+        self.fs.replace(posixpath.join(self.folder, trash_id), posixpath.join(self.folder, name))
+        self.fs.sync_dir(self.folder)
+
+    def _meta(self, trash_id: str) -> _Meta | None:
+        path = posixpath.join(self.folder, trash_id, "meta.json")
+        if self.fs.stat(path) is None:
+            return None
+        return msgspec.json.decode(self.fs.read(path), type=_Meta)
+
+    def list(self) -> list[Trashed]:
+        if self.fs.stat(self.folder) is None:
+            return []
+        entries = []
+        for name in sorted(self.fs.list_dir(self.folder)):
+            meta = self._meta(name)
+            if meta is not None:
+                info = msgspec.structs.replace(meta.info, session_id=name)
+                entries.append(Trashed(trash_id=name, deleted_at=meta.deleted_at, info=info, reason=meta.reason))
+        return entries
+
+    def get(self, trash_id: str) -> tuple[Session, dict[str, bytes], str, str]:
+        """(session, original files, reason, the id it had). SessionNotFound."""
+        meta = self._meta(trash_id)
+        if meta is None:
+            raise SessionNotFound(
+                f"no session {trash_id!r} in the trash", hint="`sessiond list --deleted` shows what is there"
+            )
+        entry = posixpath.join(self.folder, trash_id)
+        content = self.fs.read(posixpath.join(entry, "session.jsonl"))
+        decoded = jsonl.decode(trash_id, {jsonl.main_path(trash_id): content})
+        files = {path: self.fs.read(posixpath.join(entry, "files", str(n))) for n, path in enumerate(meta.files)}
+        return decoded.session, files, meta.reason, meta.local_id
+
+    def remove(self, trash_id: str) -> None:
+        """Take an entry out for ever."""
+        entry = posixpath.join(self.folder, trash_id)
+        if self.fs.stat(entry) is None:
+            return
+        meta = posixpath.join(entry, "meta.json")
+        if self.fs.stat(meta) is not None:
+            self.fs.remove(meta)
+            self.fs.sync_dir(entry)
+        self._clear(entry)
+        if self.fs.stat(posixpath.join(entry, "files")) is not None:
+            self.fs.remove_dir(posixpath.join(entry, "files"))
+        self.fs.remove_dir(entry)
+        self.fs.sync_dir(self.folder)
+
+    def keep_bytes(self, name: str, content: bytes) -> str:
+        """A copy of bytes that could not be understood, before something of ours replaces them. Answers where."""
+        folder = posixpath.join(self.folder, ".damaged")
+        self.fs.make_dirs(folder)
+        number, path = 1, posixpath.join(folder, name)
+        while self.fs.stat(path) is not None:
+            number, path = number + 1, posixpath.join(folder, f"{name}.{number}")
+        try:
+            self.fs.create(path, content)
+        except FileExistsError as error:
+            raise AlreadyExists(f"{path} is there already") from error
+        self.fs.sync_dir(folder)
+        return path

@@ -1,0 +1,59 @@
+"""Hints that somebody wrote into a store's folder. Only hints: files are compared at start, on open and before each save as well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sessiond.store.folder import FolderStore
+
+log = logging.getLogger(__name__)
+_RETRY_S = 2.0
+
+
+class Watch:
+    """Watches one store's folder for as long as it is there."""
+
+    def __init__(self, store: FolderStore) -> None:
+        self._store = store
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"watch {self._store.name}")
+
+    async def stop(self) -> None:
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        # Imported here, off the loop: the daemon answers its first client before it watches anything.
+        watchfiles = await asyncio.to_thread(__import__, "watchfiles")
+        while not self._stop.is_set():
+            try:
+                async for changes in watchfiles.awatch(
+                    self._store.path, watch_filter=_is_theirs, debounce=200, step=50, stop_event=self._stop, rust_timeout=5000,
+                    ignore_permission_denied=True,
+                ):  # fmt: skip
+                    await self._look([path for _, path in changes])
+            except (OSError, RuntimeError) as error:
+                log.info("store %s cannot be watched now: %s", self._store.name, error)
+            if not self._stop.is_set():
+                await _pause(self._stop, _RETRY_S)
+
+    async def _look(self, paths: list[str]) -> None:
+        for local_id in self._store.ids_of(paths):
+            await self._store.look_at(local_id)
+
+
+def _is_theirs(_change: object, path: str) -> bool:
+    """Not one of our dot-names (temporary files, displaced versions), nor anything under `.sessiond/`."""
+    return not path.rpartition("/")[2].startswith(".") and "/.sessiond/" not in path
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

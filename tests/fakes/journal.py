@@ -1,0 +1,44 @@
+"""The real journal without its thread: every call is carried out at once, so that a crash may come between any two steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from sessiond.fs import FileSystem
+from sessiond.journal.record import Entry, RecordKind
+from sessiond.journal.replay import replay
+from sessiond.journal.segments import Segments
+from sessiond.limits import Limits
+
+
+class InlineJournal:
+    def __init__(self, fs: FileSystem, folder: str, limits: Limits) -> None:
+        self._segments = Segments(fs, folder, limits, lambda: 0.0)
+        contents = self._segments.recover(lambda: b"0123456789abcdef")
+        kept = replay(record for _, record in contents.records)
+        self.pending = {key: [record.entry.payload for record in records] for key, records in kept.items()}
+        self.damage = contents.damage
+
+    @property
+    def total_bytes(self) -> int:
+        return self._segments.total_bytes
+
+    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
+        return self._done(Entry(RecordKind.CHANGES, store, session, seq, payload))
+
+    def note_saved(self, store: str, session: str, seq: int) -> None:
+        self._segments.write([Entry(RecordKind.SAVED, store, session, seq)], sync=False)
+        self._segments.trim()
+
+    def note_gone(self, store: str, session: str) -> Awaitable[None]:
+        return self._done(Entry(RecordKind.GONE, store, session))
+
+    async def purge(self, store: str, session: str) -> None:
+        self._segments.purge(store, session)
+
+    def _done(self, entry: Entry) -> asyncio.Future:
+        lsn = self._segments.write([entry], sync=True)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(lsn)
+        return future

@@ -1,0 +1,130 @@
+"""Crash images: whatever the disk may hold after a power failure, no acknowledged word is missing and none is there twice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sessiond.errors import SessionNotFound
+from sessiond.formats import registry
+from sessiond.limits import Limits
+from sessiond.model.changes import Appended, Cleared, Extended, Finished, Truncated, Updated
+from sessiond.model.message import Message
+from sessiond.store.port import Loaded
+from tests.fakes.crashfs import Crash, CrashFS
+from tests.store.conftest import NOW, House, created, message
+
+SMALL = Limits(settle_s=0.0, segment_bytes=1500, reserve_bytes=512)
+STEPS = 14
+
+
+class Ledger:
+    """What was acknowledged, and what may or may not be there."""
+
+    def __init__(self) -> None:
+        self.must: dict[int, str] = {}
+        self.may: dict[int, str] = {}
+        self.seq = 0
+
+
+async def live(house: House, ledger: Ledger, rng: random.Random) -> None:
+    """Random changes and saves on one session; the ledger is brought up to date only when an acknowledgement came."""
+    store = await house.open()
+    session = await store.begin("a", NOW)
+    await store.commit(session, [created("n")])
+    for _ in range(STEPS):
+        seq = session.seq + 1
+        action = rng.choice(["append", "append", "append", "save", "stream", "truncate", "clear", "rename", "reopen"])
+        if action == "append":
+            count = rng.choice([1, 1, 2, 3])
+            batch = [message(seq + n, f"word {seq + n} " + "x" * rng.choice([0, 40])) for n in range(count)]
+            ledger.may = {m.seq: m.content for m in batch}
+            await store.commit(session, [Appended.of(batch, NOW)])
+            ledger.must |= ledger.may
+        elif action == "save":
+            await store.save("a")
+        elif action == "stream":
+            first = Message(id=f"m{seq}", seq=seq, role="assistant", content="be", timestamp=NOW, status="streaming")
+            ledger.may = {seq: "begin"}
+            await store.commit(session, [Appended.of([first], NOW)])
+            await store.commit(session, [Extended(seq=seq + 1, at=NOW, message_id=f"m{seq}", offset=2, text="gin")])
+            if rng.random() < 0.5:
+                await store.save("a")
+            await store.commit(session, [Finished(seq=seq + 2, at=NOW, message_id=f"m{seq}", status="done")])
+            ledger.must |= ledger.may
+        elif action == "truncate":
+            after = rng.choice([0, *ledger.must]) if ledger.must else 0
+            gone = {s: t for s, t in ledger.must.items() if s > after}
+            for s in gone:
+                del ledger.must[s]
+            ledger.may = gone
+            await store.commit(session, [Truncated(seq=seq, at=NOW, after_seq=after)])
+        elif action == "clear":
+            ledger.may, ledger.must = ledger.must, {}
+            await store.commit(session, [Cleared(seq=seq, at=NOW)])
+        elif action == "rename":
+            await store.commit(session, [Updated(seq=seq, at=NOW, fields={"name": f"name {seq}"})])
+        else:
+            store = await house.open()
+            session = (await store.load("a")).session
+        ledger.may = {}
+        ledger.seq = session.seq
+
+
+async def check(image: CrashFS, house: House, ledger: Ledger) -> None:
+    again = House(image, house.home, house.format.name, house.limits)
+    store = await again.open()
+    try:
+        loaded: Loaded = await store.load("a")
+    except SessionNotFound:
+        assert not ledger.must, "the session is gone"
+        return
+    verify(loaded, ledger)
+    await store.save("a")
+    once_more = House(image, house.home, house.format.name, house.limits)
+    await once_more.open()
+    after = await once_more.store.load("a")
+    verify(after, ledger)
+    assert not after.warnings, after.warnings
+    assert [m.wire() for m in after.session.messages()] == [m.wire() for m in loaded.session.messages()]
+
+
+def verify(loaded: Loaded, ledger: Ledger) -> None:
+    found = {m.seq: m.content for m in loaded.session.messages()}
+    assert len({m.id for m in loaded.session.messages()}) == len(found)
+    for seq, text in ledger.must.items():
+        assert found.get(seq) == text, f"seq {seq} should say {text!r}: {found}"
+    for seq, text in found.items():
+        known = ledger.must.get(seq) or ledger.may.get(seq)
+        assert known is not None, f"seq {seq} was never there: {found}"
+        assert known.startswith(text)
+    assert loaded.session.seq >= ledger.seq
+
+
+@pytest.mark.parametrize("fmt", ["jsonl"])
+@pytest.mark.parametrize("seed", range(12))
+async def test_every_crash_image_holds_what_was_acknowledged(fmt, seed):
+    """Crash before every step of a random life, then open what the disk may hold: all that was answered is there once."""
+    registry.get(fmt)
+    total = await steps_of_a_whole_life(fmt, seed)
+    checked = 0
+    rng = random.Random(seed)
+    for step in range(total):
+        fs, ledger = CrashFS(seed=seed), Ledger()
+        fs.crash_at = step
+        house = House(fs, "/home", fmt, SMALL)
+        try:
+            await live(house, ledger, random.Random(seed))
+        except Crash:
+            pass
+        for image in fs.crash_images(limit=6 if rng.random() < 0.5 else 3):
+            await check(image, house, ledger)
+            checked += 1
+    assert checked > total
+
+
+async def steps_of_a_whole_life(fmt: str, seed: int) -> int:
+    fs = CrashFS(seed=seed)
+    await live(House(fs, "/home", fmt, SMALL), Ledger(), random.Random(seed))
+    return fs.steps
