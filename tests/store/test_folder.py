@@ -86,7 +86,9 @@ async def test_everything_a_session_holds_survives_save_and_restart(house):
     assert loaded.message("s").content == "Hello"
 
 
-@pytest.mark.parametrize(("change", "left"), [(Truncated(seq=4, at=NOW, after_seq=1), ["word 1"]), (Cleared(seq=4, at=NOW), [])])
+@pytest.mark.parametrize(
+    ("change", "left"), [(Truncated(seq=4, at=NOW, after_seq=1), ["word 1"]), (Cleared(seq=4, at=NOW), [])]
+)
 async def test_truncate_and_clear_rewrite_the_file(house, change, left):
     """What was cut is gone from the file, and the seq goes on growing after a restart."""
     session = await begun(house.store, "a", 3)
@@ -110,7 +112,12 @@ async def test_an_outside_edit_is_merged_with_what_waits(house):
     await house.store.look_at("a")
     await asyncio.sleep(0)
     merged = (await house.store.load("a")).session
-    assert [(m.seq, m.content) for m in merged.messages()] == [(1, "word 1"), (3, "word 3"), (4, "word 4"), (5, "by hand")]
+    assert [(m.seq, m.content) for m in merged.messages()] == [
+        (1, "word 1"),
+        (3, "word 3"),
+        (4, "word 4"),
+        (5, "by hand"),
+    ]
     assert merged.seq == 6
     assert isinstance(house.events[-1], Reloaded)
     [trashed] = await house.store.trash()
@@ -128,7 +135,9 @@ async def test_a_merge_survives_a_kill_right_after_it(house):
     merged = (await house.store.load("a")).session
     again = await reopened(house)
     loaded = (await again.store.load("a")).session
-    assert [(m.seq, m.id, m.content) for m in loaded.messages()] == [(m.seq, m.id, m.content) for m in merged.messages()]
+    assert [(m.seq, m.id, m.content) for m in loaded.messages()] == [
+        (m.seq, m.id, m.content) for m in merged.messages()
+    ]
     assert loaded.seq == merged.seq
 
 

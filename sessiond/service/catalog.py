@@ -1,0 +1,196 @@
+"""Keeps the index in step with the stores: fed after every durable change, checked against the files at start.
+
+The index is derived. What it says of a session counts while the fingerprint that it has is the one of the files; everything else is read again in
+the background, and until that is done searches say that they are incomplete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sessiond.errors import SessiondError
+from sessiond.index.values import IndexedInfo
+from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
+from sessiond.model.message import Note
+from sessiond.model.session import Session
+from sessiond.model.values import join_wire_id, split_wire_id
+from sessiond.store.port import Listed, Store
+
+if TYPE_CHECKING:
+    from sessiond.index.index import Index
+
+log = logging.getLogger(__name__)
+_FEED_DELAY_S = 0.02
+"""Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
+
+
+class _Waiting:
+    """What the index does not know yet of one session."""
+
+    __slots__ = ("drop_after", "messages", "notes", "session", "store")
+
+    def __init__(self, store: Store, session: Session) -> None:
+        self.store = store
+        self.session = session
+        self.messages: dict[str, None] = {}
+        self.notes: list[Note] = []
+        self.drop_after: int | None = None
+
+
+class Catalog:
+    """`is_open(wire_id)`: whether a room holds the session."""
+
+    def __init__(self, index: Index, is_open: Callable[[str], bool]) -> None:
+        self.index = index
+        self.is_open = is_open
+        self.ready = asyncio.Event()
+        """The index knows every session that lay in a store at start."""
+        self._waiting: dict[str, _Waiting] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checking = asyncio.Lock()
+
+    # Feeding
+
+    def changed(self, store: Store, session: Session, wire_id: str, changes: Sequence[Change]) -> None:
+        waiting = self._waiting.get(wire_id)
+        if waiting is None:
+            waiting = self._waiting[wire_id] = _Waiting(store, session)
+        waiting.session = session
+        for change in changes:
+            match change:
+                case Appended():
+                    waiting.messages.update(dict.fromkeys(wire["id"] for wire in change.messages))
+                case Extended(message_id=message_id) | Finished(message_id=message_id):
+                    waiting.messages[message_id] = None
+                case Noted(note=note):
+                    waiting.notes.append(Note.from_wire(note))
+                case Cleared():
+                    waiting.drop_after = 0
+                case Truncated(after_seq=after_seq):
+                    waiting.drop_after = after_seq if waiting.drop_after is None else min(after_seq, waiting.drop_after)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FEED_DELAY_S, self.feed)
+
+    def feed(self) -> None:
+        """Hand over what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, {}
+        for wire_id, one in waiting.items():
+            if one.drop_after is not None:
+                self.index.drop_after(wire_id, one.drop_after)
+            self.index.put_info(indexed(one.store, one.session))
+            messages = [message for message in map(one.session.message, one.messages) if message is not None]
+            if messages:
+                self.index.add_messages(wire_id, messages)
+            for note in one.notes:
+                self.index.add_note(wire_id, note)
+
+    def saved(self, store: Store, session: Session) -> None:
+        self.feed()
+        self.index.put_info(indexed(store, session))
+
+    def replaced(self, store: Store, session: Session) -> None:
+        """Everything known of it is to be forgotten: it was merged, restored or made as a whole."""
+        self._waiting.pop(join_wire_id(store.name, session.local_id), None)
+        self.index.put_session(indexed(store, session), session.messages(), session.notes)
+
+    def vanished(self, store: Store, local_id: str) -> None:
+        wire_id = join_wire_id(store.name, local_id)
+        self._waiting.pop(wire_id, None)
+        self.index.remove(wire_id)
+
+    async def settled(self) -> None:
+        """What was changed before is findable."""
+        self.feed()
+        await self.index.settled()
+
+    # Checking against the files
+
+    def start(self, stores: Sequence[Store]) -> None:
+        self.index.incomplete = True
+        task = asyncio.create_task(self._check_all(list(stores)), name="index check")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _check_all(self, stores: Sequence[Store]) -> None:
+        try:
+            for store in stores:
+                await self.check(store)
+            await self.index.settled()
+            self.index.incomplete = False
+        except Exception:
+            log.exception("the index could not be checked against the files; searches stay incomplete")
+        finally:
+            self.ready.set()
+
+    async def check(self, store: Store) -> None:
+        """Read again what the index has no current version of; forget what is gone."""
+        async with self._checking:
+            known = await self.index.fingerprints(store.name)
+            seen: set[str] = set()
+            try:
+                async for batch in store.scan():
+                    for listed in batch:
+                        wire_id = join_wire_id(store.name, listed.local_id)
+                        seen.add(wire_id)
+                        if known.get(wire_id) != listed.fingerprint or not listed.fingerprint:
+                            await self._reindex(store, listed)
+            except SessiondError as error:
+                log.warning("store %s is not indexed: %s", store.name, error.message)
+                return
+            for wire_id in known.keys() - seen:
+                if not await store.exists(split_wire_id(wire_id)[1]):
+                    self.index.remove(wire_id)
+
+    async def _reindex(self, store: Store, listed: Listed) -> None:
+        try:
+            loaded = await store.load(listed.local_id)
+        except SessiondError as error:
+            log.info("store %s: %s is not indexed: %s", store.name, listed.local_id, error.message)
+            self.index.remove(join_wire_id(store.name, listed.local_id))
+            return
+        self.replaced(store, loaded.session)
+        self._let_go(store, listed.local_id)
+        await self.index.room()
+
+    def _let_go(self, store: Store, local_id: str) -> None:
+        """Release what only the index asked for; a room that has it open keeps it."""
+        if not self.is_open(join_wire_id(store.name, local_id)):
+            task = asyncio.create_task(store.release(local_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def recheck(self, store: Store, local_id: str) -> None:
+        """The files of a session that nobody has open were written or removed by somebody."""
+        if self.is_open(join_wire_id(store.name, local_id)):
+            return
+        if not await store.exists(local_id):
+            self.vanished(store, local_id)
+            return
+        await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
+
+    async def close(self) -> None:
+        self.feed()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def indexed(store: Store, session: Session) -> IndexedInfo:
+    """What the index keeps of a session as a whole."""
+    info: dict[str, Any] = msgspec.structs.asdict(session.info(join_wire_id(store.name, session.local_id)))
+    return IndexedInfo(
+        **info,
+        store=store.name,
+        format=store.format,
+        path=store.file_path(session.local_id),
+        fingerprint=store.fingerprint(session.local_id),
+    )

@@ -1,0 +1,72 @@
+"""What a stock editor is shown of a session file: the port between the wire's LSP half and whoever understands the formats.
+
+Everything is in lines, counted from 0, the end included; names and texts are as they stand in the file, the wire makes them fit to show.
+Documents outside all stores get empty answers. `text` is what the editor has open, or None: then the file on disk counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+Severity = Literal["error", "warning", "information", "hint"]
+
+
+class OutlineNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, a tool call, a note. `kind`: `session`, a role, `note`, `thinking`, or another word."""
+
+    name: str
+    kind: str
+    detail: str = ""
+    start_line: int
+    end_line: int
+    children: Sequence[OutlineNode] = ()
+
+
+class Hover(msgspec.Struct, frozen=True, kw_only=True):
+    """`markdown` about the lines from `start_line` to `end_line`."""
+
+    markdown: str
+    start_line: int
+    end_line: int
+
+
+class DocumentProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that could not be understood."""
+
+    line: int
+    message: str
+    severity: Severity = "warning"
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that can be done about a place: one of our own requests, which the editor sends as a command."""
+
+    title: str
+    method: str
+    params: dict[str, Any]
+
+
+class Symbol(msgspec.Struct, frozen=True, kw_only=True):
+    """A hit of a search over all sessions. `uri` of the session file, `line` of the message in it."""
+
+    name: str
+    kind: str
+    container: str
+    uri: str
+    line: int
+
+
+class Documents(Protocol):
+    async def outline(self, uri: str, text: str | None) -> Sequence[OutlineNode]:
+        """A node for every turn, in order."""
+
+    async def hover(self, uri: str, text: str | None, line: int) -> Hover | None: ...
+
+    async def diagnostics(self, uri: str, text: str | None) -> Sequence[DocumentProblem]: ...
+
+    async def actions(self, uri: str, text: str | None, start_line: int, end_line: int) -> Sequence[Action]: ...
+
+    async def symbols(self, query: str) -> Sequence[Symbol]: ...

@@ -1,0 +1,104 @@
+"""Who has which session open, and how they hear of changes.
+
+A connection that reads too slowly loses notifications rather than slowing anybody else; once it has drained it is told to resync, and from the seq
+that it is told on, what follows is contiguous again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from sessiond.model.values import Json
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Peer(Protocol):
+    """A connection as the service sees it."""
+
+    id: int
+    client: str
+    """`clientInfo.name`, or `unknown`."""
+    closed: bool
+
+    def notify(self, method: str, params: bytes) -> bool:
+        """Send a notification whose params are encoded already. False: the peer is too slow, it was dropped."""
+
+
+class _Attached:
+    __slots__ = ("lagging", "peer", "since")
+
+    def __init__(self, peer: Peer, since: int) -> None:
+        self.peer = peer
+        self.since = since
+        """Changes up to this seq are known to it from an answer."""
+        self.lagging = False
+
+
+class Audience:
+    """The connections that have one session open."""
+
+    def __init__(self, wire_id: str) -> None:
+        self.wire_id = wire_id
+        self._attached: dict[int, _Attached] = {}
+
+    def __len__(self) -> int:
+        return len(self._attached)
+
+    def __contains__(self, peer: Peer) -> bool:
+        return peer.id in self._attached
+
+    def attach(self, peer: Peer, seq: int) -> None:
+        self._attached[peer.id] = _Attached(peer, seq)
+
+    def detach(self, peer: Peer) -> bool:
+        return self._attached.pop(peer.id, None) is not None
+
+    def peers(self) -> list[Peer]:
+        return [one.peer for one in self._attached.values()]
+
+    def changed(self, seq: int, changes: list[dict[str, Json]], origin: Peer | None, *, replay: bool = False) -> None:
+        """Tell everyone but the origin. `seq` is that of the last change."""
+        params: bytes | None = None
+        for one in self._attached.values():
+            if (origin is not None and one.peer.id == origin.id) or seq <= one.since:
+                continue
+            if params is None:
+                params = _encode(self._params(seq, changes, origin))
+            self._send(one, "session/changed", params)
+
+    def _params(self, seq: int, changes: list[dict[str, Json]], origin: Peer | None) -> dict[str, Any]:
+        by = (
+            {"client": origin.client, "connection": origin.id}
+            if origin is not None
+            else {"client": "sessiond", "connection": 0}
+        )
+        return {"sessionId": self.wire_id, "seq": seq, "changes": changes, "origin": by}
+
+    def tell(self, method: str, params: dict[str, Json], but: Peer | None = None) -> None:
+        encoded = _encode(params)
+        for one in self._attached.values():
+            if but is None or one.peer.id != but.id:
+                self._send(one, method, encoded)
+
+    def _send(self, one: _Attached, method: str, params: bytes) -> None:
+        if one.lagging or one.peer.closed:
+            return
+        if not one.peer.notify(method, params):
+            one.lagging = True
+
+    def drained(self, peer: Peer, seq: int) -> None:
+        """The peer reads again: if anything was dropped, say so, and go on from `seq`."""
+        one = self._attached.get(peer.id)
+        if one is not None and one.lagging:
+            one.since = seq
+            one.lagging = not one.peer.notify("session/resync", _encode({"sessionId": self.wire_id, "seq": seq}))
+
+
+def send_later(call_soon: Callable[..., Any], peer: Peer, notifications: Iterable[tuple[str, dict[str, Json]]]) -> None:
+    """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
+    for method, params in notifications:
+        call_soon(peer.notify, method, _encode(params))

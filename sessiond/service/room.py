@@ -1,0 +1,216 @@
+"""One open session: its one writer, and those who listen.
+
+Requests that change the session stand in one queue. The writer takes all that wait, plans them one after the other on a draft, has the store make the
+draft durable as a whole, then tells the others and answers. What cannot share a batch (clear, truncate, delete) runs alone in its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from sessiond.errors import Conflict, SessiondError
+from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
+from sessiond.model.session import Session
+from sessiond.model.values import Json
+from sessiond.service.live import Audience, Peer
+from sessiond.service.planning import Draft
+from sessiond.store.port import FileWarning, Store
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Plan = Callable[[Draft], T]
+_MAX_BATCH = 512
+_RETRIES = 8
+
+
+class _Waiting:
+    __slots__ = ("alone", "answer", "origin", "plan", "started")
+
+    def __init__(self, plan: Plan[Any] | None, alone: Callable[[], Awaitable[Any]] | None, origin: Peer | None) -> None:
+        self.plan = plan
+        self.alone = alone
+        self.origin = origin
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.started = False
+
+
+class Room:
+    """`told(room, changes)` is called after each durable batch (index, counters)."""
+
+    def __init__(
+        self, wire_id: str, store: Store, session: Session, warnings: list[FileWarning], *, now: Callable[[], str], new_id: Callable[[], str],
+        told: Callable[[Room, list[Change]], None], info: Callable[[Room], dict[str, Json]],
+    ) -> None:  # fmt: skip
+        self.wire_id = wire_id
+        self.store = store
+        self.session = session
+        self.warnings = warnings
+        self.audience = Audience(wire_id)
+        self.writers: dict[str, int] = {}
+        """Streamed message -> the connection that writes it."""
+        self.gone = False
+        self.last_used = 0.0
+        self._now = now
+        self._new_id = new_id
+        self._told = told
+        self._info = info
+        self._queue: deque[_Waiting] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._writer is not None
+
+    async def change(self, plan: Plan[T], origin: Peer | None = None) -> T:
+        """Queue a change; returns what `plan` answered, once it is durable."""
+        return await self._enqueue(_Waiting(plan, None, origin))  # type: ignore[no-any-return]
+
+    async def alone(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Run `action` in its turn, with no other change under way."""
+        return await self._enqueue(_Waiting(None, action, None))  # type: ignore[no-any-return]
+
+    async def _enqueue(self, waiting: _Waiting) -> Any:
+        self._queue.append(waiting)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write(), name=f"writer {self.wire_id}")
+        try:
+            return await asyncio.shield(waiting.answer)
+        except asyncio.CancelledError:
+            if waiting.started and not waiting.answer.cancelled():
+                # On its way to the disk: too late to take back, so the answer counts.
+                return await waiting.answer
+            waiting.answer.cancel()
+            raise
+
+    async def _write(self) -> None:
+        try:
+            while self._queue:
+                first = self._queue[0]
+                if first.alone is not None:
+                    self._queue.popleft()
+                    await self._run_alone(first)
+                else:
+                    await self._write_batch()
+        finally:
+            self._writer = None
+
+    async def _run_alone(self, waiting: _Waiting) -> None:
+        if waiting.answer.cancelled() or waiting.alone is None:
+            return
+        waiting.started = True
+        try:
+            result = await waiting.alone()
+        except Exception as error:  # handed to the one who asked, whatever it is
+            _fail(waiting, error)
+        else:
+            _answer(waiting, result)
+
+    async def _write_batch(self) -> None:
+        """Take what can share a batch, make it durable, tell, answer. Once more, on the new session, if somebody else came first."""
+        taken: list[_Waiting] = []
+        while self._queue and self._queue[0].alone is None and len(taken) < _MAX_BATCH:
+            waiting = self._queue.popleft()
+            if not waiting.answer.cancelled():
+                waiting.started = True
+                taken.append(waiting)
+        for _ in range(_RETRIES):
+            draft = Draft(self.session, self._now(), self._new_id)
+            planned = self._plan(taken, draft)
+            if not draft.changes:
+                break
+            try:
+                await self.store.commit(self.session, draft.changes)
+            except Conflict as error:
+                if self.gone or not await self._refresh():
+                    return _fail_all(planned, error)
+                taken = [waiting for waiting, _, _ in planned]
+                continue
+            except SessiondError as error:
+                return _fail_all(planned, error)
+            except Exception as error:  # nobody may wait for ever because of a fault of ours
+                log.exception("session %s: a change could not be committed", self.wire_id)
+                return _fail_all(planned, error)
+            self._tell(planned, draft)
+            break
+        for waiting, result, _ in planned:
+            _answer(waiting, result)
+        if draft.changes:
+            self._told(self, draft.changes)
+        return None
+
+    def _plan(self, taken: list[_Waiting], draft: Draft) -> list[tuple[_Waiting, Any, int]]:
+        planned = []
+        for waiting in taken:
+            assert waiting.plan is not None
+            try:
+                result = waiting.plan(draft)
+            except Exception as error:  # handed to the one who asked
+                _fail(waiting, error)
+            else:
+                planned.append((waiting, result, len(draft.changes)))
+        return planned
+
+    async def _refresh(self) -> bool:
+        """The store has a newer session than ours."""
+        loaded = await self.store.load(self.session.local_id)
+        changed = loaded.session is not self.session
+        self.session, self.warnings = loaded.session, loaded.warnings
+        return changed
+
+    def _tell(self, planned: list[tuple[_Waiting, Any, int]], draft: Draft) -> None:
+        start = 0
+        for waiting, _, end in planned:
+            if end > start:
+                self.publish(draft.changes[start:end], waiting.origin)
+            start = end
+
+    def publish(self, changes: list[Change], origin: Peer | None) -> None:
+        for change in changes:
+            self._note_writer(change, origin)
+        if len(self.audience) > (1 if origin is not None and origin in self.audience else 0):
+            self.audience.changed(changes[-1].seq, self.wires(changes), origin)
+
+    def wires(self, changes: list[Change]) -> list[dict[str, Json]]:
+        """Changes as the wire has them."""
+        wires = []
+        for change in changes:
+            wire = wire_change(change)
+            if isinstance(change, Updated):
+                wire["session"] = self._info(self)
+            wires.append(wire)
+        return wires
+
+    def _note_writer(self, change: Change, origin: Peer | None) -> None:
+        if origin is None:
+            return
+        if isinstance(change, Appended):
+            for wire in change.messages:
+                if wire.get("status") == "streaming":
+                    self.writers[wire["id"]] = origin.id
+        elif isinstance(change, Extended):
+            self.writers[change.message_id] = origin.id
+        elif isinstance(change, Finished):
+            self.writers.pop(change.message_id, None)
+
+    def streams_of(self, peer: Peer) -> list[str]:
+        return [message_id for message_id, writer in self.writers.items() if writer == peer.id]
+
+
+def _answer(waiting: _Waiting, result: Any) -> None:
+    if not waiting.answer.done():
+        waiting.answer.set_result(result)
+
+
+def _fail(waiting: _Waiting, error: Exception) -> None:
+    if not waiting.answer.done():
+        waiting.answer.set_exception(error)
+        waiting.answer.exception()  # whoever waits sees it; if nobody does any more, it is no news
+
+
+def _fail_all(planned: list[tuple[_Waiting, Any, int]], error: Exception) -> None:
+    for waiting, _, _ in planned:
+        _fail(waiting, error)

@@ -1,0 +1,305 @@
+"""The open sessions: found or loaded by id, told of what happens in their store, let go when nobody needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from sessiond.clock import Clock
+from sessiond.errors import InvalidParams, SessiondError, SessionNotFound
+from sessiond.limits import Limits
+from sessiond.model.changes import Change
+from sessiond.model.session import Session
+from sessiond.model.values import Json, join_wire_id, split_wire_id, timestamp
+from sessiond.service.catalog import Catalog
+from sessiond.service.live import Peer
+from sessiond.service.room import Room
+from sessiond.store.port import Appeared, Event, HealthChanged, Loaded, Reloaded, Store, Vanished, WasSaved
+
+log = logging.getLogger(__name__)
+
+
+class Rooms:
+    def __init__(
+        self, stores: dict[str, Store], catalog: Catalog, clock: Clock, limits: Limits, new_id: Callable[[], str]
+    ) -> None:
+        self.stores = stores
+        self.catalog = catalog
+        self.limits = limits
+        self._clock = clock
+        self._new_id = new_id
+        self._rooms: dict[str, Room] = {}
+        self._loading: dict[str, asyncio.Task[Room]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def add_store(self, store: Store) -> None:
+        self.stores[store.name] = store
+        store.subscribe(lambda event: self._on_event(store, event))
+
+    def __len__(self) -> int:
+        return sum(1 for room in self._rooms.values() if len(room.audience))
+
+    def now(self) -> str:
+        return timestamp(self._clock.now_ms())
+
+    # Finding
+
+    def store_of(self, wire_id: str) -> tuple[Store, str]:
+        """(store, local id). SessionNotFound where no such store is mounted."""
+        name, local_id = split_wire_id(wire_id)
+        store = self.stores.get(name)
+        if store is None:
+            raise SessionNotFound(
+                f"no session {wire_id!r}: there is no store {name!r}", hint="`sessiond status` lists the stores"
+            )
+        return store, local_id
+
+    def peek(self, wire_id: str) -> Room | None:
+        return self._rooms.get(wire_id)
+
+    async def get(self, wire_id: str) -> Room:
+        """The room of a session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
+        store, local_id = self.store_of(wire_id)
+        wire_id = join_wire_id(store.name, local_id)
+        room = self._rooms.get(wire_id)
+        if room is not None and not room.gone:
+            self._touch(room)
+            return room
+        task = self._loading.get(wire_id)
+        if task is None:
+            task = asyncio.create_task(self._load(store, local_id, wire_id), name=f"load {wire_id}")
+            self._loading[wire_id] = task
+            task.add_done_callback(lambda done: self._loaded(wire_id, done))
+        return await asyncio.shield(task)
+
+    async def _load(self, store: Store, local_id: str, wire_id: str) -> Room:
+        loaded: Loaded = await store.load(local_id)
+        room = self.open_room(store, wire_id, loaded)
+        if loaded.session.streaming():
+            await self.interrupt(room, [message.id for message in loaded.session.streaming()])
+        return room
+
+    def _loaded(self, wire_id: str, task: asyncio.Task[Room]) -> None:
+        self._loading.pop(wire_id, None)
+        if not task.cancelled():
+            task.exception()  # told to those who asked; if they have gone meanwhile it is no news
+
+    def open_room(self, store: Store, wire_id: str, loaded: Loaded) -> Room:
+        room = Room(
+            wire_id, store, loaded.session, loaded.warnings, now=self.now, new_id=self._new_id, told=self._told, info=self.info
+        )  # fmt: skip
+        self._rooms[wire_id] = room
+        self._touch(room)
+        return room
+
+    async def fresh(self, wire_id: str) -> Room:
+        """The room, after the file has been compared with what is known of it (as `session/open` does)."""
+        known = self._rooms.get(wire_id)
+        room = await self.get(wire_id)
+        if room is known:
+            loaded = await room.store.load(room.session.local_id)
+            if loaded.session is not room.session:
+                self._replaced(room, loaded.session)
+            room.warnings = loaded.warnings
+        return room
+
+    async def interrupt(self, room: Room, message_ids: list[str]) -> None:
+        """Finish streamed messages whose writer is no more."""
+        for message_id in message_ids:
+            try:
+                await room.change(lambda draft, which=message_id: draft.finish(which, "interrupted", None, None))  # type: ignore[misc]
+            except SessiondError as error:
+                log.info("session %s: a streamed message stays open: %s", room.wire_id, error.message)
+
+    # Telling
+
+    def info(self, room: Room) -> dict[str, Json]:
+        """SessionInfo on the wire."""
+        return self.describe(room.store, room.session, attached=len(room.audience))
+
+    def describe(self, store: Store, session: Session, *, attached: int = 0) -> dict[str, Json]:
+        wire_id = join_wire_id(store.name, session.local_id)
+        wire: dict[str, Json] = msgspec.to_builtins(session.info(wire_id))
+        wire |= {
+            "store": store.name,
+            "format": store.format,
+            "path": store.file_path(session.local_id),
+            "attached": attached,
+            "dirty": store.dirty(session.local_id),
+        }
+        return wire
+
+    def _told(self, room: Room, changes: list[Change]) -> None:
+        self._touch(room)
+        self.catalog.changed(room.store, room.session, room.wire_id, changes)
+
+    def _on_event(self, store: Store, event: Event) -> None:
+        match event:
+            case Reloaded(session=session):
+                room = self._rooms.get(join_wire_id(store.name, session.local_id))
+                if room is not None and not room.gone:
+                    room.warnings = event.warnings
+                    self._replaced(room, session)
+                else:
+                    self.catalog.replaced(store, session)
+            case WasSaved(saved=saved):
+                wire_id = join_wire_id(store.name, saved.local_id)
+                room = self._rooms.get(wire_id)
+                if room is not None:
+                    params = {"sessionId": wire_id, "path": saved.path, "bytes": saved.bytes, "savedAt": saved.saved_at}
+                    room.audience.tell("session/saved", params)
+                    self.catalog.saved(store, room.session)
+                else:
+                    self._spawn(self._recheck(store, saved.local_id))
+            case Vanished(local_id=local_id):
+                self.close_room(join_wire_id(store.name, local_id))
+                self.catalog.vanished(store, local_id)
+            case Appeared(local_id=local_id):
+                self._spawn(self._recheck(store, local_id))
+            case HealthChanged():
+                log.warning("store %s: %s", store.name, event.problem or "well again")
+
+    async def _recheck(self, store: Store, local_id: str) -> None:
+        await self.catalog.recheck(store, local_id)
+
+    def _replaced(self, room: Room, session: Session) -> None:
+        """Somebody else's edit was merged."""
+        if room.session is session and room.session.seq == session.seq and not len(room.audience):
+            self.catalog.replaced(room.store, session)
+            return
+        room.session = session
+        room.writers = {mid: peer for mid, peer in room.writers.items() if session.message(mid) is not None}
+        self.catalog.replaced(room.store, session)
+        room.audience.tell("session/reloaded", {"session": self.info(room), "reason": "externalEdit"})
+
+    def close_room(self, wire_id: str, *, tell: bool = True) -> None:
+        """The session is gone: everyone is detached, and told."""
+        room = self._rooms.pop(wire_id, None)
+        self._cancel_timer(wire_id)
+        if room is None:
+            return
+        room.gone = True
+        if tell:
+            room.audience.tell("session/deleted", {"sessionId": wire_id})
+        for peer in room.audience.peers():
+            room.audience.detach(peer)
+
+    # Connections
+
+    def disconnected(self, peer: Peer) -> None:
+        for room in list(self._rooms.values()):
+            streams = room.streams_of(peer)
+            if streams:
+                self._spawn(self.interrupt(room, streams))
+            if room.audience.detach(peer):
+                self.left(room)
+
+    def drained(self, peer: Peer) -> None:
+        for room in self._rooms.values():
+            if peer in room.audience:
+                room.audience.drained(peer, room.session.seq)
+
+    def left(self, room: Room) -> None:
+        """Somebody closed it; the last one to go has it saved."""
+        if not len(room.audience) and not room.gone:
+            self._touch(room)
+            if not room.session.is_blank:
+                self._spawn(self.save(room))
+
+    async def save(self, room: Room) -> None:
+        try:
+            await room.store.save(room.session.local_id)
+        except SessiondError as error:
+            log.warning("session %s is not saved yet: %s", room.wire_id, error.message)
+
+    # Letting go
+
+    def _touch(self, room: Room) -> None:
+        """Somebody uses it: look again later whether it can go."""
+        room.last_used = self._clock.monotonic()
+        if room.wire_id not in self._timers:
+            self._arm(room.wire_id, self._patience(room))
+
+    def _patience(self, room: Room) -> float:
+        return self.limits.empty_session_s if room.session.is_blank else self.limits.idle_session_s
+
+    def _arm(self, wire_id: str, delay: float) -> None:
+        self._timers[wire_id] = asyncio.get_running_loop().call_later(delay, self._look_again, wire_id)
+
+    def _cancel_timer(self, wire_id: str) -> None:
+        timer = self._timers.pop(wire_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _look_again(self, wire_id: str) -> None:
+        self._timers.pop(wire_id, None)
+        room = self._rooms.get(wire_id)
+        if room is None:
+            return
+        if len(room.audience) or room.busy:
+            self._arm(wire_id, self._patience(room))
+            return
+        left = room.last_used + self._patience(room) - self._clock.monotonic()
+        if left > 0.001:
+            self._arm(wire_id, left)
+        elif room.session.is_blank:
+            self._spawn(self._forget(room))
+        elif room.store.dirty(room.session.local_id):
+            self._arm(wire_id, self.limits.idle_session_s)
+        else:
+            self._spawn(self._release(room))
+
+    async def _forget(self, room: Room) -> None:
+        """A session with nothing in it, that nobody has open."""
+
+        async def forget() -> None:
+            if room.session.is_blank and not len(room.audience):
+                await room.store.delete(room.session.local_id, permanent=False)
+                self.close_room(room.wire_id)
+                self.catalog.vanished(room.store, room.session.local_id)
+
+        try:
+            await room.alone(forget)
+        except SessiondError as error:
+            log.info("session %s is not forgotten: %s", room.wire_id, error.message)
+
+    async def _release(self, room: Room) -> None:
+        if len(room.audience) or room.busy or room.store.dirty(room.session.local_id):
+            self._touch(room)
+            return
+        self._rooms.pop(room.wire_id, None)
+        room.gone = True
+        await room.store.release(room.session.local_id)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a background task failed", exc_info=task.exception())
+
+    async def close(self) -> None:
+        for wire_id in list(self._timers):
+            self._cancel_timer(wire_id)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def rooms(self) -> Mapping[str, Room]:
+        return self._rooms
+
+
+def check_store(stores: Mapping[str, Store], name: str | None) -> Store:
+    store = stores.get(name or "default")
+    if store is None:
+        raise InvalidParams(
+            f"store: there is no store {name!r}", hint=f"one of {', '.join(sorted(stores))}", field="store"
+        )  # fmt: skip
+    return store

@@ -1,0 +1,56 @@
+"""An index that remembers what it was fed, by brute force."""
+
+from __future__ import annotations
+
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+
+
+class FakeIndex:
+    def __init__(self) -> None:
+        self.infos: dict[str, IndexedInfo] = {}
+        self.messages: dict[str, dict[str, str]] = {}
+        self.incomplete = False
+
+    def put_info(self, info):
+        self.infos[info.session_id] = info
+
+    def add_messages(self, session_id, messages):
+        self.messages.setdefault(session_id, {}).update({m.id: m.text() for m in messages})
+
+    def add_note(self, session_id, note):
+        self.messages.setdefault(session_id, {})[note.id] = note.content
+
+    def drop_after(self, session_id, seq):
+        self.messages[session_id] = {}
+
+    def put_session(self, info, messages, notes):
+        self.put_info(info)
+        self.messages[info.session_id] = {m.id: m.text() for m in messages}
+
+    def remove(self, session_id):
+        self.infos.pop(session_id, None)
+        self.messages.pop(session_id, None)
+
+    async def settled(self):
+        return None
+
+    async def room(self):
+        return None
+
+    async def fingerprints(self, store):
+        return {}
+
+    async def info(self, session_id):
+        return self.infos.get(session_id)
+
+    async def list(self, query: ListQuery):
+        return Page(items=sorted(self.infos.values(), key=lambda i: i.updated_at, reverse=True)[: query.limit])
+
+    async def search(self, query: SearchQuery):
+        return SearchPage(hits=[], total=0)
+
+    async def count(self, store):
+        return len(self.infos)
+
+    async def close(self):
+        return None
