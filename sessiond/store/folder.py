@@ -380,6 +380,12 @@ class FolderStore:
                 tracked.retry_at = self._clock.monotonic() + 10.0
                 log.warning("store %s: %s", self.name, error.message)
 
+    async def look_at_all(self) -> None:
+        """After the folder was out of reach: compare everything that is known."""
+        for local_id, tracked in list(self._tracked.items()):
+            if tracked.prints:
+                await self.look_at(local_id)
+
     def ids_of(self, paths: Sequence[str]) -> set[str]:
         """Which sessions absolute paths belong to."""
         prefix = self.path.rstrip("/") + "/"

@@ -1,0 +1,152 @@
+"""A throwaway home with a real daemon in it, and small blocking clients for its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+START_S = 30.0
+ANSWER_S = 20.0
+
+
+class Client:
+    """Newline-delimited JSON-RPC over any connected stream socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._file = sock.makefile("rwb")
+        self._last = 0
+        self._answers: dict[int, dict[str, Any]] = {}
+        self.notifications: list[tuple[str, dict[str, Any]]] = []
+
+    def send(self, method: str, params: Any = None) -> int:
+        """Send a request; answers its id."""
+        self._last += 1
+        self._write({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params or {}})
+        return self._last
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self._write({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        self._file.write(json.dumps(message).encode() + b"\n")
+        self._file.flush()
+
+    def _read(self) -> None:
+        line = self._file.readline()
+        if not line:
+            raise ConnectionError("the daemon closed the connection")
+        message = json.loads(line)
+        if "method" in message:
+            self.notifications.append((message["method"], message["params"]))
+        else:
+            self._answers[message["id"]] = message
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The whole answer to a request: with `result` or `error`."""
+        while number not in self._answers:
+            self._read()
+        return self._answers.pop(number)
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """The result of a request. AssertionError where it failed."""
+        answer = self.answer(self.send(method, params))
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def fails(self, method: str, /, **params: Any) -> dict[str, Any]:
+        """The error of a request."""
+        answer = self.answer(self.send(method, params))
+        assert "error" in answer, answer
+        return answer["error"]
+
+    def notification(self, method: str) -> dict[str, Any]:
+        """The next notification of that method; earlier ones of other methods are passed over."""
+        while True:
+            while self.notifications:
+                name, params = self.notifications.pop(0)
+                if name == method:
+                    return params
+            self._read()
+
+    def close(self) -> None:
+        # The file keeps the descriptor open, so both must go for the daemon to notice.
+        self._file.close()
+        self._sock.close()
+
+
+class Home:
+    """`SESSIOND_HOME` under a folder, with a daemon in the foreground of a process of ours."""
+
+    def __init__(self, path: Path, config: str = "", env: dict[str, str] | None = None) -> None:
+        self.path = path
+        self.env = {**os.environ, "SESSIOND_HOME": str(path), **(env or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+        self._clients: list[Client] = []
+        if config:
+            self.configure(config)
+
+    def configure(self, text: str) -> None:
+        (self.path / "config").mkdir(exist_ok=True)
+        (self.path / "config" / "config.toml").write_text(text)
+
+    def __enter__(self) -> Home:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        log = open(self.path / "daemon.err", "ab")  # noqa: SIM115  (the process keeps it)
+        command = [sys.executable, "-m", "sessiond", "serve"]
+        self.process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        log.close()
+        self.client().close()
+
+    def kill(self) -> None:
+        """kill -9, and wait till it is gone."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(START_S)
+
+    @property
+    def socket_path(self) -> Path:
+        return self.path / "run" / "sessiond.sock"
+
+    def connect(self) -> socket.socket:
+        """A connection to the daemon; waits until it listens."""
+        deadline = time.monotonic() + START_S
+        while True:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.settimeout(ANSWER_S)
+            try:
+                sock.connect(str(self.socket_path))
+            except (FileNotFoundError, ConnectionRefusedError):
+                sock.close()
+                assert self.process is not None
+                gone = self.process.poll() is not None
+                if gone or time.monotonic() > deadline:
+                    raise AssertionError(f"no daemon: {(self.path / 'daemon.err').read_text()}") from None
+                time.sleep(0.01)
+            else:
+                return sock
+
+    def client(self) -> Client:
+        client = Client(self.connect())
+        self._clients.append(client)
+        return client
