@@ -415,7 +415,7 @@ class FolderStore:
                 self._forget_after(tracked)
                 raise
             async with tracked.gate:
-                if tracked.session is not None and not permanent and not tracked.session.is_blank:
+                if tracked.session is not None and not permanent and (tracked.session.seq or not tracked.session.is_blank):
                     files = await self._originals(tracked)
                     await self._sync.discard(tracked.session, local_id, "deleted", files)
                 await self._run(self._files.remove, local_id)
