@@ -50,6 +50,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     name_chars: int = 1000
     query_bytes: int = 128 * KIB
     regex_s: float = 5.0
+    search_s: float = 10.0
+    """A text search or a list that takes longer ends as `cancelled`."""
+    held_hits_bytes: int = 16 * MIB
+    """Orders of hits kept for cursors; the longest unused go first, their cursors are then stale."""
+    index_waiting_bytes: int = 64 * MIB
+    """What may wait to be written into the index: more waits for room, and is fed again later while the index's disk is full."""
     export_bytes: int = 48 * MIB
     idle_session_s: float = 60.0
     """A saved session that nobody has open is dropped from memory after this."""

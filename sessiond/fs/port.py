@@ -67,7 +67,7 @@ class FileSystem(Protocol):
         """Up to `size` bytes (-1: all) of a regular file. For anything else IsADirectoryError or OSError(EINVAL)."""
 
     def make_dirs(self, path: str, mode: int = 0o700) -> None:
-        """A folder with its parents, each new one synced into its own parent. No error if it is there."""
+        """A folder with its parents, durably: each new one, and the one that was there, is synced into its own parent."""
 
     def create(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
         """A new file (O_EXCL, O_NOFOLLOW) with `data`, itself synced, the folder not; nothing is left of it on failure.

@@ -44,6 +44,9 @@ class RealFileSystem:
         while not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
+        with contextlib.suppress(PermissionError):  # of a parent that others made; then it is old
+            # A predecessor that was killed right after it made this one has not synced it.
+            self.sync_dir(os.path.dirname(path))
         for folder in reversed(missing):
             with contextlib.suppress(FileExistsError):  # somebody was faster; if it is no folder the next step says so
                 os.mkdir(folder, mode)

@@ -72,6 +72,7 @@ class SegmentFile(msgspec.Struct):
     path: str
     size: int
     first_lsn: int
+    readable: bool = True
 
 
 class Contents(msgspec.Struct):
@@ -172,11 +173,17 @@ class _Reader:
             self._unreadable(number, path, following, error)
             return
         likely = header or self._likely_header(data, number, after)
-        found = scan(data, likely, last=last, after=after)
+        # A crash does not break a header behind which there are records; nothing in such a segment is merely torn.
+        found = scan(data, likely, last=last and header is not None, after=after)
         if header is None:
             found.gaps.insert(0, Gap(0, SEGMENT_HEADER_BYTES, "bad segment header", torn=False))
             contents.journal_id = likely.journal_id
-        through = max(found.last_lsn, following.first_lsn - 1) if following else found.last_lsn
+        through = found.last_lsn
+        if following is not None and following.first_lsn - 1 > through:
+            if not (found.gaps and found.gaps[-1].end == len(data)):  # otherwise it is known where they were
+                lost = f"records {through + 1} to {following.first_lsn - 1} are missing"
+                found.gaps.append(Gap(len(data), len(data), lost, torn=False))
+            through = following.first_lsn - 1
         fresh, first_lsn = data, likely.first_lsn
         if found.gaps:
             first_lsn = first_lsn if after is None else after + 1
@@ -220,6 +227,6 @@ class _Reader:
         contents = self.contents
         first_lsn = contents.last_lsn + 1
         contents.damage.append(Damage(path, 0, size, f"cannot be read: {error.strerror}", torn=False, copy=None))
-        contents.segments.append(SegmentFile(number, path, size, first_lsn))
+        contents.segments.append(SegmentFile(number, path, size, first_lsn, readable=False))
         contents.last_lsn = following.first_lsn - 1 if following else contents.last_lsn + size // (HEADER_BYTES + 1)
         contents.writable = False

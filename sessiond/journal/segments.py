@@ -102,7 +102,13 @@ class Segments:
 
     def recover(self, new_id: Callable[[], bytes]) -> Contents:
         """Read what is there, mend it as far as the disk lets us, be ready for `write`. BadFile: a newer version's."""
-        self._fs.make_dirs(self._folder)
+        trouble: OSError | None = None
+        try:
+            self._fs.make_dirs(self._folder)
+        except OSError as error:
+            if self._fs.stat(self._folder) is None:
+                raise
+            trouble = error  # what is there can be read all the same
         contents = read_journal(self._fs, self._folder, self._limits.damaged_copies)
         self._files = contents.segments
         self._repairs = contents.repairs
@@ -113,6 +119,8 @@ class Segments:
         self._rotate_next = not contents.writable
         self._has_reserve = self._fs.stat(self._reserve_path) is not None
         with contextlib.suppress(ReadOnly):
+            if trouble is not None:
+                self._refuse(trouble)
             self._mend()
             self._keep_reserve()
         return contents
@@ -120,9 +128,6 @@ class Segments:
     def _mend(self) -> None:
         """Do what the last crash left to do. ReadOnly where the disk has no room for it; it is tried again later."""
         try:
-            # A killed predecessor may have made names that are in the cache only. Also of the folder itself.
-            self._fs.sync_dir(posixpath.dirname(self._folder))
-            self._fs.sync_dir(self._folder)
             while self._repairs:
                 self._repair(self._repairs[0])
                 self._repairs.pop(0)
@@ -270,7 +275,7 @@ class Segments:
         while len(self._files) > 1 and not (self.state is not None and self.state.final):
             oldest = self._files[0]
             with self._ledger_lock:
-                if self._ledger.needs(oldest.number):
+                if self._ledger.needs(oldest.number) or not oldest.readable:  # who knows who needs that one
                     return
             self._repairs = [repair for repair in self._repairs if repair.path != oldest.path]
             try:

@@ -1,7 +1,8 @@
 """Importing: a stream of records from a foreign file -> sessions made or grown.
 
-The reading runs on a thread, a batch at a time, so that other clients never notice. A session is made as a whole; one that is very large is made from its
-first part and grown, and taken away again if the import is cancelled in between, so that only whole sessions stay.
+The reading runs on a thread, a batch at a time, so that other clients never notice. A session is made as a whole; one that
+is very large is made from its first part and grown, and taken away again if the import is cancelled in between, so that
+only whole sessions stay.
 """
 
 from __future__ import annotations

@@ -261,6 +261,7 @@ class CrashFS:
         while not isinstance(self._find(path), _Folder):
             missing.append(path)
             path = posixpath.dirname(path)
+        self.sync_dir(posixpath.dirname(path))
         for folder in reversed(missing):
             self._step("make", folder)
             self._need_free(folder)

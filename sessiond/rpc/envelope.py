@@ -1,0 +1,223 @@
+"""One message in, its JSON-RPC envelope out; and answers the other way. Params stay undecoded bytes until their type is known.
+
+What is refused here, for the whole message, so that nothing can be accepted that could not be kept:
+
+    parseError       malformed JSON, invalid UTF-8, lone surrogates, NaN, Infinity, nesting over 100
+    invalidRequest   no JSON-RPC 2.0
+    invalidParams    an integer that does not fit into 64 bits
+
+Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search for 19 digits in
+a row before integers are looked at. Damage is a value: `decode` never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from sessiond.errors import InvalidParams, SessiondError, TooLarge
+from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
+from sessiond.rpc.errors import InvalidRequest, ParseError, wire_error
+
+ABSENT = msgspec.Raw()
+NULL_ID = b"null"
+
+
+class Envelope(msgspec.Struct):
+    """A message that is JSON-RPC. `id` is empty for a notification; `method` None for a response."""
+
+    jsonrpc: str = ""
+    id: msgspec.Raw = ABSENT
+    method: str | None = None
+    params: msgspec.Raw = ABSENT
+    result: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A message that cannot be taken. `id` as it goes into the answer."""
+
+    id: bytes
+    error: SessiondError
+
+    def answer(self) -> bytes:
+        return failure(self.id, self.error)
+
+
+Item = Envelope | Refused
+
+_envelopes = msgspec.json.Decoder(Envelope)
+_batches = msgspec.json.Decoder(list[msgspec.Raw])
+_encoder = msgspec.json.Encoder()
+encode_json = _encoder.encode
+
+_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_LONG = b"0" * 19
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*+")
+_NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_INTEGER = re.compile(rb"-?[0-9]+")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_NO_NUMBER = re.compile(rb"[:\[,\s](?:NaN|-?Infinity)\b")
+
+
+def decode(message: bytes, batch_limit: int) -> Item | list[Item]:
+    """A request, notification or response; a list of them for a batch; or why not."""
+    try:
+        flaw = _flaw(message)
+        if flaw is None:
+            if message.lstrip()[:1] == b"[":
+                return _decode_batch(message, batch_limit)
+            return _check(_envelopes.decode(message))
+    except msgspec.ValidationError as error:
+        return Refused(recover_id(message), InvalidRequest(f"no JSON-RPC 2.0: {error}"))
+    except (msgspec.DecodeError, RecursionError) as error:
+        flaw = _explain(message, error)
+    return Refused(recover_id(message), flaw)
+
+
+def _decode_batch(message: bytes, limit: int) -> Item | list[Item]:
+    parts = _batches.decode(message)
+    if not parts:
+        return Refused(NULL_ID, InvalidRequest("an empty batch"))
+    if len(parts) > limit:
+        return Refused(NULL_ID, TooLarge(f"a batch of more than {limit} requests", limit=limit))
+    return [_decode_one(bytes(part)) for part in parts]
+
+
+def _decode_one(part: bytes) -> Item:
+    try:
+        return _check(_envelopes.decode(part))
+    except msgspec.DecodeError as error:
+        return Refused(recover_id(part), InvalidRequest(f"no JSON-RPC 2.0: {error}"))
+
+
+def _check(envelope: Envelope) -> Item:
+    raw_id = b"" if envelope.id is ABSENT else bytes(envelope.id)
+    if raw_id and not _is_id(raw_id):
+        return Refused(NULL_ID, InvalidRequest("an id is an integer, a string or null"))
+    if envelope.jsonrpc != "2.0":
+        return Refused(raw_id or NULL_ID, InvalidRequest('`"jsonrpc": "2.0"` is missing'))
+    if envelope.method is None and envelope.result is ABSENT and envelope.error is ABSENT:
+        return Refused(raw_id or NULL_ID, InvalidRequest("there is no method"))
+    return envelope
+
+
+def _is_id(raw: bytes) -> bool:
+    return raw[0] == 0x22 or raw == b"null" or _INTEGER.fullmatch(raw) is not None
+
+
+def _flaw(message: bytes) -> SessiondError | None:
+    if not message.isascii():
+        try:
+            str(message, "utf-8")
+        except UnicodeDecodeError as error:
+            return ParseError(f"the message is no UTF-8: {error.reason} at byte {error.start}")
+    if message.count(b"{") + message.count(b"[") > MAX_JSON_DEPTH and depth(message) > MAX_JSON_DEPTH:
+        return ParseError(f"the message is nested deeper than {MAX_JSON_DEPTH}", limit=MAX_JSON_DEPTH)
+    if _LONG in message.translate(_DIGITS):
+        return _integer_flaw(message)
+    return None
+
+
+def depth(message: bytes) -> int:
+    """How deep a JSON text is nested, up to one more than is allowed. Of a malformed one: some number."""
+    # Escapes go first, so that every quote that is left begins or ends a string; then all that is neither quote nor bracket. Of the brackets
+    # that are left, each round takes away the innermost pairs, which are all of the deepest level: a few passes in C for what people send.
+    bare = message.replace(rb"\\", b"").replace(rb"\"", b"").translate(_ALIKE, _NOT_STRUCTURE)
+    brackets = _STRING.sub(b"", bare)
+    level = 0
+    while brackets and level <= MAX_JSON_DEPTH:
+        outer = brackets.replace(b"[]", b"")
+        if len(outer) == len(brackets):
+            break
+        brackets = outer
+        level += 1
+    return level
+
+
+def _integer_flaw(message: bytes) -> SessiondError | None:
+    for number in _NUMBER.findall(_STRING.sub(b'""', message)):
+        if len(number) < len(_LONG) or not _INTEGER.fullmatch(number):
+            continue
+        if len(number) > 20 or not INT64_MIN <= int(number) <= UINT64_MAX:
+            shown = number[:40].decode()
+            return InvalidParams(
+                f"the integer {shown} does not fit into 64 bits", hint="send it as a string", field="params"
+            )
+    return None
+
+
+def _explain(message: bytes, error: Exception) -> ParseError:
+    if isinstance(error, RecursionError):
+        return ParseError(f"the message is nested deeper than {MAX_JSON_DEPTH}", limit=MAX_JSON_DEPTH)
+    if _NO_NUMBER.search(message):
+        return ParseError(f"no JSON: {error}", hint="NaN and Infinity are no JSON")
+    if _SURROGATE.search(message):
+        return ParseError(f"no JSON: {error}", hint="a lone surrogate (half of a \\uD83D\\uDE00) is no text")
+    return ParseError(f"no JSON: {error}")
+
+
+_SCANNED = 256 * 1024
+_PIECE = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[{])|([\]}])|(-?[0-9][0-9.eE+-]*+|[a-z]++)', re.DOTALL)
+
+
+def recover_id(message: bytes) -> bytes:
+    """The id of a message that is no JSON, as well as it can be told, so that its sender does not wait for ever."""
+    if not message.lstrip().startswith(b"{"):
+        return NULL_ID
+    level = 0
+    previous = b""
+    for piece in _PIECE.finditer(message, 0, _SCANNED):
+        text, opening, closing, word = piece.groups()
+        if opening:
+            level += 1
+        elif closing:
+            level -= 1
+        elif level == 1:
+            value = text or word
+            if previous == b'"id"' and _is_id(value) and _sound(value):
+                return bytes(value)
+            if previous == b'"id"':
+                return NULL_ID
+            previous = value
+            continue
+        previous = b""
+    return NULL_ID
+
+
+def _sound(value: bytes) -> bool:
+    try:
+        value.decode()
+        msgspec.json.decode(value)
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return False
+    return True
+
+
+def success(request_id: bytes, result: Any) -> bytes:
+    """An answer. Raises what the encoder raises where the result is no JSON."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', _encoder.encode(result), b"}"))
+
+
+def answer_raw(request_id: bytes, result: bytes) -> bytes:
+    """An answer whose result is encoded already."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', result, b"}"))
+
+
+def failure(request_id: bytes, error: BaseException) -> bytes:
+    told = wire_error(error)
+    try:
+        raw = _encoder.encode(told)
+    except (UnicodeEncodeError, TypeError, OverflowError, ValueError):
+        # A message that quotes what cannot be written (a file name that is no UTF-8) still has to be one.
+        raw = _encoder.encode({"code": told.code, "message": ascii(told.message), "data": {"kind": told.data["kind"]}})
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"error":', raw, b"}"))
+
+
+def notification(method: str, params: bytes) -> bytes:
+    """`params` is encoded JSON; `method` is one of our own names, which need no escaping."""
+    return b"".join((b'{"jsonrpc":"2.0","method":"', method.encode(), b'","params":', params, b"}"))

@@ -1,0 +1,53 @@
+"""`daemon/*` and `store/*`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.rpc.errors import MethodNotFound
+from sessiond.rpc.methods import Call, method
+from sessiond.rpc.schema import daemon as d
+from sessiond.rpc.schema.types import Nothing
+
+
+@method("daemon/hello", Nothing, d.HelloResult)
+async def hello(call: Call, params: Nothing) -> Any:
+    """Who is there. Frozen for ever."""
+    return call.daemon.hello()
+
+
+@method("daemon/stop", Nothing, Nothing)
+async def stop(call: Call, params: Nothing) -> Any:
+    """Save everything and end the daemon. Frozen for ever."""
+    call.daemon.stop()
+    return {}
+
+
+@method("daemon/status", Nothing, d.StatusResult)
+async def status(call: Call, params: Nothing) -> Any:
+    """What runs, where, and how it is."""
+    return call.daemon.status()
+
+
+@method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False)
+async def listen(call: Call, params: d.ListenParams) -> Any:
+    """Listen on TCP or WebSocket as long as the asking connection lives."""
+    return await call.daemon.listen(call.peer, params.kind, params.host, params.port)
+
+
+@method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False)
+async def backup(call: Call, params: d.BackupParams) -> Any:
+    """A consistent copy of everything while all goes on."""
+    backup_to = getattr(call.service, "backup", None)
+    if backup_to is None:
+        raise MethodNotFound("daemon/backup")
+    return await backup_to(params.path)
+
+
+@method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable")
+async def adopt(call: Call, params: d.AdoptParams) -> Any:
+    """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at once."""
+    adopt_folder = getattr(call.service, "adopt", None)
+    if adopt_folder is None:
+        raise MethodNotFound("store/adopt")
+    return await adopt_folder(params.path, params.name, params.format)

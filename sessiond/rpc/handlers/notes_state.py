@@ -1,0 +1,55 @@
+"""`note/*` and `state/*`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.rpc.methods import Call, method
+from sessiond.rpc.schema import notes_state as n
+from sessiond.rpc.schema.sessions import SeqResult, SessionParams
+
+_WRITE = ("sessionNotFound", "badFile", "readOnly", "indeterminate", "unavailable")
+_READ = ("sessionNotFound", "badFile", "unavailable")
+
+
+@method("note/append", n.NoteAppendParams, n.NoteResult, "conflict", *_WRITE)
+async def note_append(call: Call, params: n.NoteAppendParams) -> Any:
+    """Write a note under a heading."""
+    return await call.service.note_append(
+        call.peer,
+        params.session_id,
+        params.heading,
+        params.content,
+        thread=params.thread,
+        tick=params.tick,
+        id=params.id,
+    )
+
+
+@method("note/list", n.NoteListParams, n.NoteListResult, *_READ, bulky=True, outlives=False)
+async def note_list(call: Call, params: n.NoteListParams) -> Any:
+    """Read notes."""
+    return await call.service.note_list(
+        params.session_id,
+        thread=params.thread,
+        last_global=params.last_global,
+        last_thread=params.last_thread,
+    )
+
+
+@method("state/set", n.StateSetParams, SeqResult, "conflict", *_WRITE)
+async def state_set(call: Call, params: n.StateSetParams) -> Any:
+    """Keep values beside the messages. Does not move `updatedAt`."""
+    return {"seq": await call.service.state_set(call.peer, params.session_id, params.values, params.expected_seq)}
+
+
+@method("state/get", n.StateGetParams, n.StateResult, *_READ, bulky=True, outlives=False)
+async def state_get(call: Call, params: n.StateGetParams) -> Any:
+    """Read values."""
+    return await call.service.state_get(params.session_id, params.keys)
+
+
+@method("state/clear", SessionParams, SeqResult, *_WRITE)
+async def state_clear(call: Call, params: SessionParams) -> Any:
+    """Remove all values."""
+    return {"seq": await call.service.state_clear(call.peer, params.session_id)}

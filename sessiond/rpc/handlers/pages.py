@@ -1,0 +1,78 @@
+"""What concerns many sessions, or moves them in and out: list, search, export, import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sessiond.rpc.methods import Call, method
+from sessiond.rpc.schema import sessions as s
+from sessiond.rpc.schema.types import Filter
+
+
+def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = None if filter_ is None else msgspec.to_builtins(filter_)
+    return found
+
+
+@method("session/list", s.ListParams, s.ListResult, bulky=True, outlives=False)
+async def list_(call: Call, params: s.ListParams) -> Any:
+    """A page of sessions. Archived and deleted ones only when asked for."""
+    return await call.service.list(
+        limit=params.limit, cursor=params.cursor, sort=params.sort, filter=_wire_names(params.filter)
+    )
+
+
+@method("session/search", s.SearchParams, s.SearchResult, "cancelled", "tooLarge", bulky=True, outlives=False)
+async def search(call: Call, params: s.SearchParams) -> Any:
+    """Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for."""
+    return await call.service.search(
+        query=params.query,
+        mode=params.mode or "text",
+        limit=params.limit,
+        cursor=params.cursor,
+        filter=_wire_names(params.filter),
+    )
+
+
+@method(
+    "session/export",
+    s.ExportParams,
+    s.ExportResult,
+    "sessionNotFound",
+    "alreadyExists",
+    "tooLarge",
+    "badFile",
+    bulky=True,
+)
+async def export(call: Call, params: s.ExportParams) -> Any:
+    """Write a session in another format, to a file or into the answer."""
+    return await call.service.export(params.session_id, params.format, params.path, bool(params.overwrite))
+
+
+@method(
+    "session/import",
+    s.ImportParams,
+    s.ImportResult,
+    "badFile",
+    "readOnly",
+    "indeterminate",
+    "unavailable",
+    outlives=False,
+)
+async def import_(call: Call, params: s.ImportParams) -> Any:
+    """Take in other tools' files. Repeating it adds nothing; a source that has grown grows its session."""
+    progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Importing")
+    try:
+        return await call.service.import_(
+            call.peer,
+            params.path,
+            format=params.format,
+            store=params.store,
+            dry_run=bool(params.dry_run),
+            progress=None if progress is None else progress.report,
+        )
+    finally:
+        if progress is not None:
+            progress.end("")

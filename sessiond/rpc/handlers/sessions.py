@@ -1,0 +1,136 @@
+"""`session/*`, except for the pages of many sessions (`pages`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sessiond.rpc.methods import Call, method
+from sessiond.rpc.schema import sessions as s
+from sessiond.rpc.schema.types import Nothing
+
+_WRITE = ("sessionNotFound", "badFile", "readOnly", "indeterminate", "unavailable")
+_READ = ("sessionNotFound", "badFile", "unavailable")
+
+
+@method(
+    "session/new", s.NewParams, s.SessionResult, "alreadyExists", "tooLarge", "readOnly", "indeterminate", "unavailable"
+)
+async def new(call: Call, params: s.NewParams) -> Any:
+    """Make a session. The caller has it open."""
+    info = await call.service.new(
+        call.peer,
+        session_id=params.session_id,
+        name=params.name,
+        model=params.model,
+        cwd=params.cwd,
+        tags=params.tags,
+        metadata=params.metadata,
+        store=params.store,
+        messages=params.messages,
+    )
+    return {"session": info}
+
+
+@method("session/open", s.OpenParams, s.OpenResult, *_READ, bulky=True, outlives=False)
+async def open_(call: Call, params: s.OpenParams) -> Any:
+    """Read a session and get its changes from `session.seq` on, none missed, none twice."""
+    return await call.service.open(
+        call.peer, params.session_id, last=params.last, since=params.since, restore=bool(params.restore)
+    )
+
+
+@method("session/close", s.SessionParams, Nothing, *_WRITE)
+async def close(call: Call, params: s.SessionParams) -> Any:
+    """Get no more changes. The session is saved if this was the last connection that had it open."""
+    await call.service.close_session(call.peer, params.session_id)
+    return {}
+
+
+@method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE)
+async def append(call: Call, params: s.AppendParams) -> Any:
+    """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids after a lost answer."""
+    return await call.service.append(call.peer, params.session_id, params.messages, params.expected_seq)
+
+
+@method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
+async def extend(call: Call, params: s.ExtendParams) -> Any:
+    """Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a second."""
+    seq = await call.service.extend(call.peer, params.session_id, params.message_id, params.text, params.offset)
+    return {"seq": seq}
+
+
+@method("session/finish", s.FinishParams, s.SeqResult, "conflict", *_WRITE)
+async def finish(call: Call, params: s.FinishParams) -> Any:
+    """End a streamed message."""
+    seq = await call.service.finish(
+        call.peer,
+        params.session_id,
+        params.message_id,
+        status=params.status,
+        metadata=params.metadata,
+        tool_calls=params.tool_calls,
+    )
+    return {"seq": seq}
+
+
+@method("session/read", s.ReadParams, s.ReadResult, *_READ, bulky=True, outlives=False)
+async def read(call: Call, params: s.ReadParams) -> Any:
+    """Read a page of messages without opening the session."""
+    return await call.service.read(
+        params.session_id, last=params.last, since=params.since, before=params.before, limit=params.limit
+    )
+
+
+_FIELDS = ("name", "model", "tags", "archived", "summary", "metadata", "cwd")
+
+
+@method("session/update", s.UpdateParams, s.SessionResult, "conflict", *_WRITE)
+async def update(call: Call, params: s.UpdateParams) -> Any:
+    """Change what is known about a session."""
+    sent = {name: value for name in _FIELDS if (value := getattr(params, name)) is not msgspec.UNSET}
+    return {"session": await call.service.update(call.peer, params.session_id, sent, params.expected_seq)}
+
+
+@method("session/clear", s.SessionParams, s.SessionResult, *_WRITE)
+async def clear(call: Call, params: s.SessionParams) -> Any:
+    """Empty messages and summary under the same id. What was there lies in the trash."""
+    return {"session": await call.service.clear(call.peer, params.session_id)}
+
+
+@method("session/truncate", s.TruncateParams, s.TruncateResult, *_WRITE)
+async def truncate(call: Call, params: s.TruncateParams) -> Any:
+    """Take away the newest messages (undo). What was there lies in the trash."""
+    return await call.service.truncate(call.peer, params.session_id, params.after_seq)
+
+
+@method("session/fork", s.ForkParams, s.SessionResult, *_WRITE)
+async def fork(call: Call, params: s.ForkParams) -> Any:
+    """Copy a session, or its beginning, into a new one whose `parent` says where it came from."""
+    return {"session": await call.service.fork(call.peer, params.session_id, params.at_seq, params.name)}
+
+
+@method("session/delete", s.DeleteParams, Nothing, *_WRITE)
+async def delete(call: Call, params: s.DeleteParams) -> Any:
+    """Put a session into the trash, or away for ever."""
+    await call.service.delete(call.peer, params.session_id, bool(params.permanent))
+    return {}
+
+
+@method("session/restore", s.SessionParams, s.SessionResult, "alreadyExists", *_WRITE)
+async def restore(call: Call, params: s.SessionParams) -> Any:
+    """Take a session out of the trash."""
+    return {"session": await call.service.restore(call.peer, params.session_id)}
+
+
+@method("session/save", s.SaveParams, s.SaveResult, *_WRITE)
+async def save(call: Call, params: s.SaveParams) -> Any:
+    """Bring session files up to date now."""
+    return {"saved": await call.service.save(params.session_id)}
+
+
+@method("session/move", s.MoveParams, s.MoveResult, "alreadyExists", *_WRITE)
+async def move(call: Call, params: s.MoveParams) -> Any:
+    """Move a session to another store and format."""
+    return await call.service.move(call.peer, params.session_id, params.store, bool(params.dry_run))

@@ -1,0 +1,145 @@
+"""The registry of our own methods: what each takes, gives, may answer as an error, and who handles it.
+
+To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, a line in the changelog.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+
+import msgspec
+
+from sessiond.rpc.envelope import ABSENT
+from sessiond.rpc.errors import invalid_params
+from sessiond.rpc.schema.types import Wire
+
+if typing.TYPE_CHECKING:
+    from sessiond.service.sessions import Service
+
+P = TypeVar("P", bound=Wire)
+BULKY_WEIGHT = 32
+"""A request whose answer may be a page of megabytes counts this much among the requests in flight."""
+
+
+class Client(Protocol):
+    """A connection as handlers see it: the service's `Peer` and a way to learn of its end."""
+
+    id: int
+    client: str
+    closed: bool
+
+    def notify(self, method: str, params: bytes) -> bool: ...
+
+    def on_closed(self, callback: Callable[[], None]) -> None:
+        """Called once when the connection is gone; at once if it is."""
+
+
+class Daemon(Protocol):
+    """What the wire asks of the process as a whole. Implemented by the composition root."""
+
+    def hello(self) -> dict[str, Any]:
+        """`{protocolVersion, version, pid, instanceId}`."""
+
+    def stop(self) -> None:
+        """Begin to stop; returns at once. Answers that are under way are still sent."""
+
+    def status(self) -> dict[str, Any]:
+        """The whole result of `daemon/status`."""
+
+    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
+        """Listen as long as `peer` lives; `{host, port, tokenFile}`."""
+
+
+class Call(Protocol):
+    """What a handler may use. One object a connection, never kept by a handler."""
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def daemon(self) -> Daemon: ...
+
+    @property
+    def peer(self) -> Client: ...
+
+    def progress(self, token: int | str, title: str) -> Progress: ...
+
+
+class Progress(Protocol):
+    """`$/progress` for one request."""
+
+    def report(self, value: dict[str, Any]) -> None: ...
+
+    def end(self, message: str) -> None: ...
+
+
+Handler = Callable[[Call, P], Awaitable[Any]]
+
+
+class Method(Generic[P]):
+    """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is awaited."""
+
+    __slots__ = ("_decode", "errors", "handler", "name", "outlives", "params", "result", "weight")
+
+    def __init__(
+        self,
+        name: str,
+        params: type[P],
+        result: type[Wire],
+        handler: Handler[P],
+        errors: tuple[str, ...],
+        bulky: bool,
+        outlives: bool,
+    ) -> None:
+        self.name = name
+        self.params = params
+        self.result = result
+        self.handler = handler
+        self.errors = errors
+        self.weight = BULKY_WEIGHT if bulky else 1
+        self.outlives = outlives
+        """Goes on although its connection has ended: what a client asked to be kept is kept."""
+        self._decode = msgspec.json.Decoder(params).decode
+
+    def call(self, call: Call, raw: msgspec.Raw) -> Awaitable[Any]:
+        """Raises SessiondError for params of another shape."""
+        try:
+            params = self._decode(b"{}" if raw is ABSENT else raw)
+        except msgspec.ValidationError as error:
+            if raw is ABSENT or bytes(raw) != b"null":
+                raise invalid_params(error, choices(self.params)) from None
+            return self.call(call, ABSENT)
+        return self.handler(call, params)
+
+
+METHODS: dict[str, Method[Any]] = {}
+
+
+def method(
+    name: str,
+    params: type[P],
+    result: type[Wire],
+    *errors: str,
+    bulky: bool = False,
+    outlives: bool = True,
+) -> Callable[[Handler[P]], Handler[P]]:
+    """Register a handler. Its docstring is the method's description in the reference."""
+
+    def register(handler: Handler[P]) -> Handler[P]:
+        assert name not in METHODS
+        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives)
+        return handler
+
+    return register
+
+
+def choices(params: type[Wire]) -> dict[str, str]:
+    """Fields that take one of a closed list of words -> that list, for error messages."""
+    found = {}
+    for field in msgspec.structs.fields(params):
+        for kind in (field.type, *get_args(field.type)):
+            if get_origin(kind) is Literal:
+                found[field.encode_name] = ", ".join(map(repr, get_args(kind)))
+    return found

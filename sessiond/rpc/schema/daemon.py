@@ -1,0 +1,113 @@
+"""`daemon/*` and `store/*`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from sessiond.rpc.schema.types import Count, FileWarning, JsonObject, Seq, Wire
+
+
+class HelloResult(Wire):
+    """Frozen for ever, so that any later version can recognise any earlier one."""
+
+    protocol_version: int
+    version: str
+    pid: int
+    instance_id: str
+
+
+class StoreStatus(Wire):
+    """One mounted store."""
+
+    name: str
+    path: str
+    format: str
+    sessions: Count
+    problem: Any | UnsetType = UNSET
+    """Why it cannot be reached or written."""
+
+
+class Address(Wire):
+    """Where a client that shows the token may connect."""
+
+    host: str
+    port: int
+    token_file: str
+
+
+class JournalStatus(Wire):
+    """The daemon-wide journal."""
+
+    bytes: Count
+    lsn: Seq
+
+
+class ReadOnlyStatus(Wire):
+    """Why nothing is written."""
+
+    reason: str
+    since: str
+
+
+class StatusResult(Wire):
+    """How the daemon is."""
+
+    version: str
+    pid: int
+    instance_id: str
+    started_at: str
+    data_dir: str
+    socket: str | None
+    tcp: Address | None
+    ws: Address | None
+    stores: list[StoreStatus]
+    connections: Count
+    open_sessions: Count
+    dirty_sessions: Count
+    journal: JournalStatus
+    read_only: ReadOnlyStatus | None
+    limits: JsonObject
+
+
+class ListenParams(Wire):
+    """What to listen on."""
+
+    kind: Literal["tcp", "ws"]
+    host: str | None = None
+    """Loopback if absent."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """0: any free one."""
+
+
+class BackupParams(Wire):
+    """Where to."""
+
+    path: str
+
+
+class BackupResult(Wire):
+    """What was copied."""
+
+    files: Count
+    bytes: Count
+    lsn: Seq
+
+
+class AdoptParams(Wire):
+    """A folder of one of the source systems."""
+
+    path: str
+    name: str | None = None
+    """The store's name."""
+    format: str | None = None
+    """Recognised if absent."""
+
+
+class AdoptResult(Wire):
+    """The store, which takes effect at once."""
+
+    store: JsonObject
+    sessions: Count | list[Any]
+    warnings: list[FileWarning]

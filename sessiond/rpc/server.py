@@ -1,0 +1,110 @@
+"""All connections of the daemon, over whatever transport: who is let in, how many, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING
+
+import sessiond.rpc.handlers  # noqa: F401 - fills the registry
+from sessiond.errors import TooLarge
+from sessiond.limits import Limits
+from sessiond.rpc import lifecycle
+from sessiond.rpc.connection import Connection
+from sessiond.rpc.envelope import NULL_ID, encode_json, failure
+from sessiond.transports.channel import Channel
+
+if TYPE_CHECKING:
+    from sessiond.rpc.methods import Daemon
+    from sessiond.service.documents import Documents
+    from sessiond.service.sessions import Service
+
+
+class Server:
+    """An `Acceptor` for every listener. `token` None: nobody is admitted over a transport that does not trust its peers by itself."""
+
+    def __init__(
+        self,
+        service: Service,
+        daemon: Daemon,
+        *,
+        limits: Limits,
+        version: str,
+        token: str | None = None,
+        formats: list[str] | None = None,
+        search_modes: list[str] | None = None,
+        documents: Documents | None = None,
+    ) -> None:
+        self.service = service
+        self.daemon = daemon
+        self.limits = limits
+        self.documents = documents
+        self._token = token
+        self._connections: set[Connection] = set()
+        self._last_number = 0
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.initialize_result: bytes = encode_json(
+            lifecycle.initialize_result(
+                version=version,
+                formats=formats or ["jsonl"],
+                search_modes=search_modes or ["text", "regex"],
+                limits=limits,
+                documents=documents is not None,
+            )
+        )
+        """Encoded once: it is the same for everyone."""
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def set_token(self, token: str | None) -> None:
+        """From now on; who is in stays in."""
+        self._token = token
+
+    def admits(self, token: str | None) -> bool:
+        """Compared in constant time."""
+        if self._token is None or token is None:
+            return False
+        return hmac.compare_digest(token.encode(), self._token.encode())
+
+    def refusal(self, trusted: bool) -> bytes | None:
+        if len(self._connections) < self.limits.connections:
+            return None
+        # Strangers may fill every place, but not lock out who needs no token.
+        stranger = min((one for one in self._connections if one.is_stranger), key=lambda one: one.id, default=None)
+        if trusted and stranger is not None:
+            stranger.turn_out()
+            return None
+        return failure(
+            NULL_ID,
+            TooLarge(
+                f"there are {self.limits.connections} connections already",
+                hint="close one, or raise limits.connections in config.toml",
+                limit=self.limits.connections,
+            ),
+        )
+
+    def connect(self, channel: Channel) -> Connection:
+        self._last_number += 1
+        connection = Connection(self._last_number, channel, self)
+        self._connections.add(connection)
+        self._empty.clear()
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    async def close(self, timeout_s: float) -> None:
+        """Let every connection have its answers and end; those that take longer than `timeout_s` are cut off."""
+        for connection in list(self._connections):
+            connection.end()
+        try:
+            await asyncio.wait_for(self._empty.wait(), timeout_s)
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.abort()
+            await self._empty.wait()

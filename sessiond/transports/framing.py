@@ -1,0 +1,172 @@
+"""Bytes in, messages out, for both framings of a byte stream. No I/O.
+
+    header mode    Content-Length: N CRLF CRLF, then N bytes (the LSP base protocol)
+    lines mode     one message per LF, where the peer's first byte is `{` and the transport allows it
+
+A `Decoder` is fed whatever arrived and gives messages one at a time, so that the reader may stop between two of them. A stream that can
+no longer be followed gives one `Fault` and then nothing more. What is found does not depend on how the stream was cut into pieces.
+Nothing larger than a limit is ever collected: a length is judged before its body is waited for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+_COMPACT_AT = 64 * 1024
+"""Bytes already given away that may lie in front of the buffer before it is moved up."""
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_USUAL = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n")
+_FIELD = re.compile(rb"(" + _TOKEN + rb"+)[ \t]*:[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
+_PART_OF_FIELD = re.compile(rb"(?:" + _TOKEN + rb"*\r?|" + _TOKEN + rb"+[ \t]*(?::.*)?)", re.DOTALL)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Why a stream can no longer be followed. `limit` is the limit in bytes where one was broken."""
+
+    kind: Literal["parseError", "tooLarge"]
+    message: str
+    limit: int | None = None
+
+
+def encode(message: bytes, lines: bool) -> bytes:
+    """One message as it goes out. In lines mode it must not hold a raw LF (JSON that was encoded compactly never does)."""
+    return message + b"\n" if lines else b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
+
+
+class Decoder:
+    """The receiving half of one stream. `message_limit` may be changed between two messages."""
+
+    def __init__(self, *, header_limit: int, message_limit: int, allow_lines: bool) -> None:
+        self.message_limit = message_limit
+        self.lines = False
+        """Whether the peer speaks newline-delimited JSON; known from its first byte on."""
+        self._header_limit = header_limit
+        self._allow_lines = allow_lines
+        self._begun = False
+        self._ended = False
+        self._broken = False
+        self._buffer = bytearray()
+        self._start = 0
+        self._searched = 0
+        """Lines mode: up to here there is no LF."""
+        self._length: int | None = None
+        """Header mode: the body that is being waited for."""
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what arrived. After a fault it is thrown away."""
+        if not self._broken:
+            self._buffer += data
+
+    def end(self) -> None:
+        """Nothing more will come: in lines mode the last line needs no LF."""
+        self._ended = True
+
+    @property
+    def held(self) -> int:
+        """Bytes that were fed and not given away yet."""
+        return len(self._buffer) - self._start
+
+    def next(self) -> bytes | Fault | None:
+        """The next whole message, or what is wrong with the stream, or None until more arrives."""
+        if self._broken or self._start == len(self._buffer):
+            return None
+        if not self._begun:
+            self._begun = True
+            self.lines = self._allow_lines and self._buffer[self._start] == 0x7B
+        found = self._next_line() if self.lines else self._next_framed()
+        if type(found) is Fault:
+            self._broken = True
+            self._buffer.clear()
+            self._start = 0
+        return found
+
+    def _next_framed(self) -> bytes | Fault | None:
+        if self._length is None:
+            header = self._header()
+            if header is None or isinstance(header, Fault):
+                return header
+            self._length, size = header
+            self._start += size
+        if self.held < self._length:
+            return None
+        length, self._length = self._length, None
+        return self._take(length)
+
+    def _header(self) -> tuple[int, int] | Fault | None:
+        """(length of the body, size of the header with its blank line)."""
+        usual = _USUAL.match(self._buffer, self._start, self._start + self._header_limit)
+        if usual is not None:
+            length = int(usual[1])
+            return self._too_long(length) or (length, usual.end() - self._start)
+        window = bytes(self._buffer[self._start : self._start + self._header_limit])
+        stated: int | None = None
+        begin = 0
+        while (end := window.find(b"\n", begin)) >= 0:
+            line = window[begin:end].removesuffix(b"\r")
+            begin = end + 1
+            if not line:
+                return _broken("it has no Content-Length") if stated is None else (stated, begin)
+            length_or_fault = self._field(line, stated)
+            if isinstance(length_or_fault, Fault):
+                return length_or_fault
+            stated = length_or_fault
+        if not _PART_OF_FIELD.fullmatch(window, begin):
+            return _broken("a line is not `Name: value`")
+        if len(window) >= self._header_limit:
+            return Fault("tooLarge", f"the header is longer than {self._header_limit} bytes", self._header_limit)
+        return None
+
+    def _field(self, line: bytes, stated: int | None) -> int | Fault | None:
+        """The length that is known after this header line."""
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            return _broken("a line is not `Name: value`")
+        if field[1].lower() != b"content-length":
+            return stated
+        if stated is not None:
+            return _broken("Content-Length stands there twice")
+        if not field[2].isdigit():
+            return _broken("Content-Length is no decimal number")
+        if len(field[2]) > 9:
+            return self._too_long(10**9)
+        return self._too_long(int(field[2])) or int(field[2])
+
+    def _too_long(self, length: int) -> Fault | None:
+        if length <= self.message_limit:
+            return None
+        return Fault("tooLarge", f"the message is longer than {self.message_limit} bytes", self.message_limit)
+
+    def _next_line(self) -> bytes | Fault | None:
+        while self.held:
+            end = self._buffer.find(b"\n", max(self._searched, self._start))
+            length = (end if end >= 0 else len(self._buffer)) - self._start
+            if (fault := self._too_long(length)) is not None:
+                return fault
+            if end < 0 and not self._ended:
+                self._searched = len(self._buffer)
+                return None
+            line = self._take(length + 1 if end >= 0 else length).strip(b" \t\r\n")
+            if line:
+                return line
+        return None
+
+    def _take(self, size: int) -> bytes:
+        stop = self._start + size
+        with memoryview(self._buffer) as view:
+            taken = bytes(view[self._start : stop])
+        self._start = stop
+        if stop == len(self._buffer):
+            self._buffer.clear()
+            self._start = self._searched = 0
+        elif stop > _COMPACT_AT:
+            del self._buffer[:stop]
+            self._start = self._searched = 0
+        return taken
+
+
+def _broken(why: str) -> Fault:
+    return Fault("parseError", f"the message header is broken: {why}")

@@ -1,0 +1,200 @@
+"""One byte stream under asyncio: framing on top, back-pressure both ways, an orderly end.
+
+Reading: bytes land in a buffer that all streams of a listener share (receiving and taking them over happen in one turn of the loop), go
+through the decoder, and come out as messages until the receiver holds the channel.
+Writing: messages of one turn are joined into one write. More than `outgoing_bytes` waiting means choked.
+Ending: `close` lets everything out first. After a fault it also throws away what still arrives for a moment: closing a socket with unread
+bytes resets it, and the reset would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable
+from typing import cast
+
+from sessiond.limits import Limits
+from sessiond.transports.channel import Connect, Receiver
+from sessiond.transports.framing import Decoder, Fault, encode
+
+
+class StreamChannel(asyncio.BufferedProtocol):
+    """A `Channel` over a socket. Made per connection by a listener."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        kind: str,
+        trusted: bool,
+        limits: Limits,
+        buffer: memoryview,
+        forget: Callable[[StreamChannel], None],
+    ) -> None:
+        self.kind = kind
+        self.trusted = trusted
+        self._connect = connect
+        self._limits = limits
+        self._shared_buffer = buffer
+        self._forget = forget
+        self._decoder = Decoder(
+            header_limit=limits.header_bytes,
+            message_limit=limits.message_bytes if trusted else limits.unauthenticated_message_bytes,
+            allow_lines=True,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._receiver: Receiver | None = None
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._flush_planned = False
+        self._held = False
+        self._finished_reading = False
+        """The peer's last byte has arrived."""
+        self._told_end = False
+        self._closing = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes, low=self._limits.outgoing_bytes // 4)
+        self._receiver = self._connect(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._shared_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._closing:
+            self._decoder.feed(self._shared_buffer[:nbytes])
+            if not self._held:
+                self._deliver()
+
+    def eof_received(self) -> bool:
+        self._finished_reading = True
+        if self._closing:
+            return False
+        self._decoder.end()
+        if not self._held:
+            self._deliver()
+        return True
+
+    def pause_writing(self) -> None:
+        if self._receiver is not None:
+            self._receiver.choked()
+
+    def resume_writing(self) -> None:
+        if self._receiver is not None and not self._closing:
+            self._receiver.drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        receiver, self._receiver, self._transport = self._receiver, None, None
+        self._out.clear()
+        self._forget(self)
+        if receiver is not None:
+            receiver.lost()
+
+    # The channel
+
+    def send(self, message: bytes, *, soon: bool = False) -> None:
+        if self._closing:
+            return
+        framed = encode(message, self._decoder.lines)
+        self._out.append(framed)
+        self._out_bytes += len(framed)
+        if not soon or self._out_bytes > self._limits.outgoing_bytes:
+            self._flush()
+        elif not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush)
+
+    def limit_messages(self, size: int) -> None:
+        self._decoder.message_limit = size
+
+    def hold(self) -> None:
+        if not self._held and not self._closing:
+            self._held = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+
+    def release(self) -> None:
+        if self._held and not self._closing:
+            self._held = False
+            self._loop.call_soon(self._go_on)
+
+    def close(self, *, linger: bool = False) -> None:
+        if self._closing or self._transport is None:
+            return
+        self._flush()
+        self._closing = True
+        if linger and not self._finished_reading:
+            self._transport.resume_reading()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            self._timer = self._loop.call_later(self._limits.linger_s, self.abort)
+        else:
+            self._watch_last_bytes(self._transport.get_write_buffer_size() + 1)
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._closing = True
+            self._transport.abort()
+
+    # Within
+
+    def _deliver(self) -> None:
+        receiver = self._receiver
+        while receiver is not None and not self._held and not self._closing:
+            item = self._decoder.next()
+            if item is None:
+                break
+            if isinstance(item, Fault):
+                receiver.broken(item)
+                return
+            receiver.received(item)
+        if self._finished_reading and receiver is not None and not (self._held or self._closing or self._told_end):
+            self._told_end = True
+            if self._hung_up():
+                self.abort()
+            else:
+                receiver.ended()
+
+    def _hung_up(self) -> bool:
+        """Whether the peer can not read any more either. (Over TCP that shows only when something is written.)"""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(sock.fileno(), 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+    def _go_on(self) -> None:
+        if self._held or self._closing or self._transport is None:
+            return
+        self._deliver()
+        if not (self._held or self._closing or self._finished_reading):
+            self._transport.resume_reading()
+
+    def _flush(self) -> None:
+        self._flush_planned = False
+        if self._out and self._transport is not None and not self._closing:
+            data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
+            self._out.clear()
+            self._out_bytes = 0
+            self._transport.write(data)
+
+    def _watch_last_bytes(self, before: int) -> None:
+        """A peer that takes none of its last answers within a while does not get them."""
+        if self._transport is None:
+            return
+        waiting = self._transport.get_write_buffer_size()
+        if waiting >= before:
+            self.abort()
+        elif waiting:
+            self._timer = self._loop.call_later(self._limits.close_s, self._watch_last_bytes, waiting)

@@ -1,0 +1,50 @@
+"""TCP: loopback unless told otherwise. Who comes in by it is trusted only after he has shown the token."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+
+from sessiond.limits import Limits
+from sessiond.transports.channel import Acceptor
+from sessiond.transports.listener import BACKLOG, Listener
+
+_log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+
+
+class TcpListener(Listener):
+    def __init__(self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits) -> None:
+        super().__init__(sock, acceptor, kind="tcp", trusted=False, limits=limits)
+        self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
+
+
+async def listen(host: str | None, port: int, acceptor: Acceptor, limits: Limits) -> TcpListener:
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). Raises OSError as it comes."""
+    return TcpListener(await bind(host, port), acceptor, limits=limits)
+
+
+async def bind(host: str | None, port: int) -> socket.socket:
+    """A listening socket. Of a name with several addresses the first IPv4 one is taken."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or LOOPBACK, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        _log.warning("listening on %s, which other machines can reach; what is sent there is not encrypted", address[0])
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Inherited by every connection: a peer whose machine is gone does not hold a place for ever.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

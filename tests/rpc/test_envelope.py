@@ -1,0 +1,83 @@
+"""rpc/envelope.py: any bytes in, an envelope or a refusal out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.rpc.envelope import Envelope, Refused, decode, depth, recover_id, success
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def levels(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(levels, value.values()), default=0)
+    return 1 + max(map(levels, value), default=0) if isinstance(value, list) else 0
+
+
+def too_big(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(too_big, value.values()))
+    if isinstance(value, list):
+        return any(map(too_big, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
+
+
+@given(st.binary(max_size=200) | st.text(alphabet='{}[]":,\\ idjsonrpc20.eE+-NaInfty', max_size=80).map(str.encode))
+def test_any_bytes(message: bytes) -> None:
+    """No bytes raise; what is refused can be answered, and the answer is JSON."""
+    found = decode(message, 10)
+    for item in found if isinstance(found, list) else [found]:
+        if isinstance(item, Refused):
+            assert json.loads(item.answer())["error"]["data"]["kind"] in (
+                "parseError",
+                "invalidRequest",
+                "invalidParams",
+                "tooLarge",
+            )
+
+
+@given(values, st.booleans())
+def test_params_come_through(params: Any, ascii_only: bool) -> None:
+    """Params that can be kept come through as they are; an integer that can not be kept is found, and nothing else is taken for one."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": params}
+    found = decode(json.dumps(request, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), 10)
+    if too_big(params):
+        assert isinstance(found, Refused)
+        assert found.error.kind == "invalidParams"
+    else:
+        assert isinstance(found, Envelope)
+        assert json.loads(bytes(found.params)) == params
+
+
+@given(values)
+def test_depth(value: Any) -> None:
+    """The depth of a JSON text is that of its value."""
+    assert depth(json.dumps(value).encode()) == levels(value)
+
+
+@given(st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20), st.binary(max_size=20), st.booleans())
+def test_id_of_a_broken_message(request_id: Any, rubbish: bytes, first: bool) -> None:
+    """The id is found in a message that breaks after it, and one that belongs to params is not taken for it."""
+    head = (
+        b'{"jsonrpc":"2.0","params":{"id":99,"x":"\\"id\\":98"},"id":%s,' if first else b'{"id":%s,"params":{"id":99},'
+    )
+    assert json.loads(recover_id(head % msgspec.json.encode(request_id) + rubbish)) == request_id
+
+
+def test_answers() -> None:
+    """An answer carries the id's own bytes."""
+    assert success(b'"\\u0061"', {"a": None}) == b'{"jsonrpc":"2.0","id":"\\u0061","result":{"a":null}}'

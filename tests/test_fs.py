@@ -1,0 +1,547 @@
+"""The port's promises, on the disk and on the fake; then what only the one or the other can show."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessiond.fs import AsyncFiles, DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary
+from sessiond.fs import real as real_module
+from tests.fakes.crashfs import Crash, CrashFS
+
+
+@pytest.fixture(params=["real", "fake"])
+def fs(request: pytest.FixtureRequest) -> FileSystem:
+    return RealFileSystem() if request.param == "real" else CrashFS()
+
+
+@pytest.fixture
+def root(fs: FileSystem, tmp_path: Path) -> str:
+    fs.make_dirs(str(tmp_path))
+    return str(tmp_path)
+
+
+def test_a_file_comes_back_as_it_was_made(fs: FileSystem, root: str) -> None:
+    """create gives a file with exactly the bytes and the mode, and its stat."""
+    made = fs.create(f"{root}/a", b"abc", 0o640)
+    assert fs.read(f"{root}/a") == b"abc"
+    assert made == fs.stat(f"{root}/a")
+    assert (made.size, made.mode, made.is_file, made.is_dir, made.nlink) == (3, 0o640, True, False, 1)
+
+
+def test_reading_a_part(fs: FileSystem, root: str) -> None:
+    """offset and size cut out what is there, and what is beyond the end is empty."""
+    fs.create(f"{root}/a", b"0123456789")
+    assert fs.read(f"{root}/a", 2, 3) == b"234"
+    assert fs.read(f"{root}/a", 8, 100) == b"89"
+    assert fs.read(f"{root}/a", 8) == b"89"
+    assert fs.read(f"{root}/a", 20) == b""
+
+
+def test_a_taken_name_is_refused(fs: FileSystem, root: str) -> None:
+    """create never writes over anything."""
+    fs.create(f"{root}/a", b"first")
+    with pytest.raises(FileExistsError):
+        fs.create(f"{root}/a", b"second")
+    assert fs.read(f"{root}/a") == b"first"
+
+
+def test_append_makes_and_extends(fs: FileSystem, root: str) -> None:
+    """append makes a file that is not there and otherwise adds to its end."""
+    assert fs.append(f"{root}/a", b"one").size == 3
+    assert fs.append(f"{root}/a", b"two").size == 6
+    assert fs.read(f"{root}/a") == b"onetwo"
+
+
+def test_folders_with_their_parents(fs: FileSystem, root: str) -> None:
+    """make_dirs makes what is missing, private, and does not mind what is there."""
+    fs.make_dirs(f"{root}/a/b/c")
+    fs.make_dirs(f"{root}/a/b/c")
+    assert fs.list_dir(f"{root}/a/b") == ["c"]
+    made = fs.stat(f"{root}/a/b")
+    assert made is not None
+    assert (made.is_dir, made.mode) == (True, 0o700)
+
+
+def test_a_file_in_the_way_of_a_folder(fs: FileSystem, root: str) -> None:
+    """make_dirs says so when a parent is a file, whatever the errno."""
+    fs.create(f"{root}/a", b"")
+    with pytest.raises(OSError, match="a"):
+        fs.make_dirs(f"{root}/a/b")
+
+
+def test_nothing_there(fs: FileSystem, root: str) -> None:
+    """stat answers None for what is not there, also below a file; the other calls raise FileNotFoundError."""
+    fs.create(f"{root}/a", b"")
+    assert fs.stat(f"{root}/nothing") is None
+    assert fs.stat(f"{root}/a/nothing") is None
+    for call in (fs.read, fs.list_dir, fs.remove):
+        with pytest.raises(FileNotFoundError):
+            call(f"{root}/nothing")
+
+
+def test_a_folder_is_no_file(fs: FileSystem, root: str) -> None:
+    """Reading or appending to a folder is IsADirectoryError."""
+    with pytest.raises(IsADirectoryError):
+        fs.read(root)
+    with pytest.raises(IsADirectoryError):
+        fs.append(root, b"x")
+
+
+def test_names_move_and_go(fs: FileSystem, root: str) -> None:
+    """replace, link and remove change names, not bytes; link refuses a taken name."""
+    fs.create(f"{root}/a", b"A")
+    fs.create(f"{root}/b", b"B")
+    fs.link(f"{root}/a", f"{root}/c")
+    with pytest.raises(FileExistsError):
+        fs.link(f"{root}/a", f"{root}/b")
+    fs.replace(f"{root}/a", f"{root}/b")
+    assert sorted(fs.list_dir(root)) == ["b", "c"]
+    assert fs.read(f"{root}/b") == b"A"
+    fs.remove(f"{root}/b")
+    assert fs.list_dir(root) == ["c"]
+    assert fs.read(f"{root}/c") == b"A"
+
+
+def test_a_log_is_written_cut_and_found_again(fs: FileSystem, root: str) -> None:
+    """open_log appends, knows its size, cuts back, and goes on at the end when it is opened again."""
+    log = fs.open_log(f"{root}/log")
+    log.write(b"hello ")
+    log.write(b"world")
+    log.truncate(6)
+    log.sync()
+    assert log.size == 6
+    log.close()
+    log = fs.open_log(f"{root}/log")
+    assert log.size == 6
+    log.write(b"there")
+    log.close()
+    assert fs.read(f"{root}/log") == b"hello there"
+
+
+def test_one_lock_at_a_time(fs: FileSystem, root: str) -> None:
+    """A second lock is refused at once, and given after the release."""
+    first = fs.lock(f"{root}/lock")
+    with pytest.raises(BlockingIOError):
+        fs.lock(f"{root}/lock")
+    first.release()
+    fs.lock(f"{root}/lock").release()
+
+
+def test_atomic_write_leaves_one_file(fs: FileSystem, root: str) -> None:
+    """atomic_write makes and replaces a file, over the leftovers of crashes, and leaves no temporary file of its own."""
+    fs.create(f"{root}/.a.0.tmp~", b"left by a crash")
+    atomic_write(fs, f"{root}/a", b"one")
+    written = atomic_write(fs, f"{root}/a", b"two", 0o644)
+    assert written == fs.stat(f"{root}/a")
+    assert written.mode == 0o644
+    assert fs.read(f"{root}/a") == b"two"
+    assert sorted(fs.list_dir(root)) == [".a.0.tmp~", "a"]
+    assert is_temporary(".a.0.tmp~")
+    assert not is_temporary("a")
+
+
+async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
+    """AsyncFiles gives the same results and raises the same errors."""
+    files = AsyncFiles(fs)
+    await files.make_dirs(f"{root}/d")
+    await files.create(f"{root}/d/a", b"a")
+    await files.append(f"{root}/d/a", b"b")
+    await files.atomic_write(f"{root}/d/b", b"c")
+    await files.link(f"{root}/d/a", f"{root}/d/c")
+    await files.replace(f"{root}/d/c", f"{root}/d/b")
+    await files.sync_dir(f"{root}/d")
+    assert await files.read(f"{root}/d/a", 1) == b"b"
+    assert await files.stat(f"{root}/d/c") in (None, await files.stat(f"{root}/d/a"))
+    assert await files.real_path(f"{root}/d") == os.path.realpath(f"{root}/d")
+    assert await files.free_bytes(root) > 0
+    (await files.lock(f"{root}/d/lock")).release()
+    for name in await files.list_dir(f"{root}/d"):
+        await files.remove(f"{root}/d/{name}")
+    await files.remove_dir(f"{root}/d")
+    with pytest.raises(FileNotFoundError):
+        await files.read(f"{root}/d/a")
+
+
+# The real disk
+
+
+@pytest.fixture
+def disk() -> RealFileSystem:
+    return RealFileSystem()
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.close()
+
+
+@pytest.mark.parametrize("make", [_fifo, _socket])
+def test_what_is_no_file_never_hangs(disk: RealFileSystem, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A FIFO or a socket in a file's place is an OSError at once, for every call that opens it."""
+    place = tmp_path / "f"
+    make(place)
+    for call in (disk.read, disk.open_log, disk.lock, lambda path: disk.append(path, b"x")):
+        with pytest.raises(OSError, match=r"f|regular"):
+            call(str(place))
+
+
+def test_a_link_is_followed_but_never_made_into_a_file(disk: RealFileSystem, tmp_path: Path) -> None:
+    """append and atomic_write write where a link leads and leave the link; a dangling one is not written through."""
+    (tmp_path / "target").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("target")
+    disk.append(str(tmp_path / "link"), b"2")
+    assert (tmp_path / "target").read_bytes() == b"12"
+    atomic_write(disk, str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+    (tmp_path / "dangling").symlink_to("nowhere")
+    assert disk.stat(str(tmp_path / "dangling")) is None
+    for call in (disk.create, disk.append):
+        with pytest.raises(FileExistsError):
+            call(str(tmp_path / "dangling"), b"x")
+    for opener in (disk.open_log, disk.lock):
+        with pytest.raises(OSError, match="symbolic"):
+            opener(str(tmp_path / "link"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_mode_is_exact(disk: RealFileSystem, tmp_path: Path) -> None:
+    """The umask takes nothing from a mode that was asked for, and a new file is private by default."""
+    before = os.umask(0o077)
+    try:
+        disk.create(str(tmp_path / "adopted"), b"", 0o664)
+        disk.create(str(tmp_path / "own"), b"")
+        disk.open_log(str(tmp_path / "log")).close()
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"adopted": 0o664, "own": 0o600, "log": 0o600}
+
+
+def test_no_descriptor_is_inherited(disk: RealFileSystem, tmp_path: Path) -> None:
+    """A child of the daemon inherits neither a log nor a lock."""
+    log, lock = disk.open_log(str(tmp_path / "log")), disk.lock(str(tmp_path / "lock"))
+    listing = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if n > '2'])"
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("no /proc")
+    seen = subprocess.run(
+        [sys.executable, "-c", listing.replace("os.readlink", "os.path.realpath")],
+        close_fds=False,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert str(tmp_path) not in seen
+    log.close()
+    lock.release()
+
+
+def test_short_writes_are_continued(disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever write() takes at a time, all bytes arrive in order."""
+    real_write = os.write
+    monkeypatch.setattr(real_module.os, "write", lambda fd, data: real_write(fd, bytes(data)[:3]))
+    disk.create(str(tmp_path / "a"), b"0123456789")
+    disk.append(str(tmp_path / "a"), b"abcdefg")
+    log = disk.open_log(str(tmp_path / "a"))
+    log.write(b"ABCDE")
+    assert log.size == 22
+    log.close()
+    assert (tmp_path / "a").read_bytes() == b"0123456789abcdefgABCDE"
+
+
+def _failing_write(after: int) -> Callable[[int, bytes], int]:
+    real_write, left = os.write, [after]
+
+    def write(fd: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "full")
+        count = real_write(fd, bytes(data)[: left[0]])
+        left[0] -= count
+        return count
+
+    return write
+
+
+def test_a_failed_append_is_cut_off(disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk is full in the middle of an append the file is as it was."""
+    (tmp_path / "a").write_bytes(b"before")
+    with monkeypatch.context() as patch:
+        patch.setattr(real_module.os, "write", _failing_write(4))
+        with pytest.raises(OSError, match="full") as caught:
+            disk.append(str(tmp_path / "a"), b"0123456789")
+    assert not isinstance(caught.value, DiskFailed)
+    assert (tmp_path / "a").read_bytes() == b"before"
+
+
+def test_a_strangers_bytes_are_not_cut_off(
+    disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When somebody else wrote behind a failed append nothing is cut, and the caller is told that the state is unknown."""
+    (tmp_path / "a").write_bytes(b"before")
+    failing = _failing_write(4)
+
+    def write(fd: int, data: bytes) -> int:
+        try:
+            return failing(fd, data)
+        except OSError:
+            with (tmp_path / "a").open("ab") as other:
+                other.write(b"stranger")
+            raise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(real_module.os, "write", write)
+        with pytest.raises(DiskFailed):
+            disk.append(str(tmp_path / "a"), b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"before0123stranger"
+
+
+def test_a_failed_creation_leaves_nothing(
+    disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """create and atomic_write remove what they could not finish; the old file stays."""
+    (tmp_path / "a").write_bytes(b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(real_module.os, "write", _failing_write(4))
+        with pytest.raises(OSError, match="full"):
+            disk.create(str(tmp_path / "b"), b"0123456789")
+        with pytest.raises(OSError, match="full"):
+            atomic_write(disk, str(tmp_path / "a"), b"0123456789")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_failed_sync_is_told_apart(disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call that syncs raises DiskFailed when the sync fails, so that the caller does not try again."""
+
+    def failing(fd: int) -> None:
+        raise OSError(errno.EIO, "sync failed")
+
+    log = disk.open_log(str(tmp_path / "log"))
+    monkeypatch.setattr(real_module, "_fdatasync", failing)
+    monkeypatch.setattr(real_module, "_FULL_SYNC", None)
+    monkeypatch.setattr(real_module.os, "fsync", failing)
+    for call in (
+        log.sync,
+        lambda: disk.create(str(tmp_path / "a"), b"x"),
+        lambda: disk.append(str(tmp_path / "log"), b"x"),
+        lambda: disk.sync_dir(str(tmp_path)),
+        lambda: atomic_write(disk, str(tmp_path / "b"), b"x"),
+    ):
+        with pytest.raises(DiskFailed) as caught:
+            call()
+        assert caught.value.errno == errno.EIO
+    log.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_file_system_without_folder_sync(
+    disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EINVAL for the sync of a folder means that there is no such thing, as on some network file systems."""
+
+    def unknown(fd: int) -> None:
+        raise OSError(errno.EINVAL, "unknown")
+
+    monkeypatch.setattr(real_module.os, "fsync", unknown)
+    disk.sync_dir(str(tmp_path))
+
+
+def test_the_largest_file(tmp_path: Path) -> None:
+    """A file-size limit (EFBIG) is an OSError after which the file is as it was; SIGXFSZ kills nobody."""
+    program = """
+        import resource, sys
+        from sessiond.fs import RealFileSystem
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        disk = RealFileSystem()
+        disk.create(sys.argv[1], b"x" * 900)
+        try:
+            disk.append(sys.argv[1], b"y" * 200)
+        except OSError as error:
+            print(error.errno, len(disk.read(sys.argv[1])))
+    """
+    run = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "a")]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(errno.EFBIG), "900"]
+
+
+def test_many_open_files_are_not_needed(disk: RealFileSystem, tmp_path: Path) -> None:
+    """No call leaks a descriptor, whether it succeeds or fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 60
+    os.mkfifo(tmp_path / "fifo")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 8, hard))
+    try:
+        for _ in range(20):
+            disk.append(str(tmp_path / "a"), b"x")
+            for call in (disk.read, disk.open_log, disk.lock):
+                with pytest.raises(OSError, match="fifo"):
+                    call(str(tmp_path / "fifo"))
+            with pytest.raises(FileExistsError):
+                disk.create(str(tmp_path / "a"), b"")
+            disk.lock(str(tmp_path / "lock")).release()
+            disk.sync_dir(str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# The fake disk: it must be able to do harm
+
+
+def _images(fs: CrashFS) -> list[dict[str, bytes]]:
+    return [image.tree() for image in fs.crash_images()]
+
+
+def test_fake_unsynced_bytes_may_be_anything_but_wrong() -> None:
+    """Bytes that were not synced may be there, be cut, be zeros, or be missing; synced ones are there."""
+    fs = CrashFS()
+    log = fs.open_log("/a")
+    log.write(b"safe")
+    log.sync()
+    fs.sync_dir("/")
+    log.write(b"danger")
+    contents = {tree["/a"] for tree in _images(fs)}
+    assert {b"safe", b"safedanger", b"safe" + b"\0" * 6, b"safed", b"safe\0\0\0ger"} <= contents
+    assert all(content.startswith(b"safe") for content in contents)
+
+
+def test_fake_writes_may_be_reordered() -> None:
+    """A later write may be there without an earlier one."""
+    fs = CrashFS()
+    log = fs.open_log("/a")
+    fs.sync_dir("/")
+    log.write(b"one")
+    log.write(b"two")
+    assert b"\0\0\0two" in {tree["/a"] for tree in _images(fs)}
+
+
+def test_fake_names_need_their_folder_synced() -> None:
+    """A new file, a rename and a removal may each be undone until the folder is synced."""
+    fs = CrashFS()
+    fs.create("/old", b"old")
+    fs.sync_dir("/")
+    fs.create("/new", b"new")
+    fs.replace("/new", "/old")
+    trees = _images(fs)
+    assert {"/old": b"old"} in trees
+    assert {"/old": b"new"} in trees
+    assert {"/old": b"new", "/new": b"new"} in trees
+    assert all("/old" in tree for tree in trees), "a rename never leaves the target missing"
+    fs.sync_dir("/")
+    assert _images(fs) == [{"/old": b"new"}]
+    fs.remove("/old")
+    assert _images(fs) == [{"/old": b"new"}, {}]
+
+
+def test_fake_rename_without_sync_may_show_an_empty_file() -> None:
+    """A rename can reach the disk before the bytes of the file that was renamed."""
+    fs = CrashFS()
+    fs.create("/a", b"old")
+    fs.sync_dir("/")
+    log = fs.open_log("/b")
+    log.write(b"new")
+    fs.replace("/b", "/a")
+    fs.sync_dir("/")
+    assert {"/a": b""} in _images(fs)
+
+
+def test_fake_folders_are_names_too() -> None:
+    """A file in a folder whose own name was not synced is gone with it."""
+    fs = CrashFS()
+    fs.crash_at = 2
+    with pytest.raises(Crash):
+        fs.make_dirs("/d")
+    fs.revive()
+    fs.create("/d/a", b"x")
+    fs.sync_dir("/d")
+    assert _images(fs) == [{}, {"/d/a": b"x"}]
+
+
+def test_fake_a_failed_sync_lies_afterwards() -> None:
+    """After a failed sync the next one succeeds, the bytes can be read, and yet a crash may take them."""
+    fs = CrashFS()
+    log = fs.open_log("/a")
+    fs.sync_dir("/")
+    log.write(b"word")
+    fs.fail("sync", errno.EIO)
+    with pytest.raises(DiskFailed):
+        log.sync()
+    log.sync()
+    assert fs.read("/a") == b"word"
+    assert {b"", b"\0\0\0\0", b"word"} <= {tree["/a"] for tree in _images(fs)}
+
+
+def test_fake_crashes_where_told() -> None:
+    """The step of that number does not happen, and neither does anything after it, until the process is revived."""
+    fs = CrashFS()
+    fs.create("/a", b"x")
+    assert fs.trace == ["make a", "write a 1", "sync a"]
+    fs.crash_at = 4
+    with pytest.raises(Crash):
+        fs.create("/b", b"y")
+    with pytest.raises(Crash):
+        fs.read("/a")
+    fs.revive()
+    assert fs.tree() == {"/a": b"x", "/b": b""}
+
+
+def test_fake_has_a_size() -> None:
+    """A full disk takes what fits, then says ENOSPC."""
+    fs = CrashFS(capacity=10)
+    log = fs.open_log("/a")
+    with pytest.raises(OSError, match="space"):
+        log.write(b"0123456789abc")
+    assert fs.read("/a") == b"0123456789"
+    assert fs.free_bytes("/") == 0
+    fs.remove("/a")
+    assert fs.free_bytes("/") == 10
+
+
+def test_a_folder_is_durable_whoever_made_it() -> None:
+    """make_dirs returns only when the whole path is durable, also after a kill between making a folder and syncing it."""
+    for step in range(10):
+        fs = CrashFS()
+        fs.crash_at = step
+        try:
+            fs.make_dirs("/a/b")
+        except Crash:
+            fs.revive()
+            fs.make_dirs("/a/b")
+        (image,) = fs.crash_images()
+        assert image.stat("/a/b") is not None
+
+
+def test_atomic_write_survives_every_crash() -> None:
+    """At every step of atomic_write, every disk that a crash may leave holds the old file or the new one, whole."""
+    step, seen = 0, set()
+    while True:
+        fs = CrashFS()
+        fs.create("/a", b"old content")
+        fs.sync_dir("/")
+        fs.crash_at = fs.steps + step
+        try:
+            atomic_write(fs, "/a", b"new")
+        except Crash:
+            pass
+        else:
+            assert {tree["/a"] for tree in _images(fs)} == {b"new"}
+            break
+        seen |= {tree["/a"] for tree in _images(fs)}
+        step += 1
+    assert seen == {b"old content", b"new"}
+    assert step == 5
