@@ -87,7 +87,7 @@ async def test_many_waiting_appends_share_a_commit(service, store, peer):
     """What waits while the disk works is made durable together."""
     await service.new(peer, session_id="a")
     gate = asyncio.Event()
-    store.before_commit = lambda: gate.wait()
+    store.before_commit = gate.wait
     tasks = [asyncio.create_task(service.append(peer, "a", [user(f"{n}")])) for n in range(50)]
     await asyncio.sleep(0)
     gate.set()
@@ -121,7 +121,7 @@ async def test_a_cancelled_append_that_waits_is_not_written(service, store, peer
     """What has not been handed to the disk can be taken back; what has, is answered."""
     await service.new(peer, session_id="a")
     gate = asyncio.Event()
-    store.before_commit = lambda: gate.wait()
+    store.before_commit = gate.wait
     first = asyncio.create_task(service.append(peer, "a", [user("first")]))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

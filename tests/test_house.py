@@ -1,0 +1,104 @@
+"""What we want held about the shape of the code itself."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "sessiond").rglob("*.py"))
+MAX_LINES = 520
+MAX_FUNCTION_LINES = 70
+ENTRY_POINTS = {"sessiond.__main__", "sessiond.rpc.reference", "sessiond.index.regex_worker", "sessiond.store.memory"}
+PURE = ("model", "formats")
+PURE_FILES = ("journal/record.py", "journal/scanner.py", "journal/replay.py", "transports/framing.py")
+NOT_PURE = {"os", "io", "time", "asyncio", "logging", "socket", "threading", "pathlib", "shutil", "tempfile", "random", "secrets", "subprocess"}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_has_one_subject_and_a_function_fits_a_screen(path):
+    """No module grows beyond what can be read at once, and no function beyond a screen."""
+    source = path.read_text()
+    assert source.count("\n") <= MAX_LINES
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path):
+    """A docstring at the top of every file that holds anything."""
+    tree = ast.parse(path.read_text())
+    assert not tree.body or ast.get_docstring(tree)
+
+
+def test_no_module_is_dead():
+    """Every module is imported by another one, by name or through its package, or is a known entry point."""
+    everything = set[str]().union(*(imports(path) for path in MODULES))
+    lazily = "".join(path.read_text() for path in MODULES)
+    for path in MODULES:
+        name = name_of(path)
+        if name in ENTRY_POINTS or path.name in ("__init__.py", "__main__.py"):
+            continue
+        short = name.rpartition(".")[2]
+        assert name in everything or f'"{short}"' in lazily or f'"{name}"' in lazily or f'{name}:' in lazily, name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if path.parts[len(ROOT.parts) + 1] in PURE or str(path).endswith(PURE_FILES)],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_core_does_no_io(path):
+    """Model, formats, journal records and framing import nothing that could touch a disk, a clock, a log or a loop."""
+    tops = {name.partition(".")[0] for name in imports(path)}
+    assert not tops & NOT_PURE
+
+
+def test_only_the_door_changes_files():
+    """No module but fs writes: neither open for writing nor the calls of os that change a name."""
+    allowed = ("sessiond/fs/", "sessiond/index/", "sessiond/daemon/log.py")
+    changing = {"rename", "replace", "remove", "unlink", "rmdir", "truncate", "symlink", "link"}
+    for path in MODULES:
+        relative = str(path.relative_to(ROOT))
+        if relative.startswith(allowed):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+                assert not (node.func.value.id == "os" and node.func.attr in changing) or relative in DOORS, (relative, node.lineno)
+
+
+DOORS = {
+    # A socket's name in the run folder is no file of the data folder.
+    "sessiond/transports/unix.py",
+    "sessiond/reach.py",
+    "sessiond/relay.py",
+    # A copy of somebody's database in the temporary folder, which goes when it was read.
+    "sessiond/importers/database.py",
+}
+
+
+def test_layers():
+    """Each layer imports only from those below it; only rpc.lsp knows pygls."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    result = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
