@@ -35,7 +35,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     outgoing_bytes: int = 4 * MIB
     """What may wait for one slow reader before its notifications are dropped and it is told to resync."""
     linger_s: float = 2.0
-    """After a fatal error the answer is sent and what still comes is thrown away for this long, so that no reset overtakes it."""
+    """After a fatal error the answer is sent and what still comes is thrown away for this long, so that no reset
+    overtakes it.
+    """
     close_s: float = 30.0
     """A connection that ends may take its last answers as long as it reads something in every such span."""
     page_messages: int = 1000
@@ -55,7 +57,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     held_hits_bytes: int = 16 * MIB
     """Orders of hits kept for cursors; the longest unused go first, their cursors are then stale."""
     index_waiting_bytes: int = 64 * MIB
-    """What may wait to be written into the index: more waits for room, and is fed again later while the index's disk is full."""
+    """What may wait to be written into the index: more waits for room, and is fed again later while the index's disk is
+    full.
+    """
     export_bytes: int = 48 * MIB
     idle_session_s: float = 60.0
     """A saved session that nobody has open is dropped from memory after this."""

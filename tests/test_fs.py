@@ -151,6 +151,13 @@ def test_atomic_write_leaves_one_file(fs: FileSystem, root: str) -> None:
     assert not is_temporary("a")
 
 
+def test_the_longest_name_can_be_replaced(fs: FileSystem, root: str) -> None:
+    """atomic_write needs no more room in a name than the file itself, in any script."""
+    for name in ("n" * 255, "\N{HIRAGANA LETTER A}" * 85):
+        atomic_write(fs, f"{root}/{name}", b"x")
+        assert fs.read(f"{root}/{name}") == b"x"
+
+
 async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
     """AsyncFiles gives the same results and raises the same errors."""
     files = AsyncFiles(fs)

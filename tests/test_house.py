@@ -16,7 +16,21 @@ MAX_FUNCTION_LINES = 70
 ENTRY_POINTS = {"sessiond.__main__", "sessiond.rpc.reference", "sessiond.index.regex_worker", "sessiond.store.memory"}
 PURE = ("model", "formats")
 PURE_FILES = ("journal/record.py", "journal/scanner.py", "journal/replay.py", "transports/framing.py")
-NOT_PURE = {"os", "io", "time", "asyncio", "logging", "socket", "threading", "pathlib", "shutil", "tempfile", "random", "secrets", "subprocess"}
+NOT_PURE = {
+    "os",
+    "io",
+    "time",
+    "asyncio",
+    "logging",
+    "socket",
+    "threading",
+    "pathlib",
+    "shutil",
+    "tempfile",
+    "random",
+    "secrets",
+    "subprocess",
+}
 
 
 def name_of(path: Path) -> str:
@@ -60,7 +74,7 @@ def test_no_module_is_dead():
         if name in ENTRY_POINTS or path.name in ("__init__.py", "__main__.py"):
             continue
         short = name.rpartition(".")[2]
-        assert name in everything or f'"{short}"' in lazily or f'"{name}"' in lazily or f'{name}:' in lazily, name
+        assert name in everything or f'"{short}"' in lazily or f'"{name}"' in lazily or f"{name}:" in lazily, name
 
 
 @pytest.mark.parametrize(
@@ -83,8 +97,15 @@ def test_only_the_door_changes_files():
         if relative.startswith(allowed):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-                assert not (node.func.value.id == "os" and node.func.attr in changing) or relative in DOORS, (relative, node.lineno)
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+            ):
+                assert not (node.func.value.id == "os" and node.func.attr in changing) or relative in DOORS, (
+                    relative,
+                    node.lineno,
+                )
 
 
 DOORS = {

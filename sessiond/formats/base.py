@@ -39,7 +39,9 @@ class Decoded(msgspec.Struct):
     touched: dict[str, int] = {}
     """Message id -> seq of the newest change that went into the one line that the file has of it."""
     renumbered: bool = False
-    """Some messages or notes had no seq and were given one now: `adopt_numbering` must be made durable before anyone is told."""
+    """Some messages or notes had no seq and were given one now: `adopt_numbering` must be made durable before anyone is
+    told.
+    """
     incomplete: bool = False
     """The files lack something that must be in them (an old copy was written over newer messages): rewrite them."""
 
@@ -83,10 +85,14 @@ class Format(Protocol):
     empty_is_session: bool
 
     def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
-        """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`: first 4 KiB."""
+        """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`:
+        first 4 KiB.
+        """
 
     def find(self, names: Iterable[str]) -> dict[str, str]:
-        """Sessions in a folder: local id (as on the wire, percent-encoded where needed) -> its main file. `names` as in `matches`."""
+        """Sessions in a folder: local id (as on the wire, percent-encoded where needed) -> its main file. `names` as in
+        `matches`.
+        """
 
     def main_path(self, local_id: str) -> str:
         """Where the session's main file is, or would be made."""
@@ -95,20 +101,27 @@ class Format(Protocol):
         """All files that may hold a part of the session, the main one first, the sidecar under `.sessiond/` last."""
 
     def decode(self, local_id: str, files: Files, floor: int = 0) -> Decoded:
-        """Never raises. Messages and notes without a seq that the sidecar knows get new ones above every known seq and `floor`."""
+        """Never raises. Messages and notes without a seq that the sidecar knows get new ones above every known seq and
+        `floor`.
+        """
 
     def update(self, session: Session, tail: Tail, files: Files, changes: Sequence[Change]) -> list[Write] | None:
-        """The cheap way to save: what `changes` add to the end of the main file. `session` has them applied (and perhaps later ones, whose
-            seqs are above the last of `changes`: leave those out). `files` holds what `side_files` names, never the main one. None where the
-            files must be rewritten (`encode`). An append to the main file is made by `sidecar.append_writes`, which puts the sidecar with the intent
-        first, so that a torn append is known for what it is."""
+        """The cheap way to save: what `changes` add to the end of the main file. `session` has them applied (and
+        perhaps later ones, whose
+            seqs are above the last of `changes`: leave those out). `files` holds what `side_files` names, never the
+            main one. None where the
+            files must be rewritten (`encode`). An append to the main file is made by `sidecar.append_writes`, which
+            puts the sidecar with the intent
+        first, so that a torn append is known for what it is.
+        """
 
     def side_files(self, local_id: str) -> list[str]:
         """The files that `update` wants to see."""
 
     def encode(self, session: Session, before: Files) -> list[Write]:  # the sidecar first, then the main file
-        """The whole session as files. `before`: what is there now, so that what was not understood stays where it stood. No write
-        for a file that would not change."""
+        """The whole session as files. `before`: what is there now, so that what was not understood stays where it
+        stood. No write for a file that would not change.
+        """
 
     def adopt_numbering(self, decoded: Decoded, before: Files) -> list[Write]:
         """What makes the seqs of `decoded.session` durable without touching the user's own file (the sidecar)."""

@@ -119,7 +119,7 @@ def build(
     main_after: bytes,
     info: Mapping[str, Json],
     keep_copies: bool,
-    witnessed: Collection[str] = (),
+    witnessed: Collection[str] | None = None,
     shown_info: Mapping[str, Json] | None = None,
 ) -> Sidecar:
     """The sidecar for `main_after`.
@@ -127,8 +127,9 @@ def build(
     `show(message)` answers what the main file shows of it: its key and the wire fields that must be kept beside, or
     None where the main file must not hold it. `info`: SessionInfo wire fields to keep beside; those at their default
     are left out. `keep_copies`: the format's own system rewrites from memory, so messages that it cannot have seen yet
-    are kept whole; `witnessed` are the ids of those that a version of somebody else's showed as they are now.
-    `shown_info`: what the main file shows of SessionInfo; then `info` is all of it.
+    are kept whole; `witnessed` are the ids of those that a version of somebody else's showed as they are now (None: all
+    of them, where there is no sidecar yet). `shown_info`: what the main file shows of SessionInfo; then `info` is all
+    of it.
     """
     earlier = {entry.id: entry for entry in before.entries} if before else {}
     outside = main_before is not None and not (before and before.mark and before.mark.fits(main_before))
@@ -141,7 +142,7 @@ def build(
         shown = answer if isinstance(answer, Shown) else Shown(answer[0], dict(answer[1]))
         old = earlier.get(message.id)
         known = old is not None and old.key == shown.key and old.copy is None
-        had = known or message.id in witnessed or (before is None and outside)
+        had = known or (before is None and outside if witnessed is None else message.id in witnessed)
         copy = message.wire() if keep_copies and not had else None
         keys = _older(old.older, old.key, shown.key) if old and keep_copies else []
         entry = Entry(id=message.id, seq=message.seq, key=shown.key, beside=shown.beside, copy=copy, older=keys)
@@ -153,8 +154,13 @@ def build(
         if before and (kept := _older(before.older.get(name, []), before.shown.get(name), digest))
     }
     was = Mark.of(main_before, before.through if before else 0) if main_before is not None else None
+    cut = [
+        msgspec.structs.replace(one, copy=None, older=[])
+        for one in earlier.values()
+        if one.key is not None and session.message(one.id) is None
+    ]
     if main_before == main_after and before is not None and not outside:
-        was = before.was
+        was, cut = before.was, before.cut
     return Sidecar(
         id=session.local_id,
         seq=session.seq,
@@ -165,6 +171,7 @@ def build(
         shown=digests,
         older=older,
         entries=entries,
+        cut=cut if was is not None else [],
         notes=[note.wire() for note in session.notes],
         state=dict(session.state),
         saved_at=session.saved_at,
@@ -185,4 +192,4 @@ def renumber(side: Sidecar, before: Sidecar | None, main: bytes) -> Sidecar:
     """For `adopt_numbering`: a sidecar built for a session that was merged with somebody else's version `main`, less
     the claim that changes which only the journal has are in the files."""
     through = before.through if before else 0
-    return msgspec.structs.replace(side, through=through, mark=Mark.of(main, through), was=None)
+    return msgspec.structs.replace(side, through=through, mark=Mark.of(main, through), was=None, cut=[])

@@ -65,7 +65,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     near: str | None = None
     """Digest of what an edit of it most likely leaves as it is (role and time), for formats without ids."""
     shown: dict[str, str] = {}
-    """Field -> digest of what the main file shows of a field that `beside` has exactly: an edit of the field ends that."""
+    """Field -> digest of what the main file shows of a field that `beside` has exactly: an edit of the field ends that.
+    """
 
 
 class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -87,6 +88,8 @@ class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     older: dict[str, list[str]] = {}
     """The same of earlier saves, the newest last."""
     entries: list[Entry] = []
+    cut: list[Entry] = []
+    """Of messages that `was` still shows and the session no longer has: with them a change that the journal replays finds them."""
     notes: list[dict[str, Any]] = []
     state: dict[str, Any] = {}
     saved_at: str | None = None
@@ -158,7 +161,7 @@ def _unsound(side: Sidecar) -> str | None:
             normal_timestamp(msgspec.convert(note, Note).timestamp)
         info = msgspec.convert(side.info, _InfoTypes)
         normal_timestamp(info.created_at), normal_timestamp(info.updated_at)
-        for entry in side.entries:
+        for entry in [*side.entries, *side.cut]:
             beside = msgspec.convert(entry.beside, _MessageTypes)
             if beside.timestamp is not None:
                 normal_timestamp(beside.timestamp)

@@ -11,9 +11,9 @@ Rules of `weave`, for messages of the main file (seen) and of the sidecar (entri
    from memory: an entry that no writer but the daemon has ever had (`copy`), and none saved later is there. Those are
    put back. So is the newest text of a message that is seen as an earlier save of ours had it (`older`, or the
    beginning of `copy`).
-5. A main file that is still `was` is the version from before a crash, or that very version put back. Where the entries
-   hold the whole of what was to be written, that is the session, and the file is to be rewritten. Else it is the
-   session of then, and the journal has the rest.
+5. A main file that is still `was` is the version from before a crash, or that very version put back: its messages, also
+   those that were cut since (`cut`), are what they were then, and what is newer is put back. Replaying what the journal
+   may still have, on top of that, gives the session of after.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Woven(msgspec.Struct):
     put_back: bool
     """The main file lacks messages that must be in it: it is to be rewritten."""
     ids: list[str] = []
-    """The id that each seen message got, in their order; "" for one that is not in the session any more (rule 5)."""
+    """The id that each seen message got, in their order."""
+    stale: set[int] = set()
+    """Positions of seen messages whose newest text was put back."""
     standing: Standing = "alone"
 
 
@@ -87,14 +89,13 @@ def weave(
     """
     standing = standing_of(side, main)
     entries = list(side.entries) if side else []
+    if side is not None and standing == "before":
+        entries = sorted([*entries, *side.cut], key=lambda entry: entry.seq)
     matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
-    whole = standing == "before" and _reconstructible(seen, entries, matched)
-    if side is not None and side.was is not None and standing == "before" and not whole:
-        entries = [entry for entry in entries if entry.seq <= side.was.seq]
-        matched = _match(seen, entries, standing, rewrites_whole=rewrites_whole)
     known = [*(item.seq or 0 for item in seen), *(entry.seq for entry in entries)]
-    woven = Woven([], max([floor, side.seq if side else 0, *known]), 0, renumbered=False, put_back=whole, standing=standing)
-    used = _take_seen(woven, seen, matched, entries, fallback_time, whole=whole, rewrites_whole=rewrites_whole)
+    highest = max([floor, side.seq if side else 0, *known])
+    woven = Woven([], highest, 0, renumbered=False, put_back=False, standing=standing)
+    used = _take_seen(woven, seen, matched, entries, fallback_time, rewrites_whole=rewrites_whole)
     for position in _kept_unseen(entries, set(matched), standing, rewrites_whole=rewrites_whole):
         entry = entries[position]
         if entry.copy is not None and entry.id not in used:
@@ -102,15 +103,8 @@ def weave(
             woven.messages.append(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
             woven.put_back = woven.put_back or entry.key is not None
     woven.messages.sort(key=lambda message: message.seq)
-    woven.through = side.was.seq if standing == "before" and not whole and side and side.was else through_of(side, main)
+    woven.through = side.was.seq if standing == "before" and side and side.was else through_of(side, main)
     return woven
-
-
-def _reconstructible(seen: Sequence[Seen], entries: Sequence[Entry], matched: Sequence[int | None]) -> bool:
-    """Whether entries and main file together hold every message that was about to be written."""
-    pairs = zip(seen, matched, strict=True)
-    same = {position for item, position in pairs if position is not None and entries[position].key == item.key}
-    return bool(entries) and all(entry.copy is not None or position in same for position, entry in enumerate(entries))
 
 
 def _take_seen(
@@ -120,7 +114,6 @@ def _take_seen(
     entries: Sequence[Entry],
     time: str,
     *,
-    whole: bool,
     rewrites_whole: bool,
 ) -> set[str]:
     """Put the seen messages into `woven`, each with what its entry knows; answers the ids that are in use now."""
@@ -130,18 +123,20 @@ def _take_seen(
     for item, position in zip(seen, matched, strict=True):
         entry = entries[position] if position is not None else None
         time = item.timestamp or time
-        if entry is None and whole:
-            woven.ids.append("")  # it was cut out of the version that a crash kept from being written
-            continue
         message_id = entry.id if entry else item.id
         if message_id is None or message_id in used:
             message_id, woven.renumbered = _fresh_id(item, nth, ids | used), True
         used.add(message_id)
         woven.ids.append(message_id)
-        differs = entry is not None and item.key != entry.key
-        if entry is not None and entry.copy is not None and differs and (whole or (rewrites_whole and _is_stale(item, entry))):
-            woven.messages.append(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
+        copy = entry.copy if entry is not None and item.key != entry.key else None
+        if (
+            entry is not None
+            and copy is not None
+            and (woven.standing == "before" or (rewrites_whole and _is_stale(item, entry)))
+        ):
+            woven.messages.append(Message.from_wire({**copy, "id": entry.id, "seq": entry.seq}))
             woven.put_back = True
+            woven.stale.add(len(woven.ids) - 1)
             continue
         seq = entry.seq if entry else item.seq
         if seq is None:

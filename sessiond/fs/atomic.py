@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os.path
+import os
 
 from sessiond.fs.port import FileSystem, Stat
 
@@ -38,8 +38,9 @@ def is_temporary(name: str) -> bool:
 def _create_beside(fs: FileSystem, target: str, data: bytes, mode: int) -> tuple[str, Stat]:
     """In the same folder, so that the rename stays within one file system."""
     folder, name = os.path.split(target)
+    short = os.fsencode(name)[:200].decode(errors="ignore")  # a name may be no longer than 255 bytes
     for attempt in range(_TRIES):
-        temporary = os.path.join(folder, f".{name[:200]}.{attempt}.tmp~")
+        temporary = os.path.join(folder, f".{short}.{attempt}.tmp~")
         try:
             return temporary, fs.create(temporary, data, mode)
         except FileExistsError:

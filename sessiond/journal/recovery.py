@@ -45,6 +45,12 @@ class Damage(msgspec.Struct, frozen=True):
     copy: str | None
     """Where the bytes are kept."""
 
+    def __str__(self) -> str:
+        """For a log, on one line."""
+        loss = "as a crash may leave it" if self.torn else "something is lost"
+        kept = f"; kept in {self.copy}" if self.copy else ""
+        return f"{self.path}, bytes {self.start} to {self.end}: {self.reason}, {loss}{kept}"
+
 
 class Copy(msgspec.Struct, frozen=True):
     """Keep bytes that cannot be read."""

@@ -200,8 +200,8 @@ class Segments:
 
     def _ready(self, needed: int, *, changes: bool) -> LogFile:
         if self.state is not None and self.state.final:
-            raise ReadOnly("the journal is read-only", reason=self.state.reason)
-        if self._repairs or self._log is None:
+            raise ReadOnly("the journal is read-only", reason=self.state.reason, hint=_RESTART)
+        if self._log is None:
             self._mend()
         elif self.state is not None and changes:
             self._refuse_without_room(self.state, needed)
@@ -354,7 +354,8 @@ class Segments:
             self.state = ReadOnlyState(_reason(error), self._now(), final=False)
         if error.errno in _NO_ROOM:
             self._give_up_reserve()
-        raise ReadOnly("the journal cannot be written", reason=_reason(error), hint=_MAKE_ROOM) from error
+        hint = _RESTART if isinstance(error, DiskFailed) else _MAKE_ROOM
+        raise ReadOnly("the journal cannot be written", reason=_reason(error), hint=hint) from error
 
     def fail(self, error: BaseException) -> None:
         """What is on the disk is no longer known: nothing is written any more."""
@@ -364,9 +365,8 @@ class Segments:
         return timestamp(int(self._clock() * 1000))
 
 
-_MAKE_ROOM = (
-    "Nothing that was acknowledged is lost, and reading works. Make room on the disk, or start the daemon again."
-)
+_MAKE_ROOM = "Nothing that was acknowledged is lost, and reading works. It goes on by itself once there is room."
+_RESTART = "Nothing that was acknowledged is lost, and reading works. Look after the disk, then start the daemon again."
 
 
 def _reason(error: BaseException) -> str:

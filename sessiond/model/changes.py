@@ -1,8 +1,8 @@
 """Everything that can happen to a session, as a closed union of frozen values.
 
 A change is what the journal keeps, what `Session.apply` takes and what clients are told. `seq` is the seq that the
-session has after it; `at` is when the daemon accepted it (RFC 3339). Tags and field names are part of the journal's and of JSON
-Lines' format: add, never rename.
+session has after it; `at` is when the daemon accepted it (RFC 3339). Tags and field names are part of the journal's and
+of JSON Lines' format: add, never rename.
 """
 
 from __future__ import annotations

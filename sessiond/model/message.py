@@ -20,7 +20,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     `content` is a string or a list of content blocks. `timestamp` is RFC 3339 in UTC with milliseconds. `status` is
     None (done) or one of STATUSES. `rest` holds all that the wire has beside them, in its wire names: `toolCalls`,
-    `toolCallId`, `thinking`, `thread`, `tick`, `contextSnapshot`, `metadata` and every key that the protocol does not name.
+    `toolCallId`, `thinking`, `thread`, `tick`, `contextSnapshot`, `metadata` and every key that the protocol does not
+    name.
     """
 
     id: str
@@ -116,7 +117,9 @@ _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
 
 
 def check_message(wire: Any, where: str) -> None:
-    """Raise InvalidParams, naming the field, unless `wire` is a Message that a client may append (id, timestamp optional)."""
+    """Raise InvalidParams, naming the field, unless `wire` is a Message that a client may append (id, timestamp
+    optional).
+    """
     if not isinstance(wire, dict):
         raise InvalidParams(f"{where}: expected an object", field=where)
     role = wire.get("role")
@@ -196,6 +199,9 @@ def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None =
                 return False
         elif key == "status":
             if not streamed and value not in (None, "done") and value != kept.status:
+                return False
+        elif key == "role":
+            if value != kept.role:
                 return False
         elif key == "content":
             if not same_json(value, appended_text if streamed else kept.content):

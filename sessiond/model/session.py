@@ -1,7 +1,7 @@
 """A session in memory: what its changes add up to.
 
-It belongs to one writer task, which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is deterministic:
-the same changes in the same order give the same session, on any machine and after any crash.
+It belongs to one writer task, which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is
+deterministic: the same changes in the same order give the same session, on any machine and after any crash.
 """
 
 from __future__ import annotations
@@ -244,7 +244,9 @@ class Session:
         self.updated_at = max(self.updated_at, at)
 
     def snapshot(self) -> Session:
-        """A copy that later changes do not touch, for a thread that writes a file. Costs a list copy, no message is copied."""
+        """A copy that later changes do not touch, for a thread that writes a file. Costs a list copy, no message is
+        copied.
+        """
         twin = Session(self.local_id, self.created_at)
         for key in (
             "updated_at",

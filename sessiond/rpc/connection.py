@@ -6,10 +6,13 @@
 
 Rules
 - Requests start in the order in which they came, each as a task of its own; answers go out as they are ready.
-- What is in flight is bounded by weight: beyond it nothing more is read. A batch runs alone, its requests one after the other.
-- A peer that reads too slowly gets no new work done, loses notifications and is told to resync; answers are never dropped.
+- What is in flight is bounded by weight: beyond it nothing more is read. A batch runs alone, its requests one after the
+  other.
+- A peer that reads too slowly gets no new work done, loses notifications and is told to resync; answers are never
+  dropped.
 - A peer that is not trusted must begin with `initialize` and the token. Anything else ends it.
-- When the peer stops sending, it still gets its answers. When it is gone, what was asked to be kept is still kept, what was only asked to be
+- When the peer stops sending, it still gets its answers. When it is gone, what was asked to be kept is still kept, what
+  was only asked to be
   read is dropped, and after that the service is told.
 """
 
@@ -239,7 +242,9 @@ class Connection:
             self._channel.send(answer_raw(request_id, found or b"null"))
 
     def _route(self, envelope: Envelope) -> Job | bytes | None:
-        """Everything that is not plainly one of our own methods: a job, or a result in JSON, or nothing. Raises SessiondError."""
+        """Everything that is not plainly one of our own methods: a job, or a result in JSON, or nothing. Raises
+        SessiondError.
+        """
         method = envelope.method
         if method is None:
             return None  # an answer to a request that nobody remembers

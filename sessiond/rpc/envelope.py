@@ -1,4 +1,5 @@
-"""One message in, its JSON-RPC envelope out; and answers the other way. Params stay undecoded bytes until their type is known.
+"""One message in, its JSON-RPC envelope out; and answers the other way. Params stay undecoded bytes until their type is
+known.
 
 What is refused here, for the whole message, so that nothing can be accepted that could not be kept:
 
@@ -6,8 +7,8 @@ What is refused here, for the whole message, so that nothing can be accepted tha
     invalidRequest   no JSON-RPC 2.0
     invalidParams    an integer that does not fit into 64 bits
 
-Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search for 19 digits in
-a row before integers are looked at. Damage is a value: `decode` never raises.
+Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search
+for 19 digits in a row before integers are looked at. Damage is a value: `decode` never raises.
 """
 
 from __future__ import annotations

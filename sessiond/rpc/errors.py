@@ -1,7 +1,7 @@
 """From the error tree to the wire: codes, and what a client is told.
 
-`CODES` is the whole table. `error.data` always has `kind`; clients decide by it, people read `message` and `hint`. What nobody foresaw goes
-to the log with its traceback and to the client as `internalError` without it.
+`CODES` is the whole table. `error.data` always has `kind`; clients decide by it, people read `message` and `hint`. What
+nobody foresaw goes to the log with its traceback and to the client as `internalError` without it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ _PLACE = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
 
 
 def invalid_params(error: msgspec.ValidationError, choices: dict[str, str] | None = None) -> SessiondError:
-    """msgspec's words -> `messages[0].role: expected str, got int`. `choices`: field -> what it may be, for those that are a closed list."""
+    """msgspec's words -> `messages[0].role: expected str, got int`. `choices`: field -> what it may be, for those that
+    are a closed list.
+    """
     match = _PLACE.fullmatch(str(error))
     what, path = (match["what"], match["path"] or "$") if match else (str(error), "$")
     if what == "Number out of range":

@@ -18,7 +18,9 @@ Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[Any]]
 
 
 class Job(NamedTuple):
-    """What to do, what it weighs among the requests in flight, and whether it goes on although its connection has ended."""
+    """What to do, what it weighs among the requests in flight, and whether it goes on although its connection has
+    ended.
+    """
 
     work: Work
     weight: int = 1
@@ -65,7 +67,9 @@ _token_params = msgspec.json.Decoder(_TokenParams).decode
 
 
 def command(params: msgspec.Raw) -> Job:
-    """`workspace/executeCommand`: every method of ours as a command, its params as the one argument. Raises InvalidParams."""
+    """`workspace/executeCommand`: every method of ours as a command, its params as the one argument. Raises
+    InvalidParams.
+    """
     try:
         sent = _command_params(params)
     except msgspec.DecodeError as error:

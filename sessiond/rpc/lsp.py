@@ -1,11 +1,13 @@
 """What stock LSP clients get, by way of pygls. The only importer of pygls and lsprotocol.
 
-pygls is used for what it is good at: LSP's types, its converter, its built-in handling of documents and capabilities. It is kept away from
-the stream (framing, JSON, lifetimes are ours) and from our own methods. Features are recorded once, in `_FEATURES`; every connection gets a
-small server of its own whose tables are bound from them, and all share one converter. A message reaches pygls structured already and
-its answer comes back as an object. `tests/rpc/test_lsp.py` holds what this relies on; pygls is pinned for it.
+pygls is used for what it is good at: LSP's types, its converter, its built-in handling of documents and capabilities.
+It is kept away from the stream (framing, JSON, lifetimes are ours) and from our own methods. Features are recorded
+once, in `_FEATURES`; every connection gets a small server of its own whose tables are bound from them, and all share
+one converter. A message reaches pygls structured already and its answer comes back as an object.
+`tests/rpc/test_lsp.py` holds what this relies on; pygls is pinned for it.
 
-Content comes from `service.documents`; here it is only given LSP's shapes. Everything is in whole lines, so positions need no encoding.
+Content comes from `service.documents`; here it is only given LSP's shapes. Everything is in whole lines, so positions
+need no encoding.
 """
 
 from __future__ import annotations
@@ -366,7 +368,9 @@ def _flat(nodes: Sequence[OutlineNode]) -> list[OutlineNode]:
 
 
 def _shared_converter() -> Converter:
-    """One for all connections. Its hooks are generated at first use, so that happens here, on the thread that imports this module."""
+    """One for all connections. Its hooks are generated at first use, so that happens here, on the thread that imports
+    this module.
+    """
     converter = cast(Converter, default_converter())  # type: ignore[no-untyped-call]
     document = {"uri": "", "languageId": "", "version": 0, "text": ""}
     converter.structure({"textDocument": document}, types.DidOpenTextDocumentParams)

@@ -1,6 +1,7 @@
 """The registry of our own methods: what each takes, gives, may answer as an error, and who handles it.
 
-To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, a line in the changelog.
+To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, a line
+in the changelog.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Daemon(Protocol):
     def stop(self) -> None:
         """Begin to stop; returns at once. Answers that are under way are still sent."""
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         """The whole result of `daemon/status`."""
 
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
@@ -79,7 +80,9 @@ Handler = Callable[[Call, P], Awaitable[Any]]
 
 
 class Method(Generic[P]):
-    """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is awaited."""
+    """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is
+    awaited.
+    """
 
     __slots__ = ("_decode", "errors", "handler", "name", "outlives", "params", "result", "weight")
 

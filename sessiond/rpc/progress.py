@@ -11,7 +11,9 @@ _EVERY_S = 0.1
 
 
 class WorkDone:
-    """Begins when made. `report` takes what the service tells; its `message` and `percentage` are LSP's, other keys go along."""
+    """Begins when made. `report` takes what the service tells; its `message` and `percentage` are LSP's, other keys go
+    along.
+    """
 
     def __init__(
         self,

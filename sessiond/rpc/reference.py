@@ -1,7 +1,7 @@
 """Writes the protocol reference from the types: `python -m sessiond.rpc.reference --write docs`.
 
-`docs/protocol.md` is for people, `docs/openrpc.json` for programs. Texts are the docstrings of types, fields and handlers, so nothing is
-said twice; a test fails when the files are not exactly what this module makes.
+`docs/protocol.md` is for people, `docs/openrpc.json` for programs. Texts are the docstrings of types, fields and
+handlers, so nothing is said twice; a test fails when the files are not exactly what this module makes.
 """
 
 from __future__ import annotations

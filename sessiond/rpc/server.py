@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """An `Acceptor` for every listener. `token` None: nobody is admitted over a transport that does not trust its peers by itself."""
+    """An `Acceptor` for every listener. `token` None: nobody is admitted over a transport that does not trust its peers
+    by itself.
+    """
 
     def __init__(
         self,

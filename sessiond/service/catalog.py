@@ -1,7 +1,7 @@
 """Keeps the index in step with the stores: fed after every durable change, checked against the files at start.
 
-The index is derived. What it says of a session counts while the fingerprint that it has is the one of the files; everything else is read again in
-the background, and until that is done searches say that they are incomplete.
+The index is derived. What it says of a session counts while the fingerprint that it has is the one of the files;
+everything else is read again in the background, and until that is done searches say that they are incomplete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished
 from sessiond.model.message import Note
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id
-from sessiond.store.port import Listed, Store
+from sessiond.store.port import FileWarning, Listed, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
@@ -54,6 +54,7 @@ class Catalog:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
+        self._closed = False
 
     # Feeding
 
@@ -115,6 +116,9 @@ class Catalog:
     # Checking against the files
 
     def start(self, stores: Sequence[Store]) -> None:
+        """Check the stores in the background. After `close` there is nothing to begin."""
+        if self._closed:
+            return
         self.index.incomplete = True
         task = asyncio.create_task(self._check_all(list(stores)), name="index check")
         self._tasks.add(task)
@@ -131,8 +135,11 @@ class Catalog:
         finally:
             self.ready.set()
 
-    async def check(self, store: Store) -> None:
-        """Read again what the index has no current version of; forget what is gone."""
+    async def check(self, store: Store) -> list[FileWarning]:
+        """Read again what the index has no current version of; forget what is gone. Answers what could not be
+        understood on the way.
+        """
+        warnings: list[FileWarning] = []
         async with self._checking:
             known = await self.index.fingerprints(store.name)
             seen: set[str] = set()
@@ -142,24 +149,26 @@ class Catalog:
                         wire_id = join_wire_id(store.name, listed.local_id)
                         seen.add(wire_id)
                         if known.get(wire_id) != listed.fingerprint or not listed.fingerprint:
-                            await self._reindex(store, listed)
+                            warnings += await self._reindex(store, listed)
             except SessiondError as error:
                 log.warning("store %s is not indexed: %s", store.name, error.message)
-                return
+                return warnings
             for wire_id in known.keys() - seen:
                 if not await store.exists(split_wire_id(wire_id)[1]):
                     self.index.remove(wire_id)
+        return warnings
 
-    async def _reindex(self, store: Store, listed: Listed) -> None:
+    async def _reindex(self, store: Store, listed: Listed) -> list[FileWarning]:
         try:
             loaded = await store.load(listed.local_id)
         except SessiondError as error:
             log.info("store %s: %s is not indexed: %s", store.name, listed.local_id, error.message)
             self.index.remove(join_wire_id(store.name, listed.local_id))
-            return
+            return [FileWarning(error.data.get("path", listed.path), error.data.get("line"), error.message)]
         self.replaced(store, loaded.session)
         self._let_go(store, listed.local_id)
         await self.index.room()
+        return loaded.warnings
 
     def _let_go(self, store: Store, local_id: str) -> None:
         """Release what only the index asked for; a room that has it open keeps it."""
@@ -178,6 +187,7 @@ class Catalog:
         await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
 
     async def close(self) -> None:
+        self._closed = True
         self.feed()
         for task in list(self._tasks):
             task.cancel()

@@ -1,7 +1,9 @@
-"""What a stock editor is shown of a session file: the port between the wire's LSP half and whoever understands the formats.
+"""What a stock editor is shown of a session file: the port between the wire's LSP half and whoever understands the
+formats.
 
-Everything is in lines, counted from 0, the end included; names and texts are as they stand in the file, the wire makes them fit to show.
-Documents outside all stores get empty answers. `text` is what the editor has open, or None: then the file on disk counts.
+Everything is in lines, counted from 0, the end included; names and texts are as they stand in the file, the wire makes
+them fit to show. Documents outside all stores get empty answers. `text` is what the editor has open, or None: then the
+file on disk counts.
 """
 
 from __future__ import annotations

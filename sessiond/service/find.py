@@ -38,6 +38,8 @@ class Finder:
         """Sessions in each store, as of the last count."""
 
     async def count(self) -> None:
+        """Bring `counts` up to date."""
+        await self._catalog.settled()
         for name in self._stores:
             self.counts[name] = await self._catalog.index.count(name)
 
@@ -125,7 +127,8 @@ class Finder:
 def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
     """The filter with its types checked and its times in the protocol's shape; nulls are no filter."""
     checked: dict[str, Json] = {}
-    for key, value in wanted.items():
+    for key, given in wanted.items():
+        value: Any = given
         if value is None:
             continue
         if key not in _FILTER_TYPES:
@@ -136,7 +139,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
             raise InvalidParams(f"filter.{key}: expected {_FILTER_TYPES[key][0].__name__}", field=f"filter.{key}")
         if key in ("since", "until"):
             try:
-                value = normal_timestamp(value)  # noqa: PLW2901
+                value = normal_timestamp(str(value))
             except (ValueError, OverflowError) as error:
                 raise InvalidParams(
                     f"filter.{key}: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"filter.{key}"

@@ -1,34 +1,43 @@
 """Importing: a stream of records from a foreign file -> sessions made or grown.
 
-The reading runs on a thread, a batch at a time, so that other clients never notice. A session is made as a whole; one that
-is very large is made from its first part and grown, and taken away again if the import is cancelled in between, so that
-only whole sessions stay.
+The reading runs on a thread, a batch at a time, so that other clients never notice. A session is made as a whole; one
+that is very large is made from its first part and grown, and taken away again if the import is cancelled in between, so
+that only whole sessions stay.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeAlias
 
+import msgspec
+
 from sessiond.clock import Clock
 from sessiond.errors import InvalidParams, SessiondError
-from sessiond.formats import jsonl
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
-from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionStart, SkippedLine, open_source
-from sessiond.limits import Limits
+from sessiond.importers.record import (
+    Event,
+    InfoUpdate,
+    MessageRecord,
+    SessionEnd,
+    SessionStart,
+    SkippedLine,
+    open_source,
+)
+from sessiond.limits import MIB, Limits
 from sessiond.model.message import message_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json, join_wire_id, timestamp
+from sessiond.model.values import Json, is_session_id, join_wire_id, timestamp
 from sessiond.service.catalog import Catalog
 from sessiond.service.rooms import Rooms
 from sessiond.store.port import Store
 
 Progress: TypeAlias = Callable[[dict[str, Json]], None]
 _BATCH = 256
+_BATCH_BYTES = 4 * MIB
 _PART = 4000
 """Messages of one session that are held before they are written."""
 _MAX_WARNINGS = 10_000
@@ -72,14 +81,10 @@ class Intake:
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
-        self._progress({"kind": "begin", "title": "Importing", "percentage": 0})
-        try:
-            if fmt in formats.NAMES:
-                await self._store_format(path, fmt or "")
-            else:
-                await self._foreign(path, fmt)
-        finally:
-            self._progress({"kind": "end", "message": f"{len(self._sessions)} sessions, {self._messages} messages"})
+        if fmt in formats.NAMES:
+            await self._store_format(path, fmt or "")
+        else:
+            await self._foreign(path, fmt)
         return {"sessions": self._sessions, "skipped": self._skipped, "warnings": self._warnings}
 
     def _warn(self, path: str, line: int | None, message: str) -> None:
@@ -94,19 +99,18 @@ class Intake:
         done = 0
         for number, one in enumerate(found, 1):
             if isinstance(one, SkippedLine):
-                if not _is_native(one.path):
-                    self._warn(one.path, one.line, one.reason)
-                    continue
-                await self._native(one.path)
+                self._warn(one.path, one.line, one.reason)
                 continue
-            if _is_native(one.path):
+            if one.importer == registry.NATIVE:
                 await self._native(one.path)
             else:
                 await self._file(one)
             done += one.size
             self._progress({
-                "kind": "report", "percentage": min(99, 100 * done // total),
+                "percentage": min(99, 100 * done // total),
                 "message": f"{number} of {len(found)} files, {len(self._sessions)} sessions, {self._messages} messages",
+                "files": number, "totalFiles": len(found), "bytes": done, "totalBytes": total,
+                "sessions": len(self._sessions), "messages": self._messages,
             })  # fmt: skip
 
     async def _file(self, found: registry.Found) -> None:
@@ -146,6 +150,8 @@ class Intake:
                     _merge(making[event.source_id].info, event.fields)
                 else:
                     await self._update_other(event)
+            case SessionEnd():
+                await self._finish(making.pop(event.source_id))
             case SkippedLine():
                 self._warn(event.path, event.line, event.reason)
             case _:
@@ -153,6 +159,9 @@ class Intake:
 
     async def _begin(self, start: SessionStart) -> _Making:
         one = _Making(start)
+        parent = one.info.get("parent")
+        if parent:
+            one.info["parent"] = {**parent, "sessionId": join_wire_id(self._store.name, parent["sessionId"])}
         if await self._store.exists(one.local_id):
             room = await self._rooms.get(join_wire_id(self._store.name, one.local_id))
             one.exists = one.made = True
@@ -185,9 +194,15 @@ class Intake:
 
     async def _refresh_info(self, one: _Making) -> None:
         room = await self._rooms.get(join_wire_id(self._store.name, one.local_id))
+        session = room.session
         fresh = {
-            key: one.info[key] for key in ("name", "summary") if one.info.get(key) and not getattr(room.session, key)
+            key: one.info[key]
+            for key in ("name", "summary", "model")
+            if one.info.get(key) and not getattr(session, key)
         }
+        learned = {key: value for key, value in one.info.get("metadata", {}).items() if key not in session.metadata}
+        if learned:
+            fresh["metadata"] = {**session.metadata, **learned}
         if fresh:
             await room.change(lambda draft: draft.update(fresh, None))
 
@@ -225,9 +240,8 @@ class Intake:
     async def _native(self, path: str) -> None:
         content = await asyncio.to_thread(_read, path)
         name = os.path.basename(path).removesuffix(".jsonl")
-        header = jsonl.header(content)
-        local_id = header.get("id") if isinstance(header.get("id"), str) else name
-        await self._decoded("jsonl", str(local_id), {f"{local_id}.jsonl": content}, os.path.dirname(path))
+        local_id = _id_in(content) or name
+        await self._decoded("jsonl", local_id, {f"{local_id}.jsonl": content}, os.path.dirname(path))
 
     async def _store_format(self, path: str, name: str) -> None:
         if name == "jsonl" and os.path.isfile(path):
@@ -275,7 +289,17 @@ class Intake:
 
 
 def _batch(stream: Iterator[Event]) -> list[Event]:
-    return list(itertools.islice(stream, _BATCH))
+    """The next events, bounded in number and, roughly, in bytes."""
+    batch: list[Event] = []
+    size = 0
+    for event in stream:
+        batch.append(event)
+        if isinstance(event, MessageRecord):
+            content = event.message.get("content")
+            size += len(content) if isinstance(content, str) else 1000 * len(content or ())
+        if len(batch) >= _BATCH or size > _BATCH_BYTES:
+            break
+    return batch
 
 
 def _build(one: _Making, messages: list[dict[str, Json]], now: str) -> Session:
@@ -299,12 +323,14 @@ def _merge(info: dict[str, Any], fields: dict[str, Any]) -> None:
             info[key] = value
 
 
-def _is_native(path: str) -> bool:
+def _id_in(content: bytes) -> str | None:
+    """The id that a native file's header names: an export may lie under any name."""
     try:
-        with open(path, "rb") as file:
-            return file.read(12) == b'{"sessiond":'
-    except OSError:
-        return False
+        header = msgspec.json.decode(content.partition(b"\n")[0])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    found = header.get("id") if isinstance(header, dict) else None
+    return found if isinstance(found, str) and is_session_id(found) else None
 
 
 def _read(path: str) -> bytes:

@@ -1,7 +1,7 @@
 """Who has which session open, and how they hear of changes.
 
-A connection that reads too slowly loses notifications rather than slowing anybody else; once it has drained it is told to resync, and from the seq
-that it is told on, what follows is contiguous again.
+A connection that reads too slowly loses notifications rather than slowing anybody else; once it has drained it is told
+to resync, and from the seq that it is told on, what follows is contiguous again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From what a client asks to what changes, on paper: nothing here is durable or applied.
 
-A `Draft` stands for a session with some changes that are not durable yet, so that the requests of several clients go to the journal in one
-batch. Each planning method either adds its changes to the draft, or raises and adds nothing.
+A `Draft` stands for a session with some changes that are not durable yet, so that the requests of several clients go to
+the journal in one batch. Each planning method either adds its changes to the draft, or raises and adds nothing.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class Draft:
         return self.seq
 
     def _beyond(self, growing: _Growing, text: str, offset: int) -> str:
-        """The part of `text` at `offset` that is not there yet. Conflict where something else is there, or a hole would be left."""
+        """The part of `text` at `offset` that is not there yet. Conflict where something else is there, or a hole would
+        be left.
+        """
         content = growing.base.content
         if growing.base.id not in self._messages:
             message = self.session.message(growing.base.id)

@@ -1,7 +1,8 @@
 """One open session: its one writer, and those who listen.
 
-Requests that change the session stand in one queue. The writer takes all that wait, plans them one after the other on a draft, has the store make the
-draft durable as a whole, then tells the others and answers. What cannot share a batch (clear, truncate, delete) runs alone in its turn.
+Requests that change the session stand in one queue. The writer takes all that wait, plans them one after the other on a
+draft, has the store make the draft durable as a whole, then tells the others and answers. What cannot share a batch
+(clear, truncate, delete) runs alone in its turn.
 """
 
 from __future__ import annotations
@@ -78,13 +79,14 @@ class Room:
         if self._writer is None:
             self._writer = asyncio.create_task(self._write(), name=f"writer {self.wire_id}")
         try:
-            return await asyncio.shield(waiting.answer)
+            return await waiting.answer
         except asyncio.CancelledError:
-            if waiting.started and not waiting.answer.cancelled():
-                # On its way to the disk: too late to take back, so the answer counts.
-                return await waiting.answer
-            waiting.answer.cancel()
-            raise
+            if not waiting.started:
+                raise
+            # On its way to the disk: too late to take back, so the answer counts. (No shield: it costs every append a round of the loop.)
+            if waiting.answer.cancelled():
+                waiting.answer = asyncio.get_running_loop().create_future()
+            return await waiting.answer
 
     async def _write(self) -> None:
         try:
@@ -110,7 +112,9 @@ class Room:
             _answer(waiting, result)
 
     async def _write_batch(self) -> None:
-        """Take what can share a batch, make it durable, tell, answer. Once more, on the new session, if somebody else came first."""
+        """Take what can share a batch, make it durable, tell, answer. Once more, on the new session, if somebody else
+        came first.
+        """
         taken: list[_Waiting] = []
         while self._queue and self._queue[0].alone is None and len(taken) < _MAX_BATCH:
             waiting = self._queue.popleft()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
-from sessiond.errors import AlreadyExists, InvalidParams, SessionNotFound, TooLarge
+from sessiond.errors import AlreadyExists, InvalidParams, SessionNotFound, TooLarge, Unavailable
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.message import Note, check_message, check_tool_calls, message_from_client
@@ -24,11 +24,13 @@ from sessiond.service.live import Peer, send_later
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms, check_store
 from sessiond.service.transfer import Transfer
-from sessiond.store.port import Store
+from sessiond.store.port import FileWarning, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
 
+AdoptFolder = Callable[[str, str | None, str | None], Awaitable[Store]]
+"""(path, name, format) -> the mounted store, written to the configuration."""
 _FINISHED = ("done", "interrupted", "error")
 
 
@@ -38,6 +40,7 @@ class Service:
     def __init__(
         self, *, stores: Mapping[str, Store], index: Index, clock: Clock, limits: Limits, home_paths: Sequence[str] = (),
         journal_status: Callable[[], dict[str, Json]] = dict, read_only: Callable[[], dict[str, Json] | None] = lambda: None,
+        adopt_folder: AdoptFolder | None = None,
     ) -> None:  # fmt: skip
         self.limits = limits
         self.stores: dict[str, Store] = {}
@@ -45,6 +48,7 @@ class Service:
         self._clock = clock
         self._journal_status = journal_status
         self._read_only = read_only
+        self._adopt_folder = adopt_folder
         self.catalog = Catalog(index, lambda wire_id: self.rooms.peek(wire_id) is not None)
         self.rooms = Rooms(self.stores, self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8))
         for store in stores.values():
@@ -69,7 +73,9 @@ class Service:
     def drained(self, peer: Peer) -> None:
         self.rooms.drained(peer)
 
-    def status(self) -> dict[str, Json]:
+    async def status(self) -> dict[str, Json]:
+        """The part of `daemon/status` that is about sessions."""
+        await self.finder.count()
         return {
             "stores": [self._store_status(store) for store in self.stores.values()],
             "openSessions": len(self.rooms),
@@ -110,7 +116,8 @@ class Service:
             session = await target.begin(local_id, self.rooms.now())
             changes = self._first_changes(session, fields, checked)
             try:
-                await target.commit(session, changes)
+                # Shielded: once the journal has it, it must be applied too, whatever becomes of the one who asked.
+                await asyncio.shield(target.commit(session, changes))
             except BaseException:
                 await target.release(local_id)
                 raise
@@ -171,7 +178,7 @@ class Service:
             "notes": [note.wire() for note in session.notes],
             "state": dict(session.state),
             "hasMore": more,
-            "warnings": [{"path": w.path, "line": w.line, "message": w.message} for w in room.warnings],
+            "warnings": [wire_warning(one) for one in room.warnings],
         }
         if since is not None:
             changes = session.changes_since(since)
@@ -443,8 +450,24 @@ class Service:
         target = check_store(self.stores, store)
         return await self.transfer.import_(path, format, target, dry_run, progress)
 
+    async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> dict[str, Json]:
+        """Mount a folder of another system, from now on and at every start."""
+        if self._adopt_folder is None:
+            raise Unavailable("this daemon mounts no folders")
+        store = await self._adopt_folder(path, name, format)
+        self.rooms.add_store(store)
+        warnings = await self.catalog.check(store)
+        await self.catalog.settled()
+        await self.finder.count()
+        status = self._store_status(store)
+        return {"store": status, "sessions": status["sessions"], "warnings": [wire_warning(one) for one in warnings]}
+
     async def move(self, peer: Peer | None, session_id: str, store: str, dry_run: bool = False) -> dict[str, Json]:
         return await self.transfer.move(await self.rooms.get(session_id), check_store(self.stores, store), dry_run)
+
+
+def wire_warning(warning: FileWarning) -> dict[str, Json]:
+    return {"path": warning.path, "line": warning.line, "message": warning.message}
 
 
 class _Claim:

@@ -1,9 +1,9 @@
-"""The files of one store on disk: reading a session's files as they are, and bringing them up to date without ever losing somebody
-else's write. Synchronous; the folder store calls it on a thread, one call at a time for a session.
+"""The files of one store on disk: reading a session's files as they are, and bringing them up to date without ever
+losing somebody else's write. Synchronous; the folder store calls it on a thread, one call at a time for a session.
 
-A version of a file is known by inode, size and mtime (`Print`). Before every change the file is compared with the version that was seen last. A
-rewrite goes to a temporary file, and the displaced inode keeps a dot-name until it was looked at again after the rename: a write by
-somebody else in between is found there and put back, to be merged.
+A version of a file is known by inode, size and mtime (`Print`). Before every change the file is compared with the
+version that was seen last. A rewrite goes to a temporary file, and the displaced inode keeps a dot-name until it was
+looked at again after the rename: a write by somebody else in between is found there and put back, to be merged.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Snapshot(msgspec.Struct):
 
 
 class StoreFiles:
-    """`root`: the store's folder. `marker`: a file in it that shows that it is the one, or None for the default store. `extras`: where
-    `.sessiond/` files go where the folder cannot be written."""
+    """`root`: the store's folder. `marker`: a file in it that shows that it is the one, or None for the default store.
+    `extras`: where `.sessiond/` files go where the folder cannot be written.
+    """
 
     def __init__(
         self, fs: FileSystem, root: str, fmt: Format, *, marker: str | None = None, extras: str | None = None
@@ -50,7 +51,9 @@ class StoreFiles:
         self.extras = extras
 
     def reachable(self) -> bool:
-        """Whether the folder is there and is the one. An unmounted disk leaves an empty folder, in which nothing was deleted."""
+        """Whether the folder is there and is the one. An unmounted disk leaves an empty folder, in which nothing was
+        deleted.
+        """
         stat = self.fs.stat(self.root)
         if stat is None or not stat.is_dir:
             return False
@@ -167,8 +170,8 @@ class StoreFiles:
     def perform(self, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
         """Do the steps in order, each durable before the next; answers the new versions of what was written.
 
-        OutsideChange if a file is not the expected version (absent = must not be there): then nothing of that file was lost, and
-        what was written before it can be written again.
+        OutsideChange if a file is not the expected version (absent = must not be there): then nothing of that file was
+        lost, and what was written before it can be written again.
         """
         done: dict[str, Print] = {}
         for write in writes:
@@ -267,7 +270,9 @@ class StoreFiles:
             return
 
     def clean(self) -> list[str]:
-        """After a crash: temporary files of ours are removed; a displaced version that nothing replaced yet comes back. Answers the names."""
+        """After a crash: temporary files of ours are removed; a displaced version that nothing replaced yet comes back.
+        Answers the names.
+        """
         seen = []
         for folder in {"", FOLDER, *(posixpath.dirname(main) for main in self.find().values())}:
             try:

@@ -1,8 +1,8 @@
 """The store that keeps sessions in a folder, behind the journal. Implements `port.Store`.
 
-The life of a change: `commit` hands it to the journal and waits until it is durable there; then it is applied to the session and is pending; a
-save brings it into the session's file; then the journal may forget it. A crash anywhere in between is repaired at the next start from
-the journal, whose changes are replayed on top of what the file holds.
+The life of a change: `commit` hands it to the journal and waits until it is durable there; then it is applied to the
+session and is pending; a save brings it into the session's file; then the journal may forget it. A crash anywhere in
+between is repaired at the next start from the journal, whose changes are replayed on top of what the file holds.
 """
 
 from __future__ import annotations
@@ -415,7 +415,11 @@ class FolderStore:
                 self._forget_after(tracked)
                 raise
             async with tracked.gate:
-                if tracked.session is not None and not permanent and (tracked.session.seq or not tracked.session.is_blank):
+                if (
+                    tracked.session is not None
+                    and not permanent
+                    and (tracked.session.seq or not tracked.session.is_blank)
+                ):
                     files = await self._originals(tracked)
                     await self._sync.discard(tracked.session, local_id, "deleted", files)
                 await self._run(self._files.remove, local_id)

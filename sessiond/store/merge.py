@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sessiond.formats.base import Decoded
-from sessiond.model.changes import Appended, Change, Extended, Finished
+from sessiond.model.changes import Appended, Change, Created, Extended, Finished, StateSet
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import same_json
@@ -14,18 +14,22 @@ from sessiond.model.values import same_json
 def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
     """Apply to `decoded.session` those changes that the files do not hold yet; answers them, in order.
 
-    Idempotent: a crash may have left any part of a save, so a change that is there in another way is not applied twice. A change to a message that an edit
-    took out has nothing left to change.
+    Idempotent: a crash may have left any part of a save, so a change that is there in another way is not applied twice.
+    A change to a message that an edit took out has nothing left to change.
     """
     session = decoded.session
     missing: list[Change] = []
     for change in sorted(changes, key=lambda one: one.seq):
-        if decoded.holds(change) and change.seq > 0:
+        # `Created` has seq 0 as a rule: it is applied only where nothing at all is in the files, or it would undo later names.
+        if change.seq <= decoded.through and (change.seq > 0 or decoded.through > 0):
             continue
-        fresh = _without_known(session, change)
+        fresh = _without_known(session, change) if change.seq == 0 or not decoded.holds(change) else None
         if fresh is not None:
             session.apply(fresh)
             missing.append(fresh)
+        elif not isinstance(change, (StateSet, Created)):
+            # It is there, but the session as a whole may not know of it yet.
+            session.touch(change.messages[-1]["timestamp"] if isinstance(change, Appended) else change.at)
     return missing
 
 

@@ -1,8 +1,8 @@
-"""Mounting a folder as a store: the lock that two daemons never share, the marker that tells the folder from an empty mount point, and what to do when it
-cannot be written, goes away or comes back.
+"""Mounting a folder as a store: the lock that two daemons never share, the marker that tells the folder from an empty
+mount point, and what to do when it cannot be written, goes away or comes back.
 
-An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the id under `data/mounts/`, so that a
-folder without its marker is known to be another one, or none.
+An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the
+id under `data/mounts/`, so that a folder without its marker is known to be another one, or none.
 """
 
 from __future__ import annotations

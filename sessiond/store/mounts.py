@@ -1,4 +1,6 @@
-"""All folder stores of the daemon: mounted, watched, saved by the timer, and looked after when their folders go away and come back."""
+"""All folder stores of the daemon: mounted, watched, saved by the timer, and looked after when their folders go away
+and come back.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class _Mounted:
 
 
 class Mounts:
-    """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that was out of reach is there again."""
+    """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that was out of
+    reach is there again.
+    """
 
     def __init__(
         self,

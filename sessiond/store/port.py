@@ -1,6 +1,7 @@
 """The port between the service and whatever keeps sessions: a folder behind the journal, memory, one day a database.
 
-The service knows neither journal nor files: it asks for a session, commits changes to it, and is told when somebody else changed it.
+The service knows neither journal nor files: it asks for a session, commits changes to it, and is told when somebody
+else changed it.
 """
 
 from __future__ import annotations
@@ -108,8 +109,10 @@ class Store(Protocol):
     async def exists(self, local_id: str) -> bool: ...
 
     async def commit(self, session: Session, changes: Sequence[Change]) -> None:
-        """Make changes durable, all or none, and then apply them to `session`. One call after the other for one session. ReadOnly (nothing
-        is there), Indeterminate (may or may not be there), Conflict (`session` is no longer the current one: load it again)."""
+        """Make changes durable, all or none, and then apply them to `session`. One call after the other for one
+        session. ReadOnly (nothing is there), Indeterminate (may or may not be there), Conflict (`session` is no longer
+        the current one: load it again).
+        """
 
     async def begin(self, local_id: str, created_at: str) -> Session:
         """A new, empty session, known to nobody till its first commit. AlreadyExists."""

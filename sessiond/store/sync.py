@@ -3,8 +3,10 @@
 Rules:
 
 - The io lock of the session is held during each of the three, so reads, saves and merges of one session never overlap.
-- A save writes what is pending, cheaply where the format can append, else the whole file; a file that is not the version seen last is merged first.
-- A merge reads the new version, gives what is new in it seqs above every known one, makes that numbering durable, replays what is pending, and
+- A save writes what is pending, cheaply where the format can append, else the whole file; a file that is not the
+  version seen last is merged first.
+- A merge reads the new version, gives what is new in it seqs above every known one, makes that numbering durable,
+  replays what is pending, and
   puts what the edit took away into the trash. Only then is anyone told.
 """
 
@@ -33,7 +35,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Run = Callable[..., Awaitable[Any]]
 _ATTEMPTS = 16
-"""How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next round."""
+"""How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next
+round.
+"""
 
 
 class Marks(Protocol):
@@ -119,16 +123,18 @@ class Sync:
         )
 
     async def _cut_torn(self, tracked: Tracked, snapshot: Snapshot, created: Created | None) -> None:
-        """A crash may have cut our own append short. What is incomplete goes aside and is written again from the journal."""
+        """A crash may have cut our own append short. What is incomplete goes aside and is written again from the
+        journal.
+        """
         main = self.format.main_path(tracked.local_id)
         content = snapshot.files.get(main)
         if content is None:
             return
         side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(tracked.local_id)))
         position = torn_at(side, content)
-        if position is None and created is not None and not await self._readable(tracked.local_id, snapshot.files):
-            position = 0
-        if position is None:
+        # An empty file may be all that an earlier save left: what waits beside it counts, so it is not taken away.
+        unborn = position is None and created is not None and not await self._readable(tracked.local_id, snapshot.files)
+        if position is None and not unborn:
             return
         name = main.replace("/", "%2F")
         aside = await self.run(self.trash.keep_bytes, name, content)
@@ -138,9 +144,9 @@ class Sync:
             tracked.local_id,
             aside,
         )
-        writes = [Write(main, content[:position], "replace" if position else "remove")]
+        writes = [Write(main, content[:position], "replace") if position is not None else Write(main, b"", "remove")]
         snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
-        if position:
+        if position is not None:
             snapshot.files[main] = content[:position]
         else:
             del snapshot.files[main], snapshot.prints[main]
@@ -156,13 +162,15 @@ class Sync:
     # Saving
 
     async def save(self, tracked: Tracked) -> Saved | None:
-        """Bring the file up to date. The caller holds io. OSError where the disk will not; everything stays pending then."""
+        """Bring the file up to date. The caller holds io. OSError where the disk will not; everything stays pending
+        then.
+        """
         for _ in range(_ATTEMPTS):
             if tracked.session is None:
                 await self.load(tracked)
             session = tracked.session
             assert session is not None
-            if not tracked.dirty or (session.is_blank and not tracked.prints):
+            if not tracked.dirty or (session.is_blank and not tracked.prints and not tracked.rewrite):
                 return None
             pending = list(tracked.pending)
             try:
@@ -234,7 +242,9 @@ class Sync:
     # Merging
 
     async def compare(self, tracked: Tracked) -> bool:
-        """Look at the files; merge if somebody else wrote them. The caller holds io. True if anything was merged or is gone."""
+        """Look at the files; merge if somebody else wrote them. The caller holds io. True if anything was merged or is
+        gone.
+        """
         prints = await self.run(self.files.prints, tracked.local_id)
         if prints == tracked.prints or (tracked.session is None and not tracked.pending):
             return False

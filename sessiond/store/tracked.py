@@ -11,7 +11,9 @@ from sessiond.store.files import Print
 
 
 class Tracked:
-    """`io` is held by whoever reads or writes the files; `gate` by whoever changes `session` (a commit, or the end of a merge)."""
+    """`io` is held by whoever reads or writes the files; `gate` by whoever changes `session` (a commit, or the end of a
+    merge).
+    """
 
     __slots__ = (
         "changed_at", "dirty_since", "gate", "io", "local_id", "pending", "prints", "problems", "recovered", "retry_at", "rewrite", "session",

@@ -1,7 +1,7 @@
 """The trash of one store: a folder an entry under `data/trash/<store>/`, never inside an adopted folder. Synchronous.
 
-An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the original files byte for byte where there
-were any, so that a restore brings back even what was not understood.
+An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the
+original files byte for byte where there were any, so that a restore brings back even what was not understood.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Hints that somebody wrote into a store's folder. Only hints: files are compared at start, on open and before each save as well."""
+"""Hints that somebody wrote into a store's folder. Only hints: files are compared at start, on open and before each
+save as well.
+"""
 
 from __future__ import annotations
 

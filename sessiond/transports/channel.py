@@ -1,7 +1,8 @@
-"""Between a transport and what speaks over it. Both sides know only these two Protocols, so the speaker is independent of framing.
+"""Between a transport and what speaks over it. Both sides know only these two Protocols, so the speaker is independent
+of framing.
 
-A transport makes a `Channel`, asks for a `Receiver` for it, and then calls the receiver from the event loop, never re-entrantly from a
-call that the receiver makes, except for `choked`, which `send` may cause.
+A transport makes a `Channel`, asks for a `Receiver` for it, and then calls the receiver from the event loop, never
+re-entrantly from a call that the receiver makes, except for `choked`, which `send` may cause.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Channel(Protocol):
     def release(self) -> None: ...
 
     def close(self, *, linger: bool = False) -> None:
-        """End it after everything that was sent has gone out. `linger`: the peer may still be sending, throw that away for a while."""
+        """End it after everything that was sent has gone out. `linger`: the peer may still be sending, throw that away
+        for a while.
+        """
 
     def abort(self) -> None:
         """End it at once."""
@@ -50,7 +53,9 @@ class Receiver(Protocol):
         """The stream can no longer be followed; nothing more will be received. The receiver closes the channel."""
 
     def ended(self) -> None:
-        """The peer closed its sending half; nothing more will be received. The receiver closes the channel when it has answered."""
+        """The peer closed its sending half; nothing more will be received. The receiver closes the channel when it has
+        answered.
+        """
 
     def choked(self) -> None:
         """The peer reads too slowly: as much as allowed is waiting for it."""

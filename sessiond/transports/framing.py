@@ -3,9 +3,10 @@
     header mode    Content-Length: N CRLF CRLF, then N bytes (the LSP base protocol)
     lines mode     one message per LF, where the peer's first byte is `{` and the transport allows it
 
-A `Decoder` is fed whatever arrived and gives messages one at a time, so that the reader may stop between two of them. A stream that can
-no longer be followed gives one `Fault` and then nothing more. What is found does not depend on how the stream was cut into pieces.
-Nothing larger than a limit is ever collected: a length is judged before its body is waited for.
+A `Decoder` is fed whatever arrived and gives messages one at a time, so that the reader may stop between two of them. A
+stream that can no longer be followed gives one `Fault` and then nothing more. What is found does not depend on how the
+stream was cut into pieces. Nothing larger than a limit is ever collected: a length is judged before its body is waited
+for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Accepts connections of a listening socket and makes a channel of each.
 
-It accepts by itself instead of leaving that to asyncio: a peer must be judged before anything is read from it, one too many gets a word
-before it is closed, and when the process has no descriptor left (EMFILE) a spare one is given up to accept and refuse, so that neither the
-loop spins nor the peer waits in vain.
+It accepts by itself instead of leaving that to asyncio: a peer must be judged before anything is read from it, one too
+many gets a word before it is closed, and when the process has no descriptor left (EMFILE) a spare one is given up to
+accept and refuse, so that neither the loop spins nor the peer waits in vain.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """One byte stream under asyncio: framing on top, back-pressure both ways, an orderly end.
 
-Reading: bytes land in a buffer that all streams of a listener share (receiving and taking them over happen in one turn of the loop), go
-through the decoder, and come out as messages until the receiver holds the channel.
-Writing: messages of one turn are joined into one write. More than `outgoing_bytes` waiting means choked.
-Ending: `close` lets everything out first. After a fault it also throws away what still arrives for a moment: closing a socket with unread
-bytes resets it, and the reset would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone does not.
+Reading: bytes land in a buffer that all streams of a listener share (receiving and taking them over happen in one turn
+of the loop), go through the decoder, and come out as messages until the receiver holds the channel. Writing: messages
+of one turn are joined into one write. More than `outgoing_bytes` waiting means choked. Ending: `close` lets everything
+out first. After a fault it also throws away what still arrives for a moment: closing a socket with unread bytes resets
+it, and the reset would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone
+does not.
 """
 
 from __future__ import annotations

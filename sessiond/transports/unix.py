@@ -1,7 +1,8 @@
 """The Unix socket: where it is bound, who may come in.
 
-Bound under a temporary name in the same folder, listening, and only then renamed onto its path: whoever dials the path reaches a daemon
-that listens, and a socket that somebody else holds is never removed first. The caller owns the data folder's lock, so there is one daemon.
+Bound under a temporary name in the same folder, listening, and only then renamed onto its path: whoever dials the path
+reaches a daemon that listens, and a socket that somebody else holds is never removed first. The caller owns the data
+folder's lock, so there is one daemon.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class UnixListener(Listener):
 
 
 def listen(path: str, acceptor: Acceptor, limits: Limits) -> UnixListener:
-    """Listen on `path`; to be called on the event loop. Raises ConfigError for a folder that is not ours alone, OSError as it comes."""
+    """Listen on `path`; to be called on the event loop. Raises ConfigError for a folder that is not ours alone, OSError
+    as it comes.
+    """
     return UnixListener(bind(path), acceptor, limits=limits, path=path)
 
 
@@ -73,7 +76,9 @@ def bind(path: str) -> socket.socket:
 
 
 def inherited_sockets() -> list[socket.socket]:
-    """Listening Unix sockets that a service manager handed over (LISTEN_FDS); the variables are taken out of the environment."""
+    """Listening Unix sockets that a service manager handed over (LISTEN_FDS); the variables are taken out of the
+    environment.
+    """
     pid, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_FDNAMES", None)
     if pid != str(os.getpid()) or not count.isdecimal():

@@ -1,4 +1,6 @@
-"""The real journal without its thread: every call is carried out at once, so that a crash may come between any two steps."""
+"""The real journal without its thread: every call is carried out at once, so that a crash may come between any two
+steps.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The journal is crashed before every step of a history, and every disk that this may leave is opened again.
 
-What must hold then: every acknowledged change that was not noted as saved is pending, once, in order; what was deleted for certain
-does not come back; nothing that nobody wrote is there; nothing is called corrupt; and the journal goes on.
+What must hold then: every acknowledged change that was not noted as saved is pending, once, in order; what was deleted
+for certain does not come back; nothing that nobody wrote is there; nothing is called corrupt; and the journal goes on.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ def test_crashes_during_recovery_keep_every_promise(name: str) -> None:
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_what_a_killed_process_left_is_made_durable_before_it_is_served(name: str) -> None:
-    """After a kill -9 the next start may serve what is only in the page cache; a power failure after it takes none of that."""
+    """After a kill -9 the next start may serve what is only in the page cache; a power failure after it takes none of
+    that.
+    """
     for fs, promises in crashed(HISTORIES[name]):
         fs.revive()
         segments, contents = opened(fs)
@@ -236,7 +238,9 @@ def test_what_a_killed_process_left_is_made_durable_before_it_is_served(name: st
 
 @pytest.mark.parametrize("skip", range(12))
 def test_a_failed_sync_at_any_place_is_final_and_nothing_acknowledged_is_lost(skip: int) -> None:
-    """Whichever sync fails: nothing is acknowledged after it, and neither a kill nor a power failure loses what was before."""
+    """Whichever sync fails: nothing is acknowledged after it, and neither a kill nor a power failure loses what was
+    before.
+    """
     fs = CrashFS(seed=skip)
     user = User(fs)
     fs.fail("sync" if skip % 2 else "sync_dir", 5, skip=skip // 2)

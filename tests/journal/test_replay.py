@@ -52,7 +52,9 @@ def test_void_records_mean_nothing() -> None:
 
 @given(st.lists(st.tuples(entries, st.booleans()), max_size=30))
 def test_the_running_state_agrees_with_replay(steps: list[tuple[Entry, bool]]) -> None:
-    """After any history the ledger knows the same sessions as a replay of it, and needs the segments of what is pending."""
+    """After any history the ledger knows the same sessions as a replay of it, and needs the segments of what is
+    pending.
+    """
     ledger, segment, history = Ledger(), 1, []
     for lsn, (entry, rotate) in enumerate(steps, 1):
         segment += rotate

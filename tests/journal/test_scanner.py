@@ -54,8 +54,9 @@ def test_a_cut_segment_gives_the_records_before_the_cut(given_batches: list[list
 
 @given(batches, st.data())
 def test_a_turned_bit_is_never_passed_over(given_batches: list[list[Entry]], data: st.DataObject) -> None:
-    """One wrong bit costs the one record that it is in; the others are given, and the gap is told: corruption where a later
-    record proves that it was synced, else torn; in a segment that is not the last always corruption."""
+    """One wrong bit costs the one record that it is in; the others are given, and the gap is told: corruption where a
+    later record proves that it was synced, else torn; in a segment that is not the last always corruption.
+    """
     raw, offsets = segment(given_batches)
     bit = data.draw(st.integers(SEGMENT_HEADER_BYTES * 8, len(raw) * 8 - 1))
     broken = bytearray(raw)

@@ -122,6 +122,21 @@ def test_a_rotation_without_room_is_tried_again(fs: CrashFS, step: str) -> None:
     assert pending(fs) == {"a": [1, 2]}
 
 
+def test_a_rotation_begins_afresh_over_what_a_failed_one_left(fs: CrashFS) -> None:
+    """Where even the beginnings of a new segment could not be removed, the next attempt starts from nothing."""
+    segments, _ = opened(fs, segment_bytes=150)
+    segments.write([changes("a", 1)], sync=True)
+    fs.fail("write", errno.ENOSPC, path="00000002", written=20)
+    fs.fail("remove", errno.EIO)
+    with pytest.raises(ReadOnly):
+        segments.write([changes("a", 2, b"x" * 60)], sync=True)
+    assert len(fs.read(SECOND)) == 20
+    segments.write([changes("a", 2, b"x" * 60)], sync=True)
+    _, contents = opened(fs)
+    assert contents.damage == []
+    assert pending(fs) == {"a": [1, 2]}
+
+
 @pytest.mark.parametrize("step", ["sync", "sync_dir"])
 def test_a_rotation_whose_sync_fails_is_final(fs: CrashFS, step: str) -> None:
     """A new segment that cannot be synced, or its name, ends the writing; the batch is not there."""
@@ -191,7 +206,9 @@ def test_marks_that_cannot_be_written_still_let_segments_go(fs: CrashFS) -> None
 
 
 def test_a_full_disk_at_the_start_serves_what_is_there_and_mends_later() -> None:
-    """With no room for mending, the journal comes up read-only with all that was acknowledged, and is mended once there is."""
+    """With no room for mending, the journal comes up read-only with all that was acknowledged, and is mended once there
+    is.
+    """
     fs = CrashFS()
     segments, _ = opened(fs)
     segments.write([changes("a", 1), changes("b", 1)], sync=True)
@@ -211,6 +228,28 @@ def test_a_full_disk_at_the_start_serves_what_is_there_and_mends_later() -> None
     assert segments.write([changes("a", 2)], sync=True) == 3
     assert segments.state is None
     assert pending(fs) == {"a": [1, 2], "b": [1]}
+
+
+def test_a_segment_that_went_unmended_does_not_come_back() -> None:
+    """What waited for room to be mended and is no longer needed is removed, and not written anew when there is room."""
+    fs = CrashFS()
+    segments, _ = opened(fs)
+    segments.write([changes("a", 1), changes("a", 2)], sync=True)
+    segments.rotate()
+    segments.write([changes("b", 1)], sync=True)
+    raw = bytearray(fs.read(FIRST))
+    raw[-1] ^= 1
+    fs.poke(FIRST, bytes(raw))
+    fs.capacity = fs.used()
+    segments, contents = opened(fs)
+    assert len(contents.damage) == 1
+    segments.count_saved([saved("a", 2)])
+    segments.trim()
+    assert "00000001.journal" not in names(fs)
+    fs.capacity = None
+    segments.write([changes("b", 2)], sync=True)
+    assert "00000001.journal" not in names(fs)
+    assert pending(fs) == {"b": [1, 2]}
 
 
 def test_a_disk_that_cannot_be_written_at_all_is_still_read(fs: CrashFS) -> None:
@@ -327,7 +366,9 @@ def test_zeros_at_the_end_are_cut_and_not_kept(fs: CrashFS) -> None:
 
 
 def test_a_broken_middle_is_kept_told_and_read_around(fs: CrashFS) -> None:
-    """Corruption: the whole segment is kept as it was found, the readable records are served, and the next start is clean."""
+    """Corruption: the whole segment is kept as it was found, the readable records are served, and the next start is
+    clean.
+    """
     whole = bytearray(_three(fs))
     whole[whole.index(b"payload2")] ^= 1
     fs.poke(FIRST, bytes(whole))
@@ -336,6 +377,7 @@ def test_a_broken_middle_is_kept_told_and_read_around(fs: CrashFS) -> None:
     assert not damage.torn
     assert damage.copy is not None
     assert fs.read(damage.copy) == bytes(whole)
+    assert str(damage).endswith(f"bad body sum, something is lost; kept in {damage.copy}")
     assert [record.entry.payload for _, record in contents.records] == [b"payload1", b"payload3"]
     assert segments.write([changes("a", 4)], sync=True) == 4
     segments.close()

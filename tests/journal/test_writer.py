@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from sessiond.errors import Indeterminate, ReadOnly, TooLarge
 from sessiond.fs import RealFileSystem
@@ -117,17 +118,45 @@ async def test_a_batch_has_a_size(open_journal: Open, monkeypatch: pytest.Monkey
     assert gate.syncs == 3
 
 
-async def test_a_saved_mark_costs_no_sync(open_journal: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """note_saved alone does not make the disk work for its durability; closing does."""
+async def test_a_saved_mark_costs_no_sync(open_journal: Open) -> None:
+    """note_saved alone is written and not synced; the next commit's sync serves both."""
     fs = CrashFS()
     writer, _ = await open_journal(fs)
     await writer.commit("default", "a", 1, b"x")
-    await writer.commit("default", "b", 1, b"x")
     steps = fs.steps
     writer.note_saved("default", "a", 1)
-    await writer.rotate_and_trim()
-    assert fs.trace[steps].startswith("write")
-    assert fs.trace[steps + 1] == "sync 00000001.journal", "the rotation's"
+    while fs.steps == steps:
+        await asyncio.sleep(0)
+    await writer.commit("default", "b", 1, b"x")
+    assert [line.split()[0] for line in fs.trace[steps:]] == ["write", "write", "sync"]
+
+
+async def test_a_saved_mark_lets_segments_go(open_journal: Open) -> None:
+    """Segments that nobody needs any more are removed without being asked for."""
+    writer, _ = await open_journal(CrashFS(), segment_bytes=1000)
+    for seq in range(1, 20):
+        await writer.commit("default", "a", seq, b"x" * 500)
+    assert writer.total_bytes > 10_000
+    writer.note_saved("default", "a", 19)
+    await writer.note_gone("default", "nobody")
+    await writer.commit("default", "b", 1, b"x")
+    assert writer.total_bytes < 2000
+
+
+async def test_a_saved_mark_lets_segments_go_on_a_full_disk(open_journal: Open) -> None:
+    """Even when the mark itself cannot be written, what it says is true, and makes room."""
+    fs = CrashFS()
+    writer, _ = await open_journal(fs, segment_bytes=1000)
+    for seq in range(1, 20):
+        await writer.commit("default", "a", seq, b"x" * 500)
+    fs.fail("write", errno.ENOSPC, times=99)
+    writer.note_saved("default", "a", 19)
+    for _ in range(2):  # the second one is only begun when the mark was tried by itself
+        with pytest.raises(ReadOnly):
+            await writer.commit("default", "b", 1, b"x")
+    fs.heal()
+    await writer.commit("default", "b", 1, b"x")
+    assert writer.total_bytes < 2000
 
 
 async def test_a_failed_sync_is_indeterminate_then_read_only(open_journal: Open) -> None:
@@ -288,6 +317,20 @@ async def test_a_failure_that_nobody_awaits_is_no_noise(open_journal: Open) -> N
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []
+
+
+async def test_no_call_blocks_the_loop(open_journal: Open, tmp_path: Path) -> None:
+    """Opening, committing, marking, asking, purging and closing wait for nothing on the loop's own thread."""
+    with blockbuster_ctx("sessiond"):
+        writer, _ = await open_journal(segment_bytes=2000)
+        for seq in range(1, 9):
+            await writer.commit("default", "a", seq, b"x" * 500)
+        writer.note_saved("default", "a", 7)
+        await writer.note_gone("default", "b")
+        assert writer.oldest_pending() == [("default", "a")]
+        await writer.purge("default", "a")
+        await writer.rotate_and_trim()
+        await writer.close()
 
 
 async def test_the_files_are_private(open_journal: Open, tmp_path: Path) -> None:

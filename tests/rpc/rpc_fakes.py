@@ -173,7 +173,7 @@ class FakeDaemon:
     def stop(self) -> None:
         self.stopped = True
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         return {"version": "0"}
 
     async def listen(self, peer: Any, kind: str, host: str | None, port: int) -> dict[str, Any]:

@@ -170,7 +170,9 @@ async def test_gone_peer() -> None:
 
 
 async def test_slow_reader() -> None:
-    """A peer that does not read loses notifications and no answers; once it has drained, the service is told; others never wait."""
+    """A peer that does not read loses notifications and no answers; once it has drained, the service is told; others
+    never wait.
+    """
     async with world(Limits(outgoing_bytes=64 * 1024)) as w:
         slow, other = await w.client(limit=2**26), await w.client()
         await slow.call("session/new", {"sessionId": "s"})

@@ -52,7 +52,9 @@ def test_any_bytes(message: bytes) -> None:
 
 @given(values, st.booleans())
 def test_params_come_through(params: Any, ascii_only: bool) -> None:
-    """Params that can be kept come through as they are; an integer that can not be kept is found, and nothing else is taken for one."""
+    """Params that can be kept come through as they are; an integer that can not be kept is found, and nothing else is
+    taken for one.
+    """
     request = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": params}
     found = decode(json.dumps(request, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), 10)
     if too_big(params):

@@ -88,7 +88,9 @@ async def test_invalid_request(message: bytes, request_id: Any) -> None:
 
 @pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1" * 400, "100000000000000000000"])
 async def test_integers_outside_64_bits(number: str) -> None:
-    """An integer that does not fit into 64 bits is invalidParams wherever it stands; digits in a text and floats are no integers."""
+    """An integer that does not fit into 64 bits is invalidParams wherever it stands; digits in a text and floats are no
+    integers.
+    """
     async with world() as w:
         client = await w.client()
         client.send(HELLO % b'{"a":[{"b":%s}]}' % number.encode())

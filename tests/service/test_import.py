@@ -14,7 +14,7 @@ from sessiond.model.session import content_equal
 from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
-from tests.service.conftest import FakePeer, user
+from tests.fakes.peer import FakePeer, user
 from tests.store.conftest import House
 
 CORPUS = Path(os.environ.get("SESSIOND_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
@@ -92,7 +92,9 @@ async def test_native_export_and_import_elsewhere_give_the_same_session(tmp_path
     service, house = await serving(tmp_path / "one")
     peer = FakePeer()
     await service.new(peer, session_id="a", name="N", model="m", cwd="/w", tags=["x"], metadata={"class": None})
-    await service.append(peer, "a", [user("hi\u2028", thread="t", tick=3, contextSnapshot=None, odd={"jsonrpc": "2.0"})])
+    await service.append(
+        peer, "a", [user("hi\u2028", thread="t", tick=3, contextSnapshot=None, odd={"jsonrpc": "2.0"})]
+    )
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
     await service.extend(peer, "a", "r", "llo")
     await service.finish(peer, "a", "r", tool_calls=[{"id": "c", "name": "n", "arguments": {"a": 1}}])
@@ -118,7 +120,9 @@ async def test_real_claude_code_transcripts_come_in_whole(tmp_path):
         pytest.skip(f"there is no {folder}")
     expected = 0
     for path in folder.glob("*.jsonl"):
-        expected += sum(1 for line in path.read_bytes().split(b"\n") if line and json.loads(line)["type"] in ("user", "assistant"))
+        expected += sum(
+            1 for line in path.read_bytes().split(b"\n") if line and json.loads(line)["type"] in ("user", "assistant")
+        )
     service, _ = await serving(tmp_path / "home")
     result = await service.import_(None, str(folder))
     assert result["warnings"] == []

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sessiond.errors import AlreadyExists, Conflict, InvalidParams, ReadOnly, SessionNotFound
-from tests.service.conftest import FakePeer, user
+from tests.fakes.peer import FakePeer, user
 
 
 async def texts(service, session_id):

@@ -219,7 +219,9 @@ async def test_refusal(folder: Path) -> None:
 
 
 async def test_out_of_descriptors(folder: Path) -> None:
-    """Without a descriptor left, a peer is told and closed with the spare one, the loop does not spin, and after it all is well."""
+    """Without a descriptor left, a peer is told and closed with the spare one, the loop does not spin, and after it all
+    is well.
+    """
     path = folder / "s.sock"
     listener, acceptor = listen(path)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -384,7 +386,9 @@ async def test_linger_ends(folder: Path) -> None:
 
 
 async def test_tcp() -> None:
-    """TCP listens on loopback and a free port unless told otherwise; its peers are not trusted and begin with the small limit."""
+    """TCP listens on loopback and a free port unless told otherwise; its peers are not trusted and begin with the small
+    limit.
+    """
     acceptor = Acceptor()
     listener = await tcp.listen(None, 0, acceptor, Limits(unauthenticated_message_bytes=100))
     assert listener.host == "127.0.0.1"

@@ -26,7 +26,7 @@ async def stop(call: Call, params: Nothing) -> Any:
 @method("daemon/status", Nothing, d.StatusResult)
 async def status(call: Call, params: Nothing) -> Any:
     """What runs, where, and how it is."""
-    return call.daemon.status()
+    return await call.daemon.status()
 
 
 @method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False)
@@ -46,8 +46,7 @@ async def backup(call: Call, params: d.BackupParams) -> Any:
 
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable")
 async def adopt(call: Call, params: d.AdoptParams) -> Any:
-    """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at once."""
-    adopt_folder = getattr(call.service, "adopt", None)
-    if adopt_folder is None:
-        raise MethodNotFound("store/adopt")
-    return await adopt_folder(params.path, params.name, params.format)
+    """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at
+    once.
+    """
+    return await call.service.adopt(params.path, params.name, params.format)

@@ -93,7 +93,8 @@ class NewMessage(MessageBody, omit_defaults=True):
     """A message as a client appends it."""
 
     id: str | None = None
-    """1 to 256 characters; made by the daemon if absent. Sending the same id again with the same content adds nothing."""
+    """1 to 256 characters; made by the daemon if absent. Sending the same id again with the same content adds nothing.
+    """
     timestamp: str | None = None
     """RFC 3339; the time of arrival if absent."""
 

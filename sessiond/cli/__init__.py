@@ -1,0 +1,55 @@
+"""The command line: one small module per command, each importing what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from sessiond.cli.output import one_line
+from sessiond.endpoint import APP
+from sessiond.errors import DaemonUnreachable, SessiondError
+from sessiond.reach import Unreachable
+
+EX_FAILED, EX_USAGE, EX_UNAVAILABLE, EX_INTERRUPTED = 1, 2, 69, 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command. Returns the exit code: 0 done, 1 the request failed, 2 wrong usage, 69 no daemon."""
+    from sessiond.cli.group import cli
+
+    try:
+        result = cli.main(args=list(arguments), prog_name=APP, standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        asked = error.ctx.command_path if error.ctx is not None else APP
+        return complain(error.format_message(), f"{asked} --help", EX_USAGE)
+    except click.Abort:
+        return EX_INTERRUPTED
+    except click.ClickException as error:
+        return complain(error.format_message(), None, EX_FAILED)
+    except (Unreachable, DaemonUnreachable) as error:
+        return complain(str(error), None, EX_UNAVAILABLE)
+    except SessiondError as error:
+        return complain(error.message, error.hint, EX_FAILED)
+    except KeyboardInterrupt:
+        return EX_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EX_FAILED
+    except OSError as error:
+        return complain(str(error), None, EX_FAILED)
+    return result if isinstance(result, int) else 0
+
+
+def complain(message: str, hint: str | None, code: int) -> int:
+    """One line on stderr: what happened, and what to do about it."""
+    joint = " " if message.endswith((".", "?", "!")) else "; "
+    text = one_line(f"{message}{joint}{hint}" if hint else message)
+    print(f"{APP}: {text}", file=sys.stderr)
+    return code

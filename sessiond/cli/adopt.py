@@ -1,0 +1,34 @@
+"""`sessiond adopt PATH`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from sessiond.cli.client import Client
+from sessiond.cli.options import as_json
+from sessiond.cli.output import count, print_json, say
+
+
+@click.command("adopt", short_help="Take a tool's own session folder in, where it is.")
+@click.argument("path", type=click.Path(exists=True, file_okay=False))
+@click.option("--name", help="The store's name; made of the folder's if you do not care.")
+@click.option("-f", "--format", "form", help="jsonl, amacs, cortex, agent-q, theia or sibyl; recognised if not given.")
+@as_json
+def command(path: str, name: str | None, form: str | None, as_json: bool) -> None:
+    """Make a store of a folder that another tool keeps its sessions in. The files stay there, and that tool's."""
+    params: dict[str, Any] = {"path": os.path.abspath(path)}
+    params |= {key: value for key, value in (("name", name), ("format", form)) if value is not None}
+    with Client.connect() as client:
+        result = client.call("store/adopt", params)
+    if as_json:
+        print_json(result)
+        return
+    store = result["store"]
+    sessions = result["sessions"]
+    found = count(len(sessions) if isinstance(sessions, list) else sessions, "session")
+    say(f"store {store['name']} ({store['format']}): {found}; sessiond list --store {store['name']}")
+    for warning in result["warnings"]:
+        say(f"warning: {warning['path']}: {warning['message']}")

@@ -1,0 +1,154 @@
+"""A small blocking JSON-RPC client over the Unix socket, one message a line. For commands and for tests."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sessiond import errors
+from sessiond.endpoint import Places, places
+from sessiond.errors import DaemonUnreachable, InvalidParams, SessiondError
+from sessiond.reach import PATIENCE_S, is_held, reach
+
+Notification = Callable[[str, dict[str, Any]], None]
+_READ_BYTES = 256 * 1024
+_ANSWER_S = 5.0
+
+
+def _kinds() -> dict[str, type[SessiondError]]:
+    found = (value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, SessiondError))
+    return {error.kind: error for error in found}
+
+
+_KINDS = _kinds()
+
+
+class Client:
+    """One connection. Requests go one after the other; notifications in between are kept or handed on."""
+
+    def __init__(self, connection: socket.socket, timeout_s: float | None = None) -> None:
+        self._socket = connection
+        self._socket.settimeout(timeout_s)
+        self._buffer = bytearray()
+        self._last_id = 0
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
+
+    @classmethod
+    def connect(
+        cls,
+        where: Places | None = None,
+        *,
+        start: bool = True,
+        patience_s: float = PATIENCE_S,
+        timeout_s: float | None = None,
+    ) -> Client:
+        """To this user's daemon, which is started where `start` says so. DaemonUnreachable.
+
+        `timeout_s`: how long an answer may take; for ever if None.
+        """
+        from sessiond.reach import Unreachable
+
+        try:
+            raw = reach(where or places(), start=start, patience_s=patience_s)
+        except Unreachable as error:
+            raise DaemonUnreachable(str(error)) from None
+        return cls(socket.socket(fileno=raw.detach()), timeout_s)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def call(self, method: str, params: dict[str, Any] | None = None, *, notified: Notification | None = None) -> Any:
+        """The result of a request. Raises what the daemon answered, as the SessiondError of its kind; ConnectionError.
+
+        Notifications that arrive before the answer go to `notified`, or wait for `notifications`.
+        """
+        self._last_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params or {}})
+        while True:
+            message = self._receive()
+            if "method" in message:
+                self._take(message, notified)
+            elif message.get("id") in (self._last_id, None):
+                if "error" in message:
+                    raise error_of(message["error"])
+                return message.get("result")
+
+    def notifications(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What the daemon says by itself, as (method, params), till the connection ends (ConnectionError)."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            message = self._receive()
+            if "method" in message:
+                self._take(message, None)
+
+    def _take(self, message: dict[str, Any], notified: Notification | None) -> None:
+        params = message.get("params") or {}
+        if "id" in message:  # a request of the daemon's: nothing here answers those
+            refusal = {"code": -32601, "message": "this client takes no requests"}
+            self._send({"jsonrpc": "2.0", "id": message["id"], "error": refusal})
+        elif notified is not None:
+            notified(message["method"], params)
+        else:
+            self._waiting.append((message["method"], params))
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            line = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            raise InvalidParams("an argument is no valid UTF-8", hint="check the terminal's encoding") from None
+        self._socket.sendall(line + b"\n")
+
+    def _receive(self) -> dict[str, Any]:
+        searched = 0
+        while True:
+            end = self._buffer.find(b"\n", searched)
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    return message
+                searched = 0
+                continue
+            searched = len(self._buffer)
+            try:
+                chunk = self._socket.recv(_READ_BYTES)
+            except TimeoutError:
+                raise DaemonUnreachable(
+                    f"the daemon does not answer within {self._socket.gettimeout():g} s; `sessiond doctor` looks closer"
+                ) from None
+            if not chunk:
+                raise ConnectionResetError("the daemon ended the connection")
+            self._buffer += chunk
+
+
+def connect_if_running(where: Places) -> Client | None:
+    """For commands that start no daemon: None if none runs; DaemonUnreachable if one does but cannot be talked to."""
+    try:
+        return Client.connect(where, start=False, patience_s=_ANSWER_S, timeout_s=_ANSWER_S)
+    except DaemonUnreachable as error:
+        if is_held(where):
+            raise DaemonUnreachable(f"a daemon owns {where.data}, but {error.message}") from None
+        return None
+
+
+def error_of(error: Any) -> SessiondError:
+    """A JSON-RPC error object as the exception that the daemon raised."""
+    data = error.get("data") if isinstance(error, dict) else None
+    fields = dict(data) if isinstance(data, dict) else {}
+    kind, hint = fields.pop("kind", ""), fields.pop("hint", None)
+    message = str(error.get("message", "the request failed")) if isinstance(error, dict) else str(error)
+    fields.pop("message", None)
+    found = _KINDS.get(kind, SessiondError)(message, hint=hint)
+    found.data.update(fields)
+    return found

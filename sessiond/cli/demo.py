@@ -1,0 +1,247 @@
+"""`sessiond demo`: the main job, for real, on a throwaway home.
+
+Real relays, a real daemon, a real kill. Its output is the same on every machine but for the times in the file that it
+shows, so the README's copy of it is checked by a test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from sessiond.cli.peer import Peer
+from sessiond.errors import SessiondError
+
+SESSION = "demo"
+NAMES = ("emacs", "vim", "script")
+ROUNDS = 100
+"""Messages that each client appends as fast as it can."""
+KILL_AFTER = 60
+"""The daemon is killed once so many of them are acknowledged."""
+SAID = (
+    ("emacs", "user", "What happens if the lid closes while you answer?"),
+    ("vim", "assistant", "Nothing: what was acknowledged is on the disk."),
+    ("script", "user", "Then let us kill the daemon and count."),
+)
+_WAIT_S = 20.0
+
+
+@click.command("demo", short_help="The main job on a throwaway home, for real.")
+@click.option("--keep", is_flag=True, help="Leave the throwaway home behind and say where it is.")
+def command(keep: bool) -> int:
+    """Show the main job: three clients, one session, a kill -9 in the middle, nothing lost.
+
+    Everything happens in a temporary folder; your own sessions and daemon are not touched.
+    """
+    home = tempfile.mkdtemp(prefix="sessiond-demo-")
+    try:
+        return 0 if _Demo(home).run() else 1
+    finally:
+        if keep:
+            print(f"The throwaway home is {home}")
+        else:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _tell(text: str = "") -> None:
+    print(text, flush=True)
+
+
+class _Demo:
+    def __init__(self, home: str) -> None:
+        self.home = home
+        # The package that runs now is the one to show, whatever else is installed.
+        package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SESSIOND_")}
+        path = os.pathsep.join(filter(None, (package_parent, kept.get("PYTHONPATH"))))
+        self.environment = {**kept, "SESSIOND_HOME": home, "PYTHONPATH": path}
+        self.acknowledged: dict[str, int] = {}
+        """Message id -> seq, as the daemon answered."""
+        self.enough = threading.Event()
+
+    def run(self) -> bool:
+        """The whole story. Whether all that was acknowledged was there in the end."""
+        _tell("A throwaway home; your own sessions are not touched.")
+        _tell()
+        try:
+            with self._clients() as peers:
+                _tell("1. Two editors run `sessiond` over stdio: the first starts the daemon, both share it.")
+                _tell("   A script comes in over TCP and shows the token.")
+                self._talk(peers)
+                _tell()
+                _tell(f"3. All three append as fast as they can, {ROUNDS} messages each. kill -9 in the middle.")
+                self._race(peers)
+            with self._clients() as peers:
+                _tell("   They connect again, which starts a new daemon, and repeat what had no answer.")
+                good = self._finish(peers)
+                self._show_file(peers["emacs"])
+        finally:
+            self._stop()
+        _tell()
+        _tell("Everything stopped and removed." if good else "THAT IS WRONG. Please report it.")
+        return good
+
+    @contextmanager
+    def _clients(self) -> Iterator[dict[str, Peer]]:
+        """Two over stdio, one over TCP, all with the session open."""
+        peers: dict[str, Peer] = {}
+        with self._tcp() as (host, port, token):
+            try:
+                for name in ("emacs", "vim"):
+                    peers[name] = Peer.over_stdio(self.environment)
+                peers["script"] = Peer.over_tcp(host, port)
+                for name, peer in peers.items():
+                    options = {"initializationOptions": {"token": token}} if name == "script" else {}
+                    peer.call("initialize", {"capabilities": {}, "clientInfo": {"name": name}, **options})
+                    self._open(peer)
+                yield peers
+            finally:
+                for peer in peers.values():
+                    peer.close()
+
+    def _open(self, peer: Peer) -> None:
+        try:
+            peer.call("session/new", {"sessionId": SESSION, "name": "A lid closes"})
+        except SessiondError as error:
+            if error.kind != "alreadyExists":
+                raise
+            peer.call("session/open", {"sessionId": SESSION})
+
+    @contextmanager
+    def _tcp(self) -> Iterator[tuple[str, int, str]]:
+        """`sessiond --tcp 0` as a child: host, port and token."""
+        command = [sys.executable, "-m", "sessiond", "--tcp", "127.0.0.1:0"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, text=True
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            address, _, token_file = line.strip().partition(", the token is in ")
+            if not token_file:
+                raise SessiondError(
+                    f"`sessiond --tcp` did not start: {process.communicate(timeout=_WAIT_S)[1].strip()}"
+                )
+            host, _, port = address.rpartition(" ")[2].rpartition(":")
+            with open(token_file, encoding="ascii") as file:
+                token = file.read().strip()
+            yield host, int(port), token
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=_WAIT_S)
+
+    def _talk(self, peers: Mapping[str, Peer]) -> None:
+        """Each says a sentence; the other two must see it by themselves."""
+        _tell()
+        _tell("2. One session, three tools. Each sees the others' words at once:")
+        for name, role, text in SAID:
+            self._append(peers[name], f"said-by-{name}", role, text)
+            others = [other for other in NAMES if other != name]
+            for other in others:
+                self._must_see(peers[other], text)
+            _tell(f"   {name + ':':<8}{text}")
+            _tell(f"   {'':<8}seen live by {' and '.join(others)}")
+
+    def _must_see(self, peer: Peer, text: str) -> None:
+        while True:
+            seen = peer.notification()
+            if seen["method"] == "session/changed":
+                messages = [message for change in seen["params"]["changes"] for message in change.get("messages", [])]
+                if any(message["content"] == text for message in messages):
+                    return
+
+    def _append(self, peer: Peer, message_id: str, role: str, text: str) -> None:
+        message = {"id": message_id, "role": role, "content": text}
+        answer = peer.call("session/append", {"sessionId": SESSION, "messages": [message]})
+        self.acknowledged[message_id] = answer["messages"][0]["seq"]
+        if len(self.acknowledged) >= KILL_AFTER:
+            self.enough.set()
+
+    def _race(self, peers: Mapping[str, Peer]) -> None:
+        """All append at once until the daemon is killed under them."""
+        pid = int(peers["emacs"].call("daemon/hello", {})["pid"])
+        threads = [threading.Thread(target=self._append_all, args=(name, peer)) for name, peer in peers.items()]
+        for thread in threads:
+            thread.start()
+        self.enough.wait(_WAIT_S)
+        os.kill(pid, signal.SIGKILL)
+        for thread in threads:
+            thread.join(_WAIT_S)
+
+    def _append_all(self, name: str, peer: Peer) -> None:
+        for number in range(1, ROUNDS + 1):
+            message_id = f"{name}-{number}"
+            if message_id in self.acknowledged:
+                continue
+            try:
+                self._append(peer, message_id, "user", f"{name} {number}")
+            except ConnectionError:
+                return
+
+    def _finish(self, peers: Mapping[str, Peer]) -> bool:
+        """Send what had no answer again, under the same ids; then count."""
+        before = dict(self.acknowledged)
+        for name, peer in peers.items():
+            self._append_all(name, peer)
+        found = self._read_all(peers["vim"])
+        seqs = [message["seq"] for message in found]
+        ids = [message["id"] for message in found]
+        sent = len(SAID) + ROUNDS * len(NAMES)
+        checks = {
+            "acknowledged before the kill: all there, each under its seq": all(
+                (seq, message_id) in set(zip(seqs, ids, strict=True)) for message_id, seq in before.items()
+            ),
+            f"sent: {sent}, there: {len(ids)}, twice: {len(ids) - len(set(ids))}": len(set(ids)) == len(ids) == sent,
+            "in the order of seq, each client's own order kept": seqs == sorted(set(seqs)) and _in_order(ids),
+        }
+        for text, good in checks.items():
+            _tell(f"   {'ok' if good else 'WRONG'}  {text}")
+        return all(checks.values())
+
+    def _read_all(self, peer: Peer) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        more = True
+        while more:
+            since = found[-1]["seq"] if found else 0
+            page = peer.call("session/read", {"sessionId": SESSION, "since": since})
+            found += page["messages"]
+            more = page["hasMore"]
+        return found
+
+    def _show_file(self, peer: Peer) -> None:
+        saved = peer.call("session/save", {"sessionId": SESSION})["saved"]
+        path = saved[0]["path"] if saved else f"{self.home}/data/sessions/{SESSION}.jsonl"
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        _tell()
+        _tell(f"4. The session is a file of yours, {os.path.relpath(path, self.home)}:")
+        for line in lines[: len(SAID) + 1]:
+            _tell(f"   {_cut(line)}")
+        messages = sum(1 for line in lines if '"role"' in line)
+        _tell(f"   ... and {messages - len(SAID)} more messages")
+
+    def _stop(self) -> None:
+        command = [sys.executable, "-m", "sessiond", "stop"]
+        subprocess.run(command, env=self.environment, stdout=subprocess.DEVNULL, timeout=60, check=False)
+
+
+def _in_order(ids: list[str]) -> bool:
+    for name in NAMES:
+        own = [int(message_id.rpartition("-")[2]) for message_id in ids if message_id.startswith(f"{name}-")]
+        if own != sorted(own):
+            return False
+    return True
+
+
+def _cut(line: str, width: int = 110) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,92 @@
+"""The list of commands, and `sessiond --tcp` / `--ws`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+import sessiond
+
+COMMANDS = {
+    "status": "status",
+    "stop": "stop",
+    "doctor": "doctor",
+    "serve": "serve",
+    "list": "list",
+    "show": "show",
+    "new": "new",
+    "append": "append",
+    "tail": "tail",
+    "search": "search",
+    "rename": "rename",
+    "tag": "tag",
+    "archive": "archive",
+    "fork": "fork",
+    "rm": "rm",
+    "restore": "restore",
+    "export": "export",
+    "import": "import_",
+    "adopt": "adopt",
+    "mv": "mv",
+    "backup": "backup",
+    "gc": "gc",
+    "setup": "setup",
+    "completion": "completion",
+    "repl": "repl",
+    "demo": "demo",
+}
+"""Command -> the module of this package that holds it, in the order of `--help`."""
+
+
+class LazyGroup(click.Group):
+    """Imports the module of a command when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"sessiond.cli.{COMMANDS[cmd_name]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], list(COMMANDS), n=1)
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Without a command, sessiond speaks JSON-RPC on standard input and output, as editors do.",
+)
+@click.option("--stdio", is_flag=True, help="Speak on standard input and output (as without any argument).")
+@click.option("--clientProcessId", "client_pid", type=int, metavar="N", help="End when process N ends.")
+@click.option("--tcp", metavar="[HOST:]PORT", help="Let the daemon listen on TCP, as long as this runs. Port 0: any.")
+@click.option("--ws", metavar="[HOST:]PORT", help="The same for WebSocket.")
+@click.version_option(sessiond.__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, stdio: bool, client_pid: int | None, tcp: str | None, ws: str | None) -> int:
+    """One daemon that keeps every conversation with a model, for all your tools."""
+    if ctx.invoked_subcommand is not None:
+        return 0
+    if tcp is not None or ws is not None:
+        from sessiond.cli.listen import listen
+
+        wanted = [(kind, address) for kind, address in (("tcp", tcp), ("ws", ws)) if address is not None]
+        return listen(wanted)
+    from sessiond import relay
+
+    return relay.main(["--stdio"] if client_pid is None else [f"--clientProcessId={client_pid}"])

@@ -1,0 +1,39 @@
+"""`sessiond new`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from sessiond.cli.client import Client
+from sessiond.cli.options import as_json
+from sessiond.cli.output import print_json, say
+
+
+@click.command("new", short_help="A new session; prints its id.")
+@click.option("--id", "session_id", help="Its id; made by the daemon if you do not care.")
+@click.option("--name")
+@click.option("--model")
+@click.option("--tag", "tags", multiple=True)
+@click.option("--store", help="In this store instead of the default one.")
+@click.option("--cwd", type=click.Path(resolve_path=True), help="The folder it is about; the current one by default.")
+@as_json
+def command(as_json: bool, session_id: str | None, tags: tuple[str, ...], cwd: str | None, **given: Any) -> None:
+    """Make a new session and print its id.
+
+    A session that gets no message, name or note is forgotten after ten minutes.
+    """
+    params = {name: value for name, value in given.items() if value is not None}
+    params["cwd"] = cwd or os.getcwd()
+    if session_id is not None:
+        params["sessionId"] = session_id
+    if tags:
+        params["tags"] = list(tags)
+    with Client.connect() as client:
+        result = client.call("session/new", params)
+    if as_json:
+        print_json(result)
+    else:
+        say(result["session"]["sessionId"])

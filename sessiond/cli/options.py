@@ -1,0 +1,72 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+
+
+def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What a shell may complete an id to: asks a daemon that runs, starts none, and never complains."""
+    from sessiond.cli.client import Client
+    from sessiond.errors import SessiondError
+
+    try:
+        with Client.connect(start=False, patience_s=1.0) as client:
+            found = client.call("session/list", {"limit": 1000})["sessions"]
+    except (SessiondError, OSError):
+        return []
+    return [
+        CompletionItem(info["sessionId"], help=info.get("name") or "")
+        for info in found
+        if info["sessionId"].startswith(begun)
+    ]
+
+
+session_id = click.argument("session_id", metavar="ID", shell_complete=sessions)
+
+
+def filters(command: F) -> F:
+    """The filters of `session/list` and `session/search`; `filter_of` makes the request's `filter` of them."""
+    options = [
+        click.option("--store", help="Only this store."),
+        click.option("--tag", "tags", multiple=True, help="Only with this tag (all of them if repeated)."),
+        click.option("--model", help="Only with this model."),
+        click.option("--cwd", type=click.Path(resolve_path=True), help="Only of this folder."),
+        click.option("--since", metavar="TIME", help="Only changed at or after (RFC 3339, or a date)."),
+        click.option("--until", metavar="TIME", help="Only changed before."),
+        click.option("--archived", is_flag=True, help="Archived ones instead."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def filter_of(**given: Any) -> dict[str, Any]:
+    """Drop what was not given; a date becomes the beginning of that day, in local time."""
+    found: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
+    }
+    for name in ("since", "until"):
+        if name in found:
+            found[name] = _moment(name, found[name])
+    return found
+
+
+def _moment(name: str, text: str) -> str:
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        message = f"{text!r} is no time; write 2026-01-11 or 2026-01-11T14:30:22Z"
+        raise click.BadParameter(message, param_hint=f"--{name}") from None
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,113 @@
+"""What is printed: JSON for scripts, tables for people, and never a control character from somebody's text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDI) if code not in (0x09, 0x0A)}
+_BLANKS = dict.fromkeys((*_CONTROLS, 0x09, 0x0A, 0x2028, 0x2029), " ")
+_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDI)}
+"""JSON escapes C0 by itself. These it may leave as they are, and a terminal would obey them."""
+
+
+def clean(text: str) -> str:
+    """Without C0, C1, DEL and bidi controls, which could rewrite what a terminal shows. Newline and tab stay."""
+    return text.translate(_CONTROLS)
+
+
+def in_place(text: str) -> str:
+    """Clean and on one line, with a blank for each character that is not shown, so that offsets into it still hold."""
+    return text.translate(_BLANKS)
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """Clean, all whitespace as single blanks, cut to `width` characters."""
+    line = " ".join(clean(text).split())
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on one line. Characters that a terminal would obey are escaped, so the value is the same."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_IN_JSON)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def for_people() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def say(text: str = "") -> None:
+    """One line for people."""
+    print(clean(text))
+
+
+def count(number: int, noun: str) -> str:
+    """`1 session`, `1,200 sessions`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, else tab-separated lines without headings, ready for `cut` and `awk`."""
+    if not for_people():
+        for row in rows:
+            print("\t".join(one_line(cell) for cell in row))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for nth, heading in enumerate(headings):
+        drawn.add_column(heading, no_wrap=nth == 0, overflow="fold" if nth == 0 else "ellipsis")
+    for row in rows:
+        drawn.add_row(*(Text(one_line(cell)) for cell in row))
+    Console().print(drawn)
+
+
+def local_time(stamp: str) -> str:
+    """`2026-01-11T14:30:22.000Z` -> local date and time to the minute; other text as it is."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return stamp
+
+
+def content_text(content: Any) -> str:
+    """A message's content as text: of blocks, their text; of others, their kind in brackets."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return json.dumps(content, ensure_ascii=False)
+    return "\n".join(_block_text(block) for block in content)
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, dict):
+        for key in ("text", "content", "thinking"):
+            if isinstance(block.get(key), (str, list)):
+                return content_text(block[key])
+        return f"[{block.get('type', 'block')}]"
+    return str(block)
+
+
+def message_text(message: dict[str, Any]) -> str:
+    """A message as `show` and `tail` print it: a line of who and when, then its text."""
+    marks = "" if message.get("status") in (None, "done") else f" [{message['status']}]"
+    when = local_time(str(message.get("timestamp", "")))
+    head = f"── {message.get('role', '?')} #{message.get('seq', '?')} {when}{marks}"
+    lines = [one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n")]
+    for call in message.get("toolCalls") or []:
+        if isinstance(call, dict):
+            arguments = call.get("arguments")
+            shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            lines.append(one_line(f"→ {call.get('name', '?')} {shown}", 200))
+    return "\n".join(lines)

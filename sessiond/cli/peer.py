@@ -1,0 +1,112 @@
+"""A client as an editor is one: messages with a Content-Length header over a pair of streams, answers and notifications
+mixed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from sessiond.cli.client import error_of
+
+_ANSWER_S = 30.0
+
+
+class Peer:
+    """One connection, read on a thread of its own. Requests go one after the other."""
+
+    def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._notifications: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._last_id = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def over_stdio(cls, environment: Mapping[str, str]) -> Peer:
+        """A child process `sessiond --stdio`, as editors start it."""
+        command = [sys.executable, "-m", "sessiond", "--stdio"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(environment))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        peer = cls(process.stdout, process.stdin)  # type: ignore[arg-type]  # typeshed: IO[bytes]
+        peer._process = process
+        return peer
+
+    @classmethod
+    def over_tcp(cls, host: str, port: int) -> Peer:
+        connection = socket.create_connection((host, port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = cls(connection.makefile("rb"), connection.makefile("wb"))
+        peer._socket = connection
+        return peer
+
+    def call(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The result of a request. SessiondError; ConnectionError when the other side is gone."""
+        self._last_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        answer = self._answers.get(timeout=_ANSWER_S)
+        if answer is None:
+            raise ConnectionResetError("the daemon is gone")
+        if "error" in answer:
+            raise error_of(answer["error"])
+        return answer["result"]
+
+    def notification(self) -> dict[str, Any]:
+        """The next one, waited for. ConnectionError when the other side is gone."""
+        found = self._notifications.get(timeout=_ANSWER_S)
+        if found is None:
+            raise ConnectionResetError("the daemon is gone")
+        return found
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what was still buffered has nobody to go to
+            self._writing.close()
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+            self._socket.close()
+        if self._process is not None:
+            self._process.wait(_ANSWER_S)
+        self._thread.join(_ANSWER_S)
+        self._reading.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps(message).encode()
+        try:
+            self._writing.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            self._writing.flush()
+        except OSError as error:
+            raise ConnectionResetError(str(error)) from None
+
+    def _read(self) -> None:
+        try:
+            while (message := self._message()) is not None:
+                (self._notifications if "method" in message else self._answers).put(message)
+        except (OSError, ValueError):
+            pass  # the end, however it came
+        self._answers.put(None)
+        self._notifications.put(None)
+
+    def _message(self) -> dict[str, Any] | None:
+        length = 0
+        while (line := self._reading.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        body = self._reading.read(length) if length else b""
+        if not body:
+            return None
+        message: dict[str, Any] = json.loads(body)
+        return message

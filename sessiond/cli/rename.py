@@ -1,0 +1,23 @@
+"""`sessiond rename ID NAME`."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli import options
+from sessiond.cli.client import Client
+from sessiond.cli.output import print_json, say
+
+
+@click.command("rename", short_help="Give a session a name.")
+@options.session_id
+@click.argument("name")
+@options.as_json
+def command(session_id: str, name: str, as_json: bool) -> None:
+    """Give a session a name; an empty one takes it away. Its id stays."""
+    with Client.connect() as client:
+        result = client.call("session/update", {"sessionId": session_id, "name": name or None})
+    if as_json:
+        print_json(result)
+    else:
+        say(f"{session_id} is now {name!r}" if name else f"{session_id} has no name now")

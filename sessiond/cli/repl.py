@@ -1,0 +1,37 @@
+"""`sessiond repl`: a conversation in the terminal. The client itself is the package `sessiond_repl`."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.options import sessions
+
+
+@click.command("repl", short_help="Talk in the terminal; everything is kept in a session.")
+@click.option(
+    "--session-id", metavar="ID", shell_complete=sessions, help="Go on with this session. A new one by default."
+)
+@click.option(
+    "--agent",
+    metavar="CMD",
+    help="A shell command that answers: it reads the transcript as JSON Lines, and prints the reply.",
+)
+def command(session_id: str | None, agent: str | None) -> int:
+    """Talk in the terminal; everything is kept in a session that other tools can have open at the same time.
+
+    With --agent every message is answered by a command: it gets the whole transcript on its standard input, one JSON
+    message a line, and what it prints becomes the assistant's reply, as it is printed. Ctrl-C interrupts it.
+
+    Without a terminal, lines of standard input are what is said.
+    """
+    try:
+        from sessiond_repl import run
+
+        return run(session_id, agent)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("sessiond_repl", "prompt_toolkit"):
+            raise
+        name = missing.replace("_", "-")
+        message = f"the terminal client needs {name}, which is not installed: pip install 'sessiond[repl]'"
+        raise click.ClickException(message) from None

@@ -1,0 +1,25 @@
+"""`sessiond rm ID...`."""
+
+from __future__ import annotations
+
+import click
+
+from sessiond.cli.client import Client
+from sessiond.cli.options import as_json
+from sessiond.cli.output import print_json, say
+
+
+@click.command("rm", short_help="Put sessions into the trash.")
+@click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--permanent", is_flag=True, help="Gone for ever: out of trash, index and journal too.")
+@as_json
+def command(session_ids: tuple[str, ...], permanent: bool, as_json: bool) -> None:
+    """Put sessions into the trash, from where `sessiond restore ID` brings them back."""
+    with Client.connect() as client:
+        for session_id in session_ids:
+            client.call("session/delete", {"sessionId": session_id, "permanent": permanent})
+            if not as_json:
+                where = "gone" if permanent else f"in the trash; sessiond restore {session_id}"
+                say(f"{session_id} is {where}")
+    if as_json:
+        print_json({"deleted": list(session_ids)})

@@ -1,0 +1,74 @@
+"""`sessiond status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sessiond.cli.client import connect_if_running
+from sessiond.cli.options import as_json
+from sessiond.cli.output import count, local_time, print_json, say
+from sessiond.endpoint import places
+
+
+@click.command("status", short_help="What runs, where, and what it holds.")
+@as_json
+def command(as_json: bool) -> None:
+    """Show what runs, where, and what it holds. Never starts a daemon."""
+    status = ask()
+    if as_json:
+        print_json({"running": False} if status is None else {"running": True, **status})
+    elif status is None:
+        say(f"no daemon runs; the data folder is {places().data}")
+    else:
+        for name, value in _lines(status):
+            say(f"{name:<12} {value}")
+
+
+def ask() -> dict[str, Any] | None:
+    """What `daemon/status` answers, or None if no daemon runs. DaemonUnreachable if one does but does not answer."""
+    client = connect_if_running(places())
+    if client is None:
+        return None
+    with client:
+        status: dict[str, Any] = client.call("daemon/status")
+    return status
+
+
+def problem_of(store: dict[str, Any]) -> str | None:
+    """What keeps a store of `daemon/status` from being read or written."""
+    problem = store.get("problem")
+    if not problem:
+        return None
+    return str(problem.get("message") or problem.get("kind")) if isinstance(problem, dict) else str(problem)
+
+
+def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [
+        ("daemon", f"version {status['version']}, pid {status['pid']}, since {local_time(status['startedAt'])}"),
+        ("data", status["dataDir"]),
+        ("socket", str(status["socket"])),
+    ]
+    for kind in ("tcp", "ws"):
+        listening = status.get(kind)
+        if listening:
+            where = f"{listening['host']}:{listening['port']}, token in {listening['tokenFile']}"
+            lines.append((kind, where))
+    for store in status["stores"]:
+        problem = problem_of(store)
+        what = f"{store['name']} ({store['format']}, {count(store['sessions'], 'session')}) {store['path']}"
+        lines.append(("store", what if problem is None else f"{what}  PROBLEM: {problem}"))
+    journal = status["journal"]
+    lines += [
+        ("connections", str(status["connections"])),
+        ("sessions", f"{status['openSessions']} open, {status['dirtySessions']} not saved yet"),
+        ("journal", f"{journal['bytes']} bytes, lsn {journal['lsn']}"),
+    ]
+    if status.get("readOnly"):
+        lines.append(("READ-ONLY", f"{status['readOnly']['reason']}, since {local_time(status['readOnly']['since'])}"))
+    config = status.get("config") or {}
+    lines.append(("config", str(config.get("file", ""))))
+    for name, one in config.get("values", {}).items():
+        lines.append(("", f"{name} = {one['value']} ({one['source']})"))
+    return lines

@@ -1,0 +1,47 @@
+"""`sessiond stop`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from sessiond.cli.client import connect_if_running
+from sessiond.cli.options import as_json
+from sessiond.cli.output import print_json, say
+from sessiond.endpoint import places
+from sessiond.errors import DaemonUnreachable
+from sessiond.limits import DEFAULT
+from sessiond.reach import is_held
+
+_GRACE_S = 5.0
+_LOOK_AGAIN_S = 0.02
+
+
+@click.command("stop", short_help="End the daemon, everything saved.")
+@as_json
+def command(as_json: bool) -> int:
+    """End the daemon, everything saved. The next client starts it again."""
+    pid = stop()
+    if as_json:
+        print_json({"stopped": pid is not None, "pid": pid})
+    else:
+        say("no daemon runs" if pid is None else f"the daemon (pid {pid}) has stopped")
+    return 0
+
+
+def stop() -> int | None:
+    """End the daemon and wait till it has let go of the data folder. Its pid, or None if none ran. DaemonUnreachable."""
+    where = places()
+    client = connect_if_running(where)
+    if client is None:
+        return None
+    with client:
+        pid = int(client.call("daemon/hello")["pid"])
+        client.call("daemon/stop")
+    deadline = time.monotonic() + DEFAULT.shutdown_s + _GRACE_S
+    while is_held(where):
+        if time.monotonic() > deadline:
+            raise DaemonUnreachable(f"the daemon (pid {pid}) was told to stop but is still there")
+        time.sleep(_LOOK_AGAIN_S)
+    return pid

@@ -1,0 +1,358 @@
+"""What may be set, and by whom: a flag beats the environment, that beats `config.toml`, that beats the default.
+
+`SETTINGS` lists every key once with its kind; the file's tables, the environment's names and the flags follow from it.
+Stores stand in the file alone. Everything wrong is a ConfigError that names the place and the key and says what to
+write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from sessiond.endpoint import Places
+from sessiond.errors import AlreadyExists, ConfigError, InvalidParams
+from sessiond.fs import FileSystem, atomic_write
+from sessiond.limits import Limits
+
+STORE_FORMATS = ("jsonl", "amacs", "cortex", "agent-q", "theia", "sibyl")
+DEFAULT_STORE = "default"
+STORE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+Kind = Literal["seconds", "limit_seconds", "count", "days", "names"]
+Source = str
+"""`"default"`, `"flag"`, `"environment"`, or the path of the file."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One key: `table.key` in the file, `SESSIOND_TABLE_KEY` in the environment."""
+
+    table: str
+    key: str
+    kind: Kind
+    default: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.table}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        return f"SESSIOND_{self.table}_{self.key}".upper()
+
+
+def _settings() -> dict[str, Setting]:
+    plain = [
+        Setting("autosave", "interval_s", "seconds", 300.0),
+        Setting("autosave", "idle_s", "seconds", 2.0),
+        Setting("daemon", "idle_exit_s", "seconds", Limits().daemon_idle_exit_s),
+        Setting("daemon", "allowed_hosts", "names", ()),
+        Setting("daemon", "allowed_origins", "names", ()),
+    ]
+    for field in msgspec.structs.fields(Limits):
+        if field.name in _NOT_IN_LIMITS:
+            continue
+        kind: Kind = "count" if field.type is int else "days" if field.name.endswith("_days") else "limit_seconds"
+        plain.append(Setting("limits", field.name, kind, field.default))
+    return {setting.name: setting for setting in plain}
+
+
+_NOT_IN_LIMITS = {
+    "daemon_idle_exit_s": "write [daemon] idle_exit_s instead",
+    "daemon_start_s": "the client waits so long, and it reads no configuration",
+}
+SETTINGS = _settings()
+
+
+class StoreConfig(msgspec.Struct, frozen=True):
+    """A store to be mounted. `path` is absolute, `~` expanded, links not resolved."""
+
+    name: str
+    path: str
+    format: str
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Everything that is configurable, settled."""
+
+    file: str
+    autosave_interval_s: float
+    """0: no timer."""
+    autosave_idle_s: float
+    """0: off."""
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    stores: tuple[StoreConfig, ...]
+    """The default one first, the others in the file's order."""
+    limits: Limits
+    values: dict[str, Any]
+    sources: dict[str, Source]
+    """Of every setting in `values`, who decided it."""
+
+    def explained(self) -> dict[str, dict[str, Any]]:
+        """The settings that somebody set, as `sessiond status` shows them: `{name: {value, source}}`."""
+        return {
+            name: {"value": value, "source": self.sources[name]}
+            for name, value in self.values.items()
+            if self.sources[name] != "default"
+        }
+
+
+def load(
+    fs: FileSystem,
+    where: Places,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read `config.toml`, the environment and `flags` (setting name -> value). Raises ConfigError."""
+    path = where.config + "/config.toml"
+    return settle(path, _read(fs, path), where, os.environ if environ is None else environ, flags or {})
+
+
+def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
+    """The same with the file's text at hand. Asks the disk where links lead, and changes nothing."""
+    tables = _parse(path, text)
+    values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+    sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
+    given = [(path, _from_file(path, tables)), ("environment", _from_environment(environ))]
+    given.append(("flag", {name: _checked(SETTINGS[name], value, "flag") for name, value in flags.items()}))
+    for source, found in given:
+        values.update(found)
+        sources.update(dict.fromkeys(found, source))
+    limits = {name.partition(".")[2]: value for name, value in values.items() if name.startswith("limits.")}
+    return Config(
+        file=path,
+        autosave_interval_s=values["autosave.interval_s"],
+        autosave_idle_s=values["autosave.idle_s"],
+        allowed_hosts=values["daemon.allowed_hosts"],
+        allowed_origins=values["daemon.allowed_origins"],
+        stores=_stores(path, tables.get("stores", {}), where),
+        limits=Limits(**limits, daemon_idle_exit_s=values["daemon.idle_exit_s"]),
+        values=values,
+        sources=sources,
+    )
+
+
+def _read(fs: FileSystem, path: str) -> str:
+    try:
+        if fs.stat(path) is None:
+            return ""
+        return fs.read(path).decode()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", path=path) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 (byte {error.start})", path=path) from None
+
+
+def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}", hint="it is TOML: https://toml.io", path=path) from None
+    known = [*dict.fromkeys(setting.table for setting in SETTINGS.values()), "stores"]
+    for name, table in tables.items():
+        if name not in known:
+            homes = [setting for setting in SETTINGS.values() if setting.key == name]
+            hint = f"it belongs under [{homes[0].table}]" if homes else _nearest(name, known, "the tables are")
+            raise ConfigError(f"{path}: unknown key {name!r}", hint=hint, path=path, key=name)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: {name} must be a table", hint=f"write [{name}]", path=path, key=name)
+    return tables
+
+
+def _nearest(name: str, known: list[str], listing: str) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
+
+
+def _from_file(path: str, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for table, entries in tables.items():
+        if table == "stores":
+            continue
+        for key, value in entries.items():
+            name = f"{table}.{key}"
+            if name not in SETTINGS:
+                known = [setting.key for setting in SETTINGS.values() if setting.table == table]
+                special = _NOT_IN_LIMITS.get(key) if table == "limits" else None
+                hint = special or _nearest(key, known, f"[{table}] knows")
+                raise ConfigError(f"{path}: unknown key {key!r} in [{table}]", hint=hint, path=path, key=name)
+            found[name] = _checked(SETTINGS[name], value, path)
+    return found
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    by_variable = {setting.variable: setting for setting in SETTINGS.values()}
+    tables = tuple(f"SESSIOND_{setting.table}_".upper() for setting in SETTINGS.values())
+    found: dict[str, Any] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(tables):
+            continue
+        setting = by_variable.get(variable)
+        if setting is None:
+            hint = _nearest(variable, list(by_variable), "there are")
+            raise ConfigError(f"unknown environment variable {variable}", hint=hint, key=variable)
+        found[setting.name] = _checked(setting, _from_text(setting, text), variable)
+    return found
+
+
+def _from_text(setting: Setting, text: str) -> Any:
+    """What an environment variable's text means; the text itself where it means nothing."""
+    if setting.kind == "names":
+        return [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        return int(text) if setting.kind == "count" else float(text)
+    except ValueError:
+        return text
+
+
+_WANTED: dict[Kind, str] = {
+    "seconds": "a number of seconds, 0 to switch it off",
+    "limit_seconds": "a number of seconds over 0",
+    "days": "a number of days over 0",
+    "count": "a whole number over 0",
+    "names": "a list of strings",
+}
+
+
+def _checked(setting: Setting, value: Any, source: str) -> Any:
+    """The value in the type that its setting has. Raises ConfigError."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if setting.kind == "names":
+        if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+    elif setting.kind == "count":
+        if number and isinstance(value, int) and 0 < value < 2**53:
+            return value
+    elif number and (value > 0 or (value == 0 and setting.kind == "seconds")):
+        return float(value)
+    where = source if source.startswith("SESSIOND_") else f"{source}: {setting.name}"
+    raise ConfigError(
+        f"{where} is {value!r}", hint=f"it must be {_WANTED[setting.kind]}", key=setting.name, source=source
+    )
+
+
+def _stores(path: str, table: dict[str, Any], where: Places) -> tuple[StoreConfig, ...]:
+    """The configured stores, the default one always and first. Raises ConfigError."""
+    stores = [StoreConfig(DEFAULT_STORE, default_store_path(where), "jsonl")]
+    for name, entry in table.items():
+        store = _store(path, name, entry, where)
+        if store.name == DEFAULT_STORE:
+            stores[0] = store
+        else:
+            stores.append(store)
+    _check_apart(path, stores, where)
+    return tuple(stores)
+
+
+def default_store_path(where: Places) -> str:
+    return where.data + "/sessions"
+
+
+def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
+    here = f"{path}: [stores.{name}]"
+    if STORE_NAME.fullmatch(name) is None:
+        hint = "a store's name is made of a-z, 0-9, - and _, and begins with a letter or digit"
+        raise ConfigError(f"{here}: {name!r} is no name for a store", hint=hint, path=path, key=f"stores.{name}")
+    if not isinstance(entry, dict):
+        hint = f'write [stores.{name}] with path = "..." and format = "..."'
+        raise ConfigError(f"{path}: stores.{name} must be a table", hint=hint, path=path, key=f"stores.{name}")
+    for key, value in entry.items():
+        if key not in ("path", "format"):
+            hint = _nearest(key, ["path", "format"], "a store has")
+            raise ConfigError(f"{here}: unknown key {key!r}", hint=hint, path=path, key=f"stores.{name}.{key}")
+        if not isinstance(value, str):
+            raise ConfigError(f"{here}: {key} is {value!r}", hint="it must be a string", path=path)
+    folder, form = entry.get("path"), entry.get("format")
+    if name == DEFAULT_STORE:
+        return _default_store(here, folder, form, where)
+    if folder is None or form is None:
+        missing, example = ("path", "~/notes/sessions") if folder is None else ("format", "jsonl")
+        raise ConfigError(f"{here}: {missing} is missing", hint=f'add {missing} = "{example}"', path=path)
+    if form not in STORE_FORMATS:
+        hint = _nearest(form, list(STORE_FORMATS), "the formats are")
+        raise ConfigError(f"{here}: unknown format {form!r}", hint=hint, path=path, key=f"stores.{name}.format")
+    return StoreConfig(name, _folder(here, folder), form)
+
+
+def _default_store(here: str, folder: str | None, form: str | None, where: Places) -> StoreConfig:
+    """Its place is the daemon's own, and so is its format: whatever else somebody wants is a store with a name."""
+    path = default_store_path(where)
+    if folder is not None and os.path.realpath(_folder(here, folder)) != os.path.realpath(path):
+        raise ConfigError(
+            f"{here}: the default store lies in {path}",
+            hint="for another folder make a store of another name; SESSIOND_HOME or XDG_DATA_HOME moves everything",
+        )
+    if form not in (None, "jsonl"):
+        raise ConfigError(
+            f'{here}: the default store has the format "jsonl", not {form!r}',
+            hint=f'make a store of another name with path and format = "{form}"',
+        )
+    return StoreConfig(DEFAULT_STORE, path, "jsonl")
+
+
+def _folder(here: str, text: str) -> str:
+    expanded = os.path.expanduser(text)
+    if not os.path.isabs(expanded) or "\0" in expanded:
+        hint = "write it from / on, or from ~/ on"
+        raise ConfigError(f"{here}: {text!r} is no absolute path", hint=hint)
+    return os.path.normpath(expanded)
+
+
+def _check_apart(path: str, stores: list[StoreConfig], where: Places) -> None:
+    """No store inside another one, nor inside the daemon's own folders, nor around them."""
+    own = [(f"the daemon's own {name} folder", getattr(where, name)) for name in ("data", "config", "cache", "log")]
+    taken = [(folder, os.path.realpath(folder), label) for label, folder in own]
+    for store in stores:
+        real = os.path.realpath(store.path)
+        for folder, other, label in taken:
+            if store.name != DEFAULT_STORE and (_within(real, other) or _within(other, real)):
+                how = "the same folder as" if real == other else "inside" if _within(real, other) else "around"
+                raise ConfigError(
+                    f"{path}: [stores.{store.name}] path {store.path} is {how} {folder} ({label})",
+                    hint="two stores never share a folder; choose another, or remove one of the two",
+                    key=f"stores.{store.name}.path",
+                )
+        taken.append((store.path, real, f"[stores.{store.name}]"))
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig) -> Config:
+    """Add a `[stores.NAME]` at the end of `config.toml`, everything that stands there kept, and settle anew.
+
+    Raises AlreadyExists (the name is taken), InvalidParams (what would be wrong with the result), ConfigError (the file
+    as it is cannot be used), OSError.
+    """
+    if any(known.name == store.name for known in config.stores):
+        raise AlreadyExists(f"a store {store.name!r} is there already", hint="choose another name")
+    file = config.file
+    text = _read(fs, file)
+    _parse(file, text)
+    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    name = store.name if STORE_NAME.fullmatch(store.name) else _toml(store.name)
+    added = f"{text}{gap}[stores.{name}]\npath = {_toml(store.path)}\nformat = {_toml(store.format)}\n"
+    flags = {key: config.values[key] for key, source in config.sources.items() if source == "flag"}
+    try:
+        settled = settle(file, added, where, os.environ, flags)
+    except ConfigError as error:
+        raise InvalidParams(error.message, hint=error.hint, **error.data) from None
+    fs.make_dirs(where.config, 0o700)
+    before = fs.stat(file)
+    atomic_write(fs, file, added.encode(), 0o600 if before is None else before.mode & 0o777)
+    return settled
+
+
+def _toml(text: str) -> str:
+    """A basic string. TOML's escapes are JSON's, and DEL must be escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,56 @@
+"""Taking over another system's folder: recognised, written to config.toml, mounted at once."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from sessiond import config as configuration
+from sessiond.config import Config, StoreConfig
+from sessiond.endpoint import Places
+from sessiond.errors import BadFile, InvalidParams, Unavailable
+from sessiond.formats import registry
+from sessiond.fs import FileSystem
+from sessiond.store.folder import FolderStore
+from sessiond.store.mounts import Mounts, off_loop, recognise
+
+
+class Adoption:
+    def __init__(self, fs: FileSystem, where: Places, config: Config, mounts: Mounts) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._mounts = mounts
+
+    async def adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
+        """InvalidParams, AlreadyExists, BadFile (nobody's folder), Unavailable."""
+        folder = os.path.normpath(os.path.expanduser(path))
+        if not os.path.isabs(folder) or not await off_loop(os.path.isdir, folder):
+            raise InvalidParams(f"path: {path} is no folder", hint="give its absolute path", field="path")
+        if fmt is not None and fmt not in registry.NAMES:
+            raise InvalidParams(f"format: expected one of {', '.join(registry.NAMES)}", field="format")
+        if fmt is None:
+            fmt, _ = await off_loop(recognise, self._fs, folder)
+        if fmt is None:
+            raise BadFile(
+                f"{folder} holds nothing that a store format knows",
+                hint=f"name the format, one of {', '.join(registry.NAMES)}",
+                path=folder,
+                line=None,
+            )
+        store = StoreConfig(name or self._free_name(folder, fmt), folder, fmt)
+        self._config = await off_loop(configuration.with_store, self._fs, self._where, self._config, store)
+        mounted = await self._mounts.mount(store.name, store.path, store.format)
+        self._mounts.started(store.name)
+        if mounted.problem is not None and mounted.problem.kind == "unavailable":
+            raise Unavailable(f"{folder}: {mounted.problem.problem}", hint="it is mounted as soon as it can be")
+        return mounted
+
+    def _free_name(self, folder: str, fmt: str) -> str:
+        """The folder's own name where it can be one, else the format's; numbered where that is taken."""
+        base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(folder).lower()).strip("-_") or fmt
+        taken = {store.name for store in self._config.stores}
+        name, number = base, 2
+        while name in taken:
+            name, number = f"{base}-{number}", number + 1
+        return name

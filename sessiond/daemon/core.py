@@ -1,0 +1,150 @@
+"""The daemon as the wire sees it, and the order in which its parts begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import sessiond
+from sessiond.clock import Clock, SystemClock
+from sessiond.config import Config
+from sessiond.daemon.doors import TcpDoors, UnixDoor
+from sessiond.daemon.parts import Parts
+from sessiond.endpoint import PROTOCOL_VERSION, Places
+from sessiond.errors import SessiondError, Unavailable
+from sessiond.formats import registry
+from sessiond.fs import FileSystem
+from sessiond.limits import Limits
+from sessiond.model.values import timestamp
+from sessiond.rpc.methods import Client
+from sessiond.rpc.server import Server
+
+_LOOK_AFTER_S = 5.0
+"""How often the socket is looked after and idleness is considered."""
+
+_log = logging.getLogger("sessiond.daemon")
+
+
+async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[], None]) -> bool:
+    """From the first part to the last, with the lock held by the caller. Whether everything was saved in time."""
+    daemon = Daemon(fs, where, config, SystemClock())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stop)
+    os.chdir("/")  # no mount is kept busy
+    await daemon.start()
+    ready()
+    await daemon.until_stopped()
+    try:
+        await asyncio.wait_for(daemon.close(), config.limits.shutdown_s)
+    except TimeoutError:
+        _log.error("not everything could be saved within %g s; it is in the journal", config.limits.shutdown_s)
+        return False
+    return True
+
+
+class Daemon:
+    """The process as the wire sees it (`rpc.methods.Daemon`), and the order in which its parts begin and end."""
+
+    def __init__(self, fs: FileSystem, where: Places, config: Config, clock: Clock) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._clock = clock
+        self.limits: Limits = config.limits
+        self.instance = secrets.token_hex(8)
+        self._started_at = timestamp(clock.now_ms())
+        self._parts = Parts(fs, where, config, clock)
+        self._stopping = asyncio.Event()
+        self._server: Server
+        self._unix: UnixDoor
+        self._tcp: TcpDoors
+        self._upkeep: asyncio.Task[None] | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """Serve as soon as the journal is read; the index is looked through in the background. SessiondError, OSError."""
+        service = await self._parts.open()
+        self._server = server = Server(
+            service, self, limits=self.limits, version=sessiond.__version__, formats=list(registry.NAMES)
+        )
+        self._tcp = TcpDoors(self._fs, self._where, self.limits, server)
+        self._unix = UnixDoor(
+            self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
+        )
+        self._unix.open()
+        self._upkeep = asyncio.create_task(self._look_after(), name="upkeep")
+        _log.info("version %s, pid %d, data in %s", sessiond.__version__, os.getpid(), self._where.data)
+
+    async def until_stopped(self) -> None:
+        await self._stopping.wait()
+
+    async def close(self) -> None:
+        """Let nobody in any more, say good-bye, save everything."""
+        _log.info("stopping")
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+        self._unix.close()
+        self._tcp.close()
+        await self._server.close(self.limits.shutdown_s / 4)
+        await self._parts.close()
+        _log.info("stopped")
+
+    async def _look_after(self) -> None:
+        idle_since = self._clock.monotonic()
+        patience = self.limits.daemon_idle_exit_s
+        pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self._unix.look_after()
+            except (SessiondError, OSError) as error:
+                _log.error("the socket could not be put back: %s", error)
+            if self._server.connections or self._parts.unsaved():
+                idle_since = self._clock.monotonic()
+            elif 0 < patience <= self._clock.monotonic() - idle_since:
+                _log.info("nobody came and nothing was to do for %g s", patience)
+                self.stop()
+
+    # The wire's side
+
+    def hello(self) -> dict[str, Any]:
+        return {
+            "protocolVersion": PROTOCOL_VERSION,
+            "version": sessiond.__version__,
+            "pid": os.getpid(),
+            "instanceId": self.instance,
+        }
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def status(self) -> dict[str, Any]:
+        return {
+            "version": sessiond.__version__,
+            "pid": os.getpid(),
+            "instanceId": self.instance,
+            "startedAt": self._started_at,
+            "dataDir": self._where.data,
+            "socket": self._unix.path,
+            "tcp": self._tcp.status(),
+            "ws": None,
+            **await self._parts.status(),
+            "connections": self._server.connections,
+            "limits": self.limits,
+            "config": {"file": self._config.file, "values": self._config.explained()},
+        }
+
+    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
+        if kind != "tcp":
+            raise Unavailable("this version does not speak WebSocket yet", hint="use tcp")
+        address, listener = await self._tcp.listen(host, port)
+        self._server.set_token(self._tcp.token)
+        peer.on_closed(lambda: self._tcp.close_one(listener))
+        return address

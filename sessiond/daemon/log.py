@@ -1,0 +1,74 @@
+"""The daemon's log: rotating files that only the user can read, written on a thread of their own.
+
+What goes into it says what happened to which session, never what was said in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import queue
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+
+from sessiond.endpoint import APP, Places, make_private_dir
+from sessiond.limits import Limits
+
+_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s"
+
+
+@contextmanager
+def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[None]:
+    """Log into `log/sessiond.log` (and on stderr) till the block ends. Where that cannot be, it costs the log alone."""
+    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handlers: list[logging.Handler] = [logging.StreamHandler()] if on_stderr else []
+    problem = None
+    try:
+        make_private_dir(where.log)
+        handlers.append(_PrivateRotatingFile(f"{where.log}/{APP}.log", limits))
+    except OSError as error:
+        problem = error
+    for handler in handlers:
+        handler.setFormatter(formatter)
+    logging.raiseExceptions = False  # a full disk must not fill stderr with the log's own troubles
+    waiting: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    entrance = logging.handlers.QueueHandler(waiting)
+    listener = logging.handlers.QueueListener(waiting, *handlers)
+    root = logging.getLogger()
+    root.addHandler(entrance)
+    root.setLevel(logging.INFO)
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it counts every change, ours too
+    logging.captureWarnings(True)
+    listener.start()
+    if problem is not None:
+        logging.getLogger(__name__).warning("no log file: %s", problem)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.removeHandler(entrance)
+        listener.stop()
+        for handler in handlers:
+            handler.close()
+
+
+class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
+    """0600 whatever the umask is."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        super().__init__(
+            path, maxBytes=limits.log_bytes, backupCount=limits.log_files, encoding="utf-8", errors="replace"
+        )
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=_open_private)
+
+
+def _open_private(path: str, flags: int) -> int:
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    os.fchmod(fd, 0o600)
+    return fd

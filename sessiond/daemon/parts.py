@@ -1,0 +1,115 @@
+"""Puts journal, stores, index and service together, by hand, in the one order that works.
+
+The journal is read before any store opens, for what it holds is not in their files yet; the index comes last, for it is
+derived from both. The end is the other way round: the service lets go, the stores save, the journal closes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from sessiond.clock import Clock
+from sessiond.config import DEFAULT_STORE, Config
+from sessiond.daemon.adoption import Adoption
+from sessiond.endpoint import Places
+from sessiond.fs import FileSystem
+from sessiond.index.index import Index
+from sessiond.journal.writer import JournalWriter
+from sessiond.service.sessions import Service
+from sessiond.store.folder import FolderStore
+from sessiond.store.mounts import Mounts, off_loop
+
+_log = logging.getLogger(__name__)
+
+
+class Parts:
+    """What the daemon is made of. `open`, then everything else, then `close`."""
+
+    def __init__(self, fs: FileSystem, where: Places, config: Config, clock: Clock) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._clock = clock
+        self._journal: JournalWriter | None = None
+        self._mounts: Mounts | None = None
+        self._index: Index | None = None
+        self._service: Service | None = None
+
+    async def open(self) -> Service:
+        """Everything, ready to be asked. SessiondError, OSError."""
+        config, where = self._config, self._where
+        journal, recovery = await JournalWriter.recover(self._fs, where.data + "/journal", config.limits)
+        self._journal = journal
+        for damage in recovery.damage:
+            _log.warning("journal damaged: %s", damage)
+        mounts = self._mounts = Mounts(
+            self._fs,
+            where.data,
+            journal,
+            self._clock,
+            config.limits,
+            interval_s=config.autosave_interval_s,
+            idle_s=config.autosave_idle_s,
+            pending=recovery.pending,
+            on_back=self._store_is_back,
+        )
+        await mounts.mount_default()
+        for store in config.stores:
+            if store.name != DEFAULT_STORE:
+                await mounts.mount(store.name, store.path, store.format)
+        for name in {name for name, _ in recovery.pending} - mounts.stores.keys():
+            _log.warning("the journal holds changes for the store %r, which is not configured; they are kept", name)
+        await off_loop(self._fs.make_dirs, where.cache)
+        self._index = Index(where.index_file, config.limits, on_refill=self._refill)
+        await self._index.open()
+        self._service = Service(
+            stores=mounts.stores,
+            index=self._index,
+            clock=self._clock,
+            limits=config.limits,
+            home_paths=[where.data, where.config, where.cache, where.run, where.log],
+            journal_status=self._journal_status,
+            read_only=self._read_only,
+            adopt_folder=Adoption(self._fs, where, config, mounts).adopt,
+        )
+        await self._service.start()
+        mounts.start()
+        return self._service
+
+    def _store_is_back(self, store: FolderStore) -> None:
+        if self._service is not None:
+            self._service.catalog.start([store])
+
+    def _refill(self) -> None:
+        """The index lost what it had."""
+        if self._service is not None and self._mounts is not None:
+            self._service.catalog.start(list(self._mounts.stores.values()))
+
+    async def close(self) -> None:
+        """Save everything, and let go of it. What cannot be saved stays in the journal."""
+        if self._service is not None:
+            await self._service.close()
+        if self._mounts is not None:
+            await self._mounts.close()
+        if self._index is not None:
+            await self._index.close()
+        if self._journal is not None:
+            await self._journal.close()
+
+    async def status(self) -> dict[str, Any]:
+        return {} if self._service is None else await self._service.status()
+
+    def unsaved(self) -> bool:
+        return self._mounts is not None and any(store.dirty_count() for store in self._mounts.stores.values())
+
+    def _journal_status(self) -> dict[str, Any]:
+        assert self._journal is not None
+        return {"bytes": self._journal.total_bytes, "lsn": self._journal.lsn}
+
+    def _read_only(self) -> dict[str, Any] | None:
+        assert self._journal is not None
+        state = self._journal.read_only
+        return None if state is None else msgspec.to_builtins(state)

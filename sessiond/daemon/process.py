@@ -1,0 +1,134 @@
+"""The daemon's life: lock, parts, doors, and an orderly end.
+
+    lock taken ── no ──> "taken", exit 75
+        │ yes
+    configuration, log, journal, stores, index ── wrong ──> the reason, exit 1
+        │
+    socket bound, record written, "ready"
+        │  SIGTERM, SIGINT, daemon/stop, or nobody and nothing to do for long
+    doors shut, everything saved, exit 0
+
+The lock comes first and goes last, so there is one daemon per data folder at any time, whatever else happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from sessiond.endpoint import Places, places, read_endpoint
+from sessiond.errors import SessiondError
+from sessiond.fs import FileSystem, Lock, RealFileSystem
+
+EX_FAILED, EX_TAKEN = 1, 75
+_SWITCH_INTERVAL_S = 0.0005
+"""A lone client waits for the journal's thread and the loop to hand over to each other; Python's 5 ms dominate that."""
+
+_held: list[Lock] = []
+"""Locks of this process, so that nothing lets go of them before its end."""
+
+
+def main(flags: Mapping[str, Any], ready_fd: int | None) -> NoReturn:
+    """Be the daemon till told to end. `ready_fd`: a pipe for one word to whoever started it.
+
+    Ends the process without waiting for its threads: all that matters is closed by then, and one that hangs in a disk
+    that does not answer would keep us for ever. What it still writes is covered by the lock, which goes with us.
+    """
+    code = run(flags, ready_fd)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
+    """The same up to the exit code. The lock stays held: the process' end lets go of it."""
+    os.umask(0o077)
+    say = _Word(ready_fd)
+    try:
+        where = places()
+        fs = RealFileSystem()
+        lock = _take_lock(fs, where)
+        if lock is None:
+            say.taken(where)
+            return EX_TAKEN
+        _held.append(lock)
+        return _run(fs, where, flags, say)
+    except SessiondError as error:
+        return say.failed(error.message, error.hint)
+    except OSError as error:
+        return say.failed(str(error), None)
+    except Exception as error:  # a defect of ours: the whole of it goes where stderr goes, one line to whoever waits
+        traceback.print_exc()
+        return say.failed(f"the daemon failed ({type(error).__name__}: {error})", "please report it")
+
+
+def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) -> int:
+    """With the lock held. Only now the slow imports: of twelve that start at once eleven do not come this far."""
+    from sessiond import config as configuration
+    from sessiond.daemon.core import live
+    from sessiond.daemon.log import logging_to
+
+    config = configuration.load(fs, where, flags=flags)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    with logging_to(where, config.limits, on_stderr=say.to_people):
+        try:
+            loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+            return 0 if loop.run_until_complete(live(fs, where, config, say.ready)) else EX_FAILED
+        except Exception:
+            logging.getLogger("sessiond.daemon").exception("the daemon ends")
+            raise
+
+
+def _take_lock(fs: FileSystem, where: Places) -> Lock | None:
+    """The data folder's lock, held for life; None if another process has it. OSError."""
+    fs.make_dirs(where.data)
+    try:
+        return fs.lock(where.lock_file)
+    except BlockingIOError:
+        return None
+
+
+class _Word:
+    """What is said, once, to whoever started us: on their pipe, or on stderr for people and service managers."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+
+    @property
+    def to_people(self) -> bool:
+        return self._fd is None
+
+    def _say(self, text: str) -> None:
+        if self._fd is not None and self._fd >= 0:
+            with contextlib.suppress(OSError):  # they are gone; that is no reason not to run
+                os.write(self._fd, text.encode("utf-8", "replace"))
+            os.close(self._fd)
+            self._fd = -1
+
+    def ready(self) -> None:
+        self._say("ready")
+
+    def taken(self, where: Places) -> None:
+        if self._fd is None:
+            record = read_endpoint(where.data)
+            holder = f"a daemon (pid {record.pid})" if record else "another daemon"
+            _on_stderr(f"{holder} owns {where.data}; end it with `sessiond stop` first")
+        self._say("taken")
+
+    def failed(self, message: str, hint: str | None) -> int:
+        text = f"{message}; {hint}" if hint else message
+        if self._fd is None:
+            _on_stderr(text)
+        self._say(f"failed {text}")
+        return EX_FAILED
+
+
+def _on_stderr(text: str) -> None:
+    sys.stderr.write(f"sessiond: {text}\n")

@@ -1,0 +1,197 @@
+"""What every readable export says of a session and of a turn, in the same words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_TITLES = {
+    "user": "User",
+    "assistant": "Assistant",
+    "system": "System",
+    "tool": "Tool result",
+    "developer": "Developer",
+}
+_MARKS = (
+    ("injected", "injected by the tool"),
+    ("sidechain", "sidechain"),
+    ("branch", "other branch"),
+    ("rewound", "taken back"),
+)
+_IMAGES = ("image", "image_url", "input_image")
+
+
+def readable(text: str) -> str:
+    """Without terminal sequences, control characters (but line ends and tabs) and overrides of the writing direction."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROLS.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """Readable, on one line, and no Emacs mode line."""
+    return " ".join(readable(text).split()).replace("-*-", "- * -")
+
+
+def title(session: Session) -> str:
+    return one_line(session.name or "") or one_line(session.local_id)
+
+
+def facts(session: Session) -> list[tuple[str, str]]:
+    """What is known of the session, as label and value on one line."""
+    parent = session.parent or {}
+    found = [
+        ("Session", session.local_id),
+        ("Created", moment(session.created_at)),
+        ("Updated", moment(session.updated_at)),
+        ("Model", session.model or ""),
+        ("Folder", session.cwd or ""),
+        ("Branch", session.metadata.get("gitBranch") if isinstance(session.metadata.get("gitBranch"), str) else ""),
+        ("Tags", ", ".join(session.tags)),
+        ("Forked from", str(parent.get("sessionId") or "")),
+        ("Summary", session.summary or ""),
+    ]
+    return [(label, one_line(str(value))) for label, value in found if value]
+
+
+def moment(timestamp: str) -> str:
+    """`2026-01-11T14:30:22.000Z` -> `2026-01-11 14:30:22 UTC`."""
+    return f"{timestamp[:10]} {timestamp[11:19]} UTC" if len(timestamp) >= 19 else timestamp
+
+
+def speaker(message: Message) -> str:
+    return _TITLES.get(message.role) or one_line(message.role) or "Unknown"
+
+
+def marks(message: Message) -> list[str]:
+    """What a reader should know of a turn beside its speaker and time."""
+    found = [words for key, words in _MARKS if message.metadata.get(key) is True]
+    if message.status in ("interrupted", "error", "streaming"):
+        found.append({"streaming": "unfinished"}.get(message.status, message.status))
+    if message.metadata.get("isError") is True:
+        found.append("failed")
+    return found
+
+
+def calls(message: Message) -> list[tuple[str, str, Any]]:
+    """Name, id and arguments of each tool call."""
+    return [
+        (one_line(str(call.get("name") or "tool")), one_line(str(call.get("id") or "")), call.get("arguments"))
+        for call in message.tool_calls
+        if isinstance(call, dict)
+    ]
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A value as text: all of it, or the long text that stands under one of its keys (`label`)."""
+
+    text: str
+    language: str
+    label: str | None = None
+
+
+def arguments(value: Any) -> list[Shown]:
+    """A call's arguments; where they are JSON in a string, what the string says."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            return [Shown(readable(value), "text")]
+    return shown(value)
+
+
+def shown(value: Any) -> list[Shown]:
+    """A JSON value to be read: texts of several lines under the top keys stand apart, with their line ends."""
+    if not isinstance(value, dict):
+        return [Shown(readable(pretty(value)), "json")]
+    long = {key: text for key, text in value.items() if isinstance(text, str) and "\n" in text}
+    rest = {key: item for key, item in value.items() if key not in long}
+    out = [Shown(readable(pretty(rest)), "json")] if rest or not long else []
+    return out + [Shown(readable(text), "text", one_line(key)) for key, text in long.items()]
+
+
+def pretty(value: Any) -> str:
+    """A JSON value on several lines."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def thinking(message: Message) -> str:
+    found = message.rest.get("thinking")
+    return readable(found) if isinstance(found, str) else ""
+
+
+def called(message: Message) -> str:
+    """The id of the call that a tool's result answers."""
+    found = message.rest.get("toolCallId")
+    return one_line(found) if isinstance(found, str) else ""
+
+
+class Text(msgspec.Struct, frozen=True):
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """`url` where it lies elsewhere, `data` (base64) where the session holds it."""
+
+    media_type: str
+    url: str | None = None
+    data: str | None = None
+
+    @property
+    def label(self) -> str:
+        size = f", {len(self.data) * 3 // 4:,} bytes" if self.data else ""
+        return f"{one_line(self.media_type)}{size}"
+
+
+class Other(msgspec.Struct, frozen=True):
+    """A block of a kind that has no form of its own: a file, a document, ..."""
+
+    kind: str
+    value: Any
+
+
+def pieces(message: Message) -> list[Text | Image | Other]:
+    """The message's content in order."""
+    if isinstance(message.content, str):
+        return [Text(readable(message.content))] if message.content else []
+    return [_piece(block) for block in message.content]
+
+
+def _piece(block: Any) -> Text | Image | Other:
+    if isinstance(block, str):
+        return Text(readable(block))
+    if not isinstance(block, dict):
+        return Other("value", block)
+    kind = str(block.get("type") or "block")
+    if isinstance(block.get("text"), str) and kind in ("text", "input_text", "output_text"):
+        return Text(readable(block["text"]))
+    if kind in _IMAGES:
+        return _image(block) or Other(one_line(kind), block)
+    return Other(one_line(kind), block)
+
+
+def _image(block: dict[str, Any]) -> Image | None:
+    source = block.get("source", block)
+    url = block.get("image_url") or block.get("url")
+    if isinstance(url, dict):
+        url = url.get("url")
+    if isinstance(source, dict):
+        media_type = str(source.get("media_type") or source.get("mimeType") or block.get("mimeType") or "image")
+        if isinstance(source.get("data"), str):
+            return Image(media_type, data=source["data"])
+        url = url or source.get("url")
+    else:
+        media_type = "image"
+    if isinstance(url, str) and url.startswith("data:") and ";base64," in url[:100]:
+        head, _, data = url.partition(";base64,")
+        return Image(head[5:] or "image", data=data)
+    return Image(media_type, url=url) if isinstance(url, str) and url else None

@@ -1,0 +1,225 @@
+"""Reads the native format: lines in, a session out. It keeps going past whatever it cannot understand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from sessiond.errors import InvalidParams
+from sessiond.formats.base import Decoded, Problem
+from sessiond.formats.foreign import HEAD, usable_fields, usable_id, usable_rest, usable_seq, usable_status, usable_time
+from sessiond.formats.sidecar import EPOCH, Entry, Sidecar, key_of
+from sessiond.model.changes import Noted, StateSet, Updated
+from sessiond.model.message import STATUSES, Message, Note
+from sessiond.model.session import Session
+from sessiond.model.values import Json, check_json, derived_id, normal_timestamp
+
+Kind: TypeAlias = Literal["header", "message", "change", "strange"]
+_decoder = msgspec.json.Decoder()
+
+
+def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers from 1."""
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if line.strip(b" \t\r"):
+            yield number, line
+
+
+class Unnumbered(msgspec.Struct):
+    """A message of somebody else's. `message.id` is "" where the line has none; its seq is 0."""
+
+    message: Message
+    key: str
+    timed: bool
+    """The line has a time of its own."""
+
+
+class Reader:
+    def __init__(self, local_id: str, path: str, problems: list[Problem]) -> None:
+        self.path = path
+        self.problems = problems
+        self.session = Session(local_id, EPOCH)
+        """Less its messages, until `finish`."""
+        self.messages: dict[str, Message] = {}
+        """Those with a seq in the file."""
+        self.unnumbered: list[Unnumbered] = []
+        self.base = 0
+        self._seqs: dict[int, str] = {}
+        self._held: set[int] = set()
+        self._understood = 0
+        self._dated = False
+        self._last_time = EPOCH
+
+    def read(self, content: bytes) -> None:
+        """All lines of a file."""
+        for number, line in lines_of(content):
+            self.take(line, number)
+        if content.strip(b"\xef\xbb\xbf \t\r\n") and not self._understood:
+            self.problems.append(Problem(self.path, 1, "holds no line that can be read", fatal=True))
+
+    def take(self, line: bytes, number: int) -> Kind:
+        """One line. One that is strange is a problem, and nothing else has happened."""
+        try:
+            kind = self._take(_decoder.decode(line), number)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "holds only NULs"
+        except (InvalidParams, KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+            reason = f"cannot be used: {error}"
+        else:
+            self._understood += 1
+            return kind
+        self.problems.append(Problem(self.path, number, reason))
+        return "strange"
+
+    def _take(self, value: Json, number: int) -> Kind:
+        if not isinstance(value, dict):
+            raise TypeError("it is no JSON object")
+        if "role" in value:
+            self._message(value)
+            return "message"
+        if "change" in value:
+            self._change(value)
+            return "change"
+        if "sessiond" in value:
+            self._header(value, number)
+            return "header"
+        raise ValueError("it is neither a message nor a change")
+
+    def _header(self, value: dict[str, Json], number: int) -> None:
+        if value["sessiond"] != 1:
+            self.problems.append(
+                Problem(self.path, number, f"is of a newer format ({value['sessiond']}); update sessiond", fatal=True)
+            )
+            raise ValueError("its format is not known")
+        created = normal_timestamp(value["createdAt"])
+        updated = normal_timestamp(value.get("updatedAt") or created)
+        fields = usable_fields(value)
+        seq = _seq(value)
+        self.session.created_at, self.session.updated_at = created, updated
+        self._dated, self._last_time = True, created
+        self.session.update(fields)
+        self.session.seq = max(self.session.seq, seq)
+        self.base = max(self.base, seq)
+        if value.get("id") not in (None, self.session.local_id):
+            reason = f"names another id, {value['id']!r}; the file's name counts"
+            self.problems.append(Problem(self.path, number, reason))
+
+    def _message(self, value: dict[str, Json]) -> None:
+        role, content = value["role"], value.get("content")
+        if not isinstance(role, str) or not role:
+            raise ValueError("it has no role")
+        if not isinstance(content, (str, list)):
+            raise ValueError("its content is neither text nor a list of blocks")
+        seq, message_id = usable_seq(value.get("seq")), usable_id(value.get("id"))
+        time = usable_time(value.get("timestamp")) if isinstance(value.get("timestamp"), str) else None
+        taken = self._seqs.get(seq, message_id) != message_id if seq else True
+        if seq is None or message_id is None or time is None or taken:
+            self._foreign(value, message_id)
+            return
+        known = self.messages.get(message_id)
+        if known is not None and known.seq != seq:
+            raise ValueError(f"it repeats the id {message_id!r}")
+        rest = {key: one for key, one in value.items() if key not in HEAD}
+        status = value.get("status") if value.get("status") in STATUSES else None
+        self.messages[message_id] = Message(
+            id=message_id, seq=seq, role=role, content=content, timestamp=time, status=status, rest=rest
+        )
+        self._seqs[seq] = message_id
+        self._held.add(seq)
+        if known is None:
+            self._touch(time)
+
+    def _foreign(self, value: dict[str, Json], message_id: str | None) -> None:
+        check_json(value, "the line")
+        time = usable_time(value.get("timestamp"))
+        key = key_of({name: one for name, one in value.items() if name != "seq"})
+        message = Message(
+            id=message_id or "",
+            seq=0,
+            role=value["role"],
+            content=value["content"],
+            timestamp=time or self._last_time,
+            status=usable_status(value.get("status")),
+            rest=usable_rest(value),
+        )
+        self.unnumbered.append(Unnumbered(message, key, time is not None))
+        self._touch(message.timestamp)
+
+    def _touch(self, time: str) -> None:
+        if not self._dated:
+            self._dated = True
+            self.session.created_at = self.session.updated_at = time
+        self.session.touch(time)
+        self._last_time = time
+
+    def _change(self, value: dict[str, Json]) -> None:
+        seq, at = _seq(value), normal_timestamp(value.get("at", EPOCH))
+        match value["change"]:
+            case "updated":
+                self.session.apply(Updated(seq=seq, at=at, fields=usable_fields(value["fields"])))
+            case "note":
+                note = msgspec.convert(value["note"], Note)
+                normal_timestamp(note.timestamp)
+                self.session.apply(Noted(seq=seq, at=at, note=note.wire()))
+            case "state":
+                if not isinstance(value["values"], dict):
+                    raise TypeError("its values are no object")
+                self.session.apply(StateSet(seq=seq, at=at, values=value["values"]))
+            case "base":
+                self.base = max(self.base, seq)
+                self.session.seq = max(self.session.seq, seq)
+                self.session.updated_at = normal_timestamp(value["updatedAt"])
+                self._dated = True
+            case other:
+                raise ValueError(f"it is a change of an unknown kind, {other!r}")
+        self._held.add(seq)
+
+    def finish(self, side: Sidecar | None, floor: int, saved: int) -> Decoded:
+        """`saved`: up to which change the sidecar knows the file to hold everything."""
+        used = side.seq if side else 0
+        highest = max(self.session.seq, floor, used, *self._seqs, 0)
+        numbered, new = self._number({entry.id: entry for entry in side.entries} if side else {}, highest)
+        for message in sorted([*self.messages.values(), *numbered], key=lambda message: message.seq):
+            self.session.add_message(message)
+        self.session.seq = max(self.session.seq, used)
+        through = max(self.base, saved)
+        while through + 1 in self._held:
+            through += 1
+        return Decoded(
+            session=self.session,
+            problems=self.problems,
+            through=through,
+            beyond=frozenset(seq for seq in self._held if seq > through),
+            renumbered=new,
+        )
+
+    def _number(self, had: dict[str, Entry], highest: int) -> tuple[list[Message], bool]:
+        """Give lines that somebody else wrote an id and a seq: the ones they had, else new ones above all others."""
+        used = set(self.messages)
+        found: list[Message] = []
+        nth: Counter[str] = Counter()
+        new = False
+        for one in self.unnumbered:
+            message_id = one.message.id
+            while not message_id or message_id in used:
+                message_id = derived_id((one.message.role, one.key), nth[one.key])
+                nth[one.key] += 1
+            used.add(message_id)
+            entry = had.get(message_id)
+            if entry is None:
+                highest += 1
+                new = True
+            time = entry.beside.get("timestamp") if entry and not one.timed else None
+            changed = {"id": message_id, "seq": entry.seq if entry else highest}
+            found.append(msgspec.structs.replace(one.message, timestamp=time or one.message.timestamp, **changed))
+        return found, new
+
+
+def _seq(value: dict[str, Json]) -> int:
+    seq = value.get("seq", 0)
+    if type(seq) is not int or not 0 <= seq < 2**53:
+        raise ValueError("its seq is no whole number")
+    return seq

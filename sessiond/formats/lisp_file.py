@@ -1,0 +1,201 @@
+"""A Lisp file that holds one property list: taken apart, and changed so that every byte which need not change stays.
+
+An edit is (start, end, replacement) in the file's text. Comments, unknown keys and elements that were not understood
+are never part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from sessiond.formats.base import Problem
+from sessiond.formats.sexp import Dialect, Kind, Node, SexpError, line_of, read, skip_blank
+from sessiond.formats.sexp_values import Source
+
+Edit: TypeAlias = tuple[int, int, str]
+_BOM = "\ufeff"
+
+
+class LispFile(msgspec.Struct, frozen=True):
+    """`form` is the property list; `source` the text with newlines as Emacs sees them, without a byte order mark."""
+
+    source: Source
+    form: Node
+    bom: bool
+    dos: bool
+    """Every line ended with CR LF; Emacs takes that for a newline, and so do we."""
+
+    def encoded(self, text: str) -> bytes:
+        """The bytes of a file of the same kind with another text."""
+        text = text.replace("\n", "\r\n") if self.dos else text
+        return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
+
+    @property
+    def top(self) -> dict[str, Node]:
+        return self.source.plist(self.form)
+
+
+def parse(path: str, raw: bytes, dialect: Dialect) -> tuple[LispFile | None, list[Problem]]:
+    """The file, or None with a fatal problem. Raises nothing."""
+    text = raw.decode("utf-8", "surrogateescape")
+    bom = text.startswith(_BOM)
+    text = text.removeprefix(_BOM)
+    dos = dialect is Dialect.EMACS and "\r\n" in text and text.count("\r\n") == text.count("\n")
+    text = text.replace("\r\n", "\n") if dos else text
+    try:
+        form = read(text, dialect)
+    except SexpError as error:
+        return None, [Problem(path, error.line, error.reason, fatal=True)]
+    if form.kind is not Kind.LIST or form.tail is not None or not form.items:
+        return None, [Problem(path, line_of(text, form.start), "is no property list", fatal=True)]
+    return LispFile(Source(text, dialect), form, bom, dos), _remarks(path, text, dialect, form)
+
+
+def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem]:
+    problems = []
+    if not text.isascii():
+        bad = next((index for index, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
+        if bad is not None:
+            problems.append(Problem(path, line_of(text, bad), "holds bytes that are not UTF-8"))
+    if len(form.items) % 2:
+        problems.append(Problem(path, line_of(text, form.items[-1].start), "has a key without a value"))
+    try:
+        after = skip_blank(text, dialect, form.end)
+    except SexpError as error:
+        after = error.position
+    if after < len(text):
+        problems.append(Problem(path, line_of(text, after), "has something after its form, which no reader looks at"))
+    return problems
+
+
+def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
+    """text[start:end] with `edits`, which lie in it and do not overlap."""
+    end = len(text) if end is None else end
+    parts: list[str] = []
+    for from_, to, replacement in sorted(edits):
+        parts += (text[start:from_], replacement)
+        start = to
+    return "".join([*parts, text[start:end]])
+
+
+def set_key(source: Source, node: Node, key: str, printed: str) -> Edit:
+    """Give `key` of a property list a value: in the place of its old one, or after the last pair."""
+    last: Node | None = None
+    first_key: Node | None = None
+    for name, key_node, value in source.pairs(node):
+        if name == key:
+            return (value.start, value.end, printed)
+        first_key, last = first_key or key_node, value
+    if first_key is None or last is None:
+        return (node.start + 1, node.start + 1, f"{key} {printed} " if node.items else f"{key} {printed}")
+    one_line = "\n" not in source.text[node.start : node.end]
+    blank = " " if one_line else "\n" + " " * column(source.text, first_key.start)
+    return (last.end, last.end, f"{blank}{key} {printed}")
+
+
+def column(text: str, position: int) -> int:
+    return position - (text.rfind("\n", 0, position) + 1)
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """One element of a list as it is to be: an old one (its index) or a new one, and its text."""
+
+    text: str
+    index: int | None = None
+
+
+class _Block(msgspec.Struct):
+    """An old element with what belongs to it: `lead` before it, `trail` (a comment) behind it on its line, and the
+    elements that follow it.
+    """
+
+    lead: str
+    trail: str
+    followers: list[tuple[str, str]] = []
+    """Elements that were not understood, each with its lead, and the trail of each."""
+
+
+def arrange(source: Source, node: Node, known: Sequence[bool], wanted: Sequence[Placed], indent: int) -> str:
+    """The text of a list whose known elements become `wanted`; what is not known stays behind the element that it stood
+    behind.
+
+    `indent`: the column of new elements in a list that has none. Elements that are in no `wanted` are taken out, their
+    comments stay.
+    """
+    front, blocks, closing = _blocks(source, node, known)
+    out = _Writer(column(source.text, node.items[0].start) if node.items else indent)
+    out.followers(front)
+    kept = {placed.index for placed in wanted}
+    orphans = sorted(index for index in blocks if index not in kept)
+    for placed in wanted:
+        while orphans and placed.index is not None and orphans[0] < placed.index:
+            out.orphan(blocks[orphans.pop(0)])
+        out.element(placed.text, None if placed.index is None else blocks[placed.index])
+    for index in orphans:
+        out.orphan(blocks[index])
+    out.put(closing)
+    return f"({text})" if (text := out.text()).strip() else "nil"
+
+
+def _blocks(source: Source, node: Node, known: Sequence[bool]) -> tuple[list[tuple[str, str]], dict[int, _Block], str]:
+    text = source.text
+    front: list[tuple[str, str]] = []
+    blocks: dict[int, _Block] = {}
+    followers = front
+    lead = text[node.start + 1 : node.items[0].start if node.items else node.end - 1]
+    for index, item in enumerate(node.items):
+        following = node.items[index + 1].start if index + 1 < len(node.items) else node.end - 1
+        gap = text[item.end : following]
+        line, newline, rest = gap.partition("\n")
+        trail, next_lead = (line, newline + rest) if newline and line.strip() else ("", gap)
+        if known[index]:
+            blocks[index] = _Block(lead, trail)
+            followers = blocks[index].followers
+        else:
+            followers.append((lead + source.raw(item), trail))
+        lead = next_lead
+    return front, blocks, lead
+
+
+class _Writer:
+    def __init__(self, indent: int) -> None:
+        self.parts: list[str] = []
+        self.blank = "\n" + " " * indent
+        self.in_comment = False
+
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def put(self, text: str, *, comment: bool = False) -> None:
+        if not text:
+            return
+        if self.in_comment and not text.startswith("\n"):
+            text = "\n" + text
+        self.parts.append(text)
+        self.in_comment = comment
+
+    def element(self, text: str, block: _Block | None) -> None:
+        lead = block.lead if block else self.blank
+        if not self.parts and not lead.strip():
+            lead = ""
+        elif self.parts and not lead:
+            lead = self.blank
+        self.put(lead + text)
+        if block:
+            self.put(block.trail, comment=True)
+            self.followers(block.followers)
+
+    def followers(self, elements: Iterable[tuple[str, str]]) -> None:
+        for text, trail in elements:
+            self.put(text)
+            self.put(trail, comment=True)
+
+    def orphan(self, block: _Block) -> None:
+        if block.lead.strip():
+            self.put(block.lead.rstrip(" "))
+        if block.trail:
+            self.put(self.blank + block.trail.strip(), comment=True)
+        self.followers(block.followers)

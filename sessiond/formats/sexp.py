@@ -1,0 +1,279 @@
+"""A strict reader of S-expressions, as Emacs Lisp and Common Lisp print them: text in, a tree of positions out.
+
+- It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is no plain data is
+  refused with its position.
+- It is iterative; how deep and how large a form may be is bounded by limits, not by the stack.
+- The tree says where things stand, not what they are (`sexp_values` does), so that a writer can change one value and
+  leave every other
+  byte as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from sessiond.limits import MAX_SEXP_DEPTH, MAX_SEXP_NODES
+
+
+class Dialect(Enum):
+    EMACS = "Emacs Lisp"
+    COMMON = "Common Lisp"
+
+
+class Kind(Enum):
+    LIST = "list"
+    VECTOR = "vector"
+    STRING = "string"
+    """With items where Emacs wrote text properties after it: the first one is the string."""
+    ATOM = "atom"
+    """A symbol, a keyword or a number."""
+    CHAR = "character"
+    QUOTE = "quote"
+    """A prefix (' ` , ,@ #') before its one item."""
+
+
+class Node(msgspec.Struct, gc=False):
+    """Where a datum stands: text[start:end]. `tail` is what follows the dot of a dotted list."""
+
+    kind: Kind
+    start: int
+    end: int
+    items: Sequence[Node] = ()
+    tail: Node | None = None
+
+
+class SexpError(ValueError):
+    """`position`: index into the text. `line` is 1-based."""
+
+    def __init__(self, reason: str, text: str, position: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+        self.line = line_of(text, position)
+
+
+def line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def read(text: str, dialect: Dialect, start: int = 0) -> Node:
+    """The first form at or after `start`. Raises SexpError. What follows the form is not looked at."""
+    return _Reader(text, dialect).read(start)
+
+
+def skip_blank(text: str, dialect: Dialect, start: int = 0) -> int:
+    """Position of the first character that is neither white space nor in a comment. SexpError for a comment without an
+    end.
+    """
+    return _Reader(text, dialect).skip(start)
+
+
+class _Frame(msgspec.Struct):
+    """A list, vector, propertied string or prefix that is not complete yet."""
+
+    kind: Kind
+    start: int
+    closer: str
+    """"" for a prefix, which ends with its datum."""
+    items: list[Node]
+    dot: int = -1
+    """Position of a dot; from then on exactly one datum follows."""
+
+
+class _Syntax(msgspec.Struct, frozen=True):
+    blank: re.Pattern[str]
+    """White space and line comments."""
+    atom: re.Pattern[str]
+    after_dot: str
+    """Besides white space: what makes the dot before it a dot and not the beginning of a symbol."""
+    prefixes: str
+    open_bracket: str
+
+
+_EMACS = _Syntax(
+    blank=re.compile(r"(?:[\x00-\x20\xa0]++|;[^\n]*+)*+"),
+    atom=re.compile(r"""(?:\\.|[^\x00-\x20\xa0"';()\[\]`,\\#])++""", re.DOTALL),
+    after_dot="\"';([#?`,",
+    prefixes="'`,",
+    open_bracket="[",
+)
+_COMMON = _Syntax(
+    blank=re.compile(r"(?:[ \n\t\f\r]++|;[^\n]*+)*+"),
+    atom=re.compile(r"""(?:\\.|\|(?:[^|\\]|\\.)*+\||[^\x00-\x20\x7f"'();`,\\|])++""", re.DOTALL),
+    after_dot="\"'();`,",
+    prefixes="'`,",
+    open_bracket="",
+)
+_STRING_PAUSE = re.compile(r'["\\]')
+_COMMENT_PAUSE = re.compile(r"#\||\|#")
+_EMACS_CHAR = re.compile(
+    r"\?(?:\\(?:(?:[CMSHAs]-|\^)\\?)*+"
+    r"(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]*|[0-7]{1,3}|N\{[^}\n]{1,100}\}|[^\n])|[^\\\x00-\x1f])",
+    re.DOTALL,
+)
+_COMMON_CHAR = re.compile(r"""#\\(?:[^\x00]\b|.)[^\x00-\x20"'();`,]*+""", re.DOTALL)
+
+
+class _Reader:
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self.text = text
+        self.common = dialect is Dialect.COMMON
+        self.syntax = _COMMON if self.common else _EMACS
+        self.stack: list[_Frame] = []
+        self.nodes = 0
+        self.done: Node | None = None
+
+    def read(self, position: int) -> Node:
+        text, syntax = self.text, self.syntax
+        while self.done is None:
+            position = self.skip(position)
+            char = text[position : position + 1]
+            if char == '"':
+                position = self._datum(Kind.STRING, position, self._string_end(position))
+            elif char == "(" or (char and char == syntax.open_bracket):
+                kind, closer = (Kind.LIST, ")") if char == "(" else (Kind.VECTOR, "]")
+                position = self._open(kind, position, position + 1, closer)
+            elif char == ")" or (char == "]" and not self.common):
+                position = self._close(char, position)
+            elif not char:
+                raise self._at_end(position)
+            elif char == "#":
+                position = self._hash(position)
+            elif char in syntax.prefixes:
+                length = 2 if text.startswith(",@", position) else 1
+                position = self._open(Kind.QUOTE, position, position + length, "")
+            elif char == "." and self._is_dot(position):
+                position = self._dot(position)
+            elif char == "?" and not self.common:
+                position = self._emacs_char(position)
+            else:
+                position = self._atom(position)
+        return self.done
+
+    def skip(self, position: int) -> int:
+        match = self.syntax.blank.match(self.text, position)
+        position = match.end() if match else position
+        while self.common and self.text.startswith("#|", position):
+            position = self._comment_end(position)
+            match = self.syntax.blank.match(self.text, position)
+            position = match.end() if match else position
+        return position
+
+    def _comment_end(self, start: int) -> int:
+        depth, position = 0, start
+        while True:
+            match = _COMMENT_PAUSE.search(self.text, position)
+            if match is None:
+                raise self._error("a comment without an end begins here", start)
+            depth += 1 if match[0] == "#|" else -1
+            position = match.end()
+            if depth == 0:
+                return position
+
+    def _string_end(self, start: int) -> int:
+        position = start + 1
+        while True:
+            match = _STRING_PAUSE.search(self.text, position)
+            if match is None:
+                raise self._error("a string without an end begins here", start)
+            if match[0] == '"':
+                return match.end()
+            position = match.end() + 1
+
+    def _atom(self, start: int) -> int:
+        match = self.syntax.atom.match(self.text, start)
+        end = match.end() if match else start
+        if self.text[end : end + 1] == "\\" or (self.common and self.text[end : end + 1] == "|"):
+            raise self._error("a symbol without an end begins here", start)
+        if match is None:
+            raise self._error(f"the character {self.text[start]!r} has no place here", start)
+        return self._datum(Kind.ATOM, start, end)
+
+    def _emacs_char(self, start: int) -> int:
+        match = _EMACS_CHAR.match(self.text, start)
+        if match is None:
+            raise self._error("a character without an end begins here", start)
+        end = match.end()
+        if self.syntax.atom.match(self.text, end) and self.text[end] not in "?.":
+            raise self._error("a character literal of more than one character", start)
+        return self._datum(Kind.CHAR, start, end)
+
+    def _hash(self, start: int) -> int:
+        text = self.text
+        after = text[start + 1 : start + 2]
+        if after == "'":
+            return self._open(Kind.QUOTE, start, start + 2, "")
+        if after == "(":
+            # Emacs prints a string with text properties so, Common Lisp a vector.
+            return self._open(Kind.VECTOR if self.common else Kind.STRING, start, start + 2, ")")
+        if after == "\\" and self.common:
+            match = _COMMON_CHAR.match(text, start)
+            if match is not None:
+                return self._datum(Kind.CHAR, start, match.end())
+        if after == "#" and not self.common and not self.syntax.atom.match(text, start + 2):
+            return self._datum(Kind.ATOM, start, start + 2)
+        raise self._error(f"the syntax {text[start : start + 2]!r} is not accepted: only plain data is read", start)
+
+    def _is_dot(self, position: int) -> bool:
+        after = self.text[position + 1 : position + 2]
+        return after <= " " or after == "\xa0" or after in self.syntax.after_dot
+
+    def _dot(self, position: int) -> int:
+        frame = self.stack[-1] if self.stack else None
+        if frame is None or frame.kind is not Kind.LIST or not frame.items or frame.dot >= 0:
+            raise self._error("a dot has no place here", position)
+        frame.dot = position
+        return position + 1
+
+    def _open(self, kind: Kind, start: int, end: int, closer: str) -> int:
+        if len(self.stack) >= MAX_SEXP_DEPTH:
+            raise self._error(f"nested deeper than {MAX_SEXP_DEPTH}", start)
+        self.stack.append(_Frame(kind, start, closer, []))
+        return end
+
+    def _close(self, char: str, position: int) -> int:
+        frame = self.stack[-1] if self.stack else None
+        if frame is None or frame.closer != char:
+            raise self._error(f"{char!r} closes nothing that is open", position)
+        tail = None
+        if frame.dot >= 0:
+            if len(frame.items) < 2 or frame.items[-1].start < frame.dot:
+                raise self._error("nothing follows a dot", frame.dot)
+            tail = frame.items.pop()
+        if frame.kind is Kind.STRING and not (frame.items and frame.items[0].kind is Kind.STRING):
+            raise self._error("the syntax '#(' is accepted only for a string with properties", frame.start)
+        self.stack.pop()
+        return self._datum(frame.kind, frame.start, position + 1, frame.items, tail)
+
+    def _datum(self, kind: Kind, start: int, end: int, items: Sequence[Node] = (), tail: Node | None = None) -> int:
+        """A datum is complete: put it where it belongs. Answers `end`."""
+        node = Node(kind, start, end, items, tail)
+        while True:
+            self.nodes += 1
+            if self.nodes > MAX_SEXP_NODES:
+                raise self._error(f"more than {MAX_SEXP_NODES} data in one form", start)
+            if not self.stack:
+                self.done = node
+                return end
+            frame = self.stack[-1]
+            if frame.dot >= 0 and frame.items[-1].start > frame.dot:
+                raise self._error("more than one datum follows a dot", node.start)
+            frame.items.append(node)
+            if frame.closer:
+                return end
+            self.stack.pop()
+            node = Node(frame.kind, frame.start, end, frame.items)
+
+    def _at_end(self, position: int) -> SexpError:
+        if not self.stack:
+            return self._error("holds no form", position)
+        # The outermost list is what a reader would look for; an innermost string or list says where the cut is.
+        frame = self.stack[-1]
+        return self._error(f"ends inside the {frame.kind.value} that begins here", frame.start)
+
+    def _error(self, reason: str, position: int) -> SexpError:
+        return SexpError(reason, self.text, position)

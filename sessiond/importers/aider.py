@@ -1,0 +1,126 @@
+"""Aider: `.aider.chat.history.md`, one Markdown file with many chats.
+
+`# aider chat started at <local time>` begins a chat, `#### ` marks what the user typed, `> ` what the tool said, the
+rest is the assistant's. Only the chats have times; what stands before the first of them is the end of an older chat, a
+session of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from sessiond.importers.draft import Draft, digest, local_moment
+from sessiond.importers.lines import MAX_LINE_BYTES, raw_lines
+from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.limits import MIB
+
+_HEADING = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
+_MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
+_MAX_MESSAGE_BYTES = 16 * MIB
+_HOUSE_NAME = ".aider.chat.history.md"
+
+
+class Aider:
+    name = "aider"
+    experimental = False
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if any(_HEADING.match(line) for line in head.split(b"\n")):
+            return 95
+        return 60 if os.path.basename(path) == _HOUSE_NAME else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        reader = _Reader(path, _first_heading(path, open_))
+        for number, raw in raw_lines(path, open_):
+            if raw is None:
+                yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
+            else:
+                yield from reader.feed(number, raw)
+        yield from reader.end()
+
+
+class _Block(msgspec.Struct):
+    """Lines of one speaker that follow each other."""
+
+    role: str
+    line: int
+    lines: list[str]
+    size: int = 0
+
+
+class _Reader:
+    def __init__(self, path: str, first: str | None) -> None:
+        self._path = path
+        self._file_id = digest(os.path.realpath(path))
+        self._draft = Draft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
+        self._block: _Block | None = None
+        self._same_second: dict[str, int] = {}
+        folder, name = os.path.split(os.path.abspath(path))
+        self._cwd = folder if name == _HOUSE_NAME else None
+
+    def feed(self, number: int, raw: bytes) -> Iterator[Event]:
+        heading = _HEADING.fullmatch(raw)
+        if heading:
+            yield from self.end()
+            yield from self._begin(heading[1].decode())
+            return
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            line = raw.decode("utf-8", "replace")
+            yield SkippedLine(self._path, number, "bytes that are not UTF-8 replaced", taken=True)
+        role, text = _speaker(line.removesuffix("\r"))
+        block = self._block
+        if block is None or block.role != role or block.size > _MAX_MESSAGE_BYTES:
+            yield from self._flush()
+            block = self._block = _Block(role, number, [])
+        block.lines.append(text)
+        block.size += len(raw)
+
+    def _begin(self, started: str) -> Iterator[Event]:
+        nth = self._same_second[started] = self._same_second.get(started, 0) + 1
+        stamp = started.replace("-", "").replace(":", "").replace(" ", "-")
+        source_id = f"{stamp}-{self._file_id}" + (f"-{nth}" if nth > 1 else "")
+        time = local_moment(started)
+        self._draft = Draft(Aider.name, self._path, source_id, fallback_time=time)
+        yield self._draft.start(name=f"aider chat started at {started}", createdAt=time, updatedAt=time, cwd=self._cwd)
+
+    def _flush(self) -> Iterator[Event]:
+        block, self._block = self._block, None
+        if block is None:
+            return
+        text = "\n".join(block.lines).strip("\n") if block.role == "assistant" else "\n".join(block.lines)
+        if not text.strip():
+            return
+        if not self._draft.started:
+            yield self._draft.start(cwd=self._cwd)
+        if block.role == "tool":
+            model = _MODEL.search(text)
+            self._draft.model = model[1] if model else self._draft.model
+        yield from self._draft.message(block.role, text, line=block.line)
+
+    def end(self) -> Iterator[Event]:
+        yield from self._flush()
+        yield from self._draft.end()
+
+
+def _speaker(line: str) -> tuple[str, str]:
+    """Who a line is from, and the line without Aider's marks (the prefix and the two blanks of a Markdown line break)."""
+    if line.startswith("#### "):
+        return "user", line[5:].removesuffix("  ")
+    if line.startswith("> "):
+        return "tool", line[2:].removesuffix("  ")
+    return "assistant", line
+
+
+def _first_heading(path: str, open_: Opener) -> str | None:
+    """The time of the first chat: the latest that what stands before it can be."""
+    for _, raw in raw_lines(path, open_):
+        heading = _HEADING.fullmatch(raw) if raw is not None else None
+        if heading:
+            return local_moment(heading[1].decode())
+    return None

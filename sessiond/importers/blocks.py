@@ -1,0 +1,180 @@
+"""Lists of content blocks, as the model vendors' interfaces and most tools write them, as the parts of one message.
+
+Text, images and unknown blocks stay in `content` as they are; calls go to `toolCalls`, thinking to `thinking`, and a
+tool's result becomes the content of a message of role `tool`. What these have besides is kept in `metadata`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sessiond.importers.jsontext import as_text
+
+_TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
+_CALLS = ("tool_use", "toolCall", "tool_call", "server_tool_use", "mcp_tool_use")
+_RESULTS = ("tool_result", "server_tool_result", "web_search_tool_result", "mcp_tool_result")
+_RANK = {"thinking": 0, "content": 1, "call": 2}
+
+
+class Parts(msgspec.Struct):
+    """What a message is made of. `result_ids`: the calls that its tool results answer, in order."""
+
+    content: str | list[Any]
+    thinking: str | None
+    calls: list[dict[str, Any]]
+    result_ids: list[str]
+    metadata: dict[str, Any]
+
+    def fields(self) -> dict[str, Any]:
+        """The message fields besides role, content and metadata."""
+        out: dict[str, Any] = {}
+        if self.calls:
+            out["toolCalls"] = self.calls
+        if self.result_ids:
+            out["toolCallId"] = self.result_ids[0]
+        if self.thinking is not None:
+            out["thinking"] = self.thinking
+        return out
+
+
+def parts_of(content: Any) -> Parts:
+    """Split a message's content: a string, a list of blocks, None, or anything else (kept as its JSON)."""
+    parts = Parts(content="", thinking=None, calls=[], result_ids=[], metadata={})
+    if not isinstance(content, list):
+        parts.content = content if isinstance(content, str) else "" if content is None else as_text(content)
+        return parts
+    kept: list[Any] = []
+    results = sum(1 for block in content if _kind(block) in _RESULTS)
+    alone = results == 1 and all(_kind(block) in _RESULTS for block in content)
+    thoughts: list[str] = []
+    order = [_place(block, kept, thoughts, parts, alone=alone) for block in content]
+    if thoughts:
+        parts.thinking = "\n\n".join(thoughts)
+    if len(parts.result_ids) > 1:
+        parts.metadata["toolCallIds"] = parts.result_ids
+    if order != sorted(order, key=_RANK.__getitem__):
+        parts.metadata["blockOrder"] = order
+    parts.content = simple(kept)
+    return parts
+
+
+def _kind(block: Any) -> str | None:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _place(block: Any, kept: list[Any], thoughts: list[str], parts: Parts, *, alone: bool) -> str:
+    """Put one block where it belongs; returns what it was, for the order."""
+    kind = _kind(block)
+    if kind == "thinking" and isinstance(block.get("thinking"), str):
+        thoughts.append(block["thinking"])
+        _remember(parts, "thinkingBlocks", {k: v for k, v in block.items() if k not in ("type", "thinking")})
+        return "thinking"
+    if kind == "redacted_thinking":
+        _remember(parts, "thinkingBlocks", block)
+        return "thinking"
+    if kind in _CALLS:
+        parts.calls.append(call_of(block))
+        return "call"
+    if kind in _RESULTS:
+        _take_result(block, kept, parts, alone=alone)
+        return "content"
+    kept.append(text_block(block))
+    return "content"
+
+
+def _remember(parts: Parts, key: str, value: dict[str, Any]) -> None:
+    if value:
+        parts.metadata.setdefault(key, []).append(value)
+
+
+def call_of(block: dict[str, Any]) -> dict[str, Any]:
+    """A call block as `{id, name, arguments}`; what else it says stays beside them."""
+    rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input", "arguments")}
+    arguments = block.get("input", block.get("arguments"))
+    return tool_call(block.get("id"), block.get("name"), arguments) | rest
+
+
+def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """PROTOCOL's `{id, name, arguments: object|string}` from whatever a tool wrote."""
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, (dict, str)):
+        arguments = as_text(arguments)
+    return {
+        "id": call_id if isinstance(call_id, str) else "" if call_id is None else as_text(call_id),
+        "name": name if isinstance(name, str) else "" if name is None else as_text(name),
+        "arguments": arguments,
+    }
+
+
+def _take_result(block: dict[str, Any], kept: list[Any], parts: Parts, *, alone: bool) -> None:
+    call_id = block.get("tool_use_id", block.get("toolUseId", block.get("tool_call_id")))
+    parts.result_ids.append(call_id if isinstance(call_id, str) else "")
+    inner = block.get("content")
+    rest = {k: v for k, v in block.items() if k not in ("type", "content", "tool_use_id", "toolUseId", "tool_call_id")}
+    blocks = inner if isinstance(inner, list) else [] if inner in (None, "") else [_as_block(inner)]
+    if alone:
+        kept.extend(_result_block(item) for item in blocks)
+        if block.get("is_error") is not None:
+            parts.metadata["isError"] = rest.pop("is_error")
+        if rest:
+            parts.metadata["toolResult"] = rest
+        return
+    # Several results in one record: each block says whose it is.
+    marks = {"tool_use_id": parts.result_ids[-1], **rest}
+    for item in blocks or [{"type": "text", "text": ""}]:
+        shown = _result_block(item)
+        kept.append(shown | marks if isinstance(shown, dict) else {"type": "text", "text": str(shown), **marks})
+
+
+def _result_block(item: Any) -> Any:
+    """One block of a result. Some tools answer with objects of no type: their text is made one, the rest stays beside
+    it.
+    """
+    if not isinstance(item, dict) or "type" in item:
+        return text_block(item)
+    key = next((key for key in ("result", "output", "text", "content") if isinstance(item.get(key), str)), None)
+    if key is None:
+        return {"type": "text", "text": as_text(item)}
+    return {"type": "text", "text": item[key], **{k: v for k, v in item.items() if k not in (key, "text")}}
+
+
+def _as_block(inner: Any) -> dict[str, Any]:
+    return {"type": "text", "text": inner if isinstance(inner, str) else as_text(inner)}
+
+
+def text_block(block: Any) -> Any:
+    """Text blocks of any vendor as `{type: "text", text}`; a bare string too; everything else as it is."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if _kind(block) in _TEXTS and isinstance(block.get("text"), str) and block["type"] != "text":
+        return {**block, "type": "text"}
+    return block
+
+
+def simple(blocks: list[Any]) -> str | list[Any]:
+    """Blocks as a message's content: nothing is "", one plain text is a string."""
+    if not blocks:
+        return ""
+    only = blocks[0]
+    if (
+        len(blocks) == 1
+        and isinstance(only, dict)
+        and only.keys() == {"type", "text"}
+        and isinstance(only["text"], str)
+    ):
+        return str(only["text"]) if only["type"] == "text" else blocks
+    return blocks
+
+
+def text_of(content: Any) -> str:
+    """What a person reads of a content: the string, or its text blocks joined by newlines."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    shown = (text_block(block) for block in content)
+    return "\n".join(b["text"] for b in shown if _kind(b) == "text" and isinstance(b.get("text"), str))

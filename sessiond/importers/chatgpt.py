@@ -1,0 +1,178 @@
+"""ChatGPT's data export: `conversations.json`, a list of conversations, each a tree of nodes under `mapping`.
+
+Every node that says something is a message; those off the path to `current_node` (answers that were asked for again)
+are marked `metadata.branch`. See docs/importers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.document import Item, items
+from sessiond.importers.draft import Draft, digest
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+
+_ABOUT = frozenset({"mapping", "title", "create_time", "update_time", "default_model_slug"})
+_SAID = frozenset({"id", "author", "create_time", "content"})
+
+
+class ChatGpt:
+    name = "chatgpt"
+    experimental = True
+
+    def recognise(self, path: str, head: bytes) -> int:
+        return (
+            90
+            if path.endswith(".json")
+            and b'"mapping"' in head
+            and (b'"create_time"' in head or b'"current_node"' in head)
+            else 0
+        )
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        single: dict[str, Any] = {}
+        for item in items(path, open_, frozenset({"conversations"})):
+            if isinstance(item, SkippedLine):
+                yield item
+            elif item.element:
+                yield from _conversation(path, item)
+            elif item.key is not None:
+                single[item.key] = item.value
+        if "mapping" in single:
+            yield from _conversation(path, Item(None, single, element=True, line=1))
+
+
+def _conversation(path: str, item: Item) -> Iterator[Event]:
+    talk = item.value
+    if not isinstance(talk, dict) or not isinstance(talk.get("mapping"), dict):
+        yield SkippedLine(path, item.line, "no conversation: it has no mapping")
+        return
+    given = talk.get("conversation_id") or talk.get("id")
+    source_id = (
+        given if isinstance(given, str) and given else digest(as_text([talk.get("title"), talk.get("create_time")]))
+    )
+    draft = Draft(ChatGpt.name, path, source_id)
+    about = {key: value for key, value in talk.items() if key not in _ABOUT}
+    yield draft.start(
+        name=talk.get("title"),
+        createdAt=talk.get("create_time"),
+        updatedAt=talk.get("update_time"),
+        model=talk.get("default_model_slug"),
+        metadata=about,
+    )
+    nodes: dict[str, Any] = talk["mapping"]
+    path_ids = _path_to(nodes, talk.get("current_node"))
+    silent = 0
+    for node_id in _in_order(nodes, path_ids):
+        node = nodes[node_id]
+        message = node.get("message") if isinstance(node, dict) else None
+        if not isinstance(message, dict) or _is_silent(message):
+            silent += 1
+            continue
+        yield from _message(draft, item.line, node_id, node, message, branch=bool(path_ids) and node_id not in path_ids)
+    yield from draft.end()
+    if silent:
+        yield Ignored(path, "nodes that say nothing", silent)
+
+
+def _path_to(nodes: dict[str, Any], leaf: Any) -> set[str]:
+    """The nodes from the root to the leaf that the person saw last."""
+    found: set[str] = set()
+    while isinstance(leaf, str) and leaf in nodes and leaf not in found:
+        found.add(leaf)
+        leaf = nodes[leaf].get("parent") if isinstance(nodes[leaf], dict) else None
+    return found
+
+
+def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
+    """Every node once, parents before children, older branches first; nodes that no root leads to (holes, circles)
+    last."""
+    roots = [key for key, node in nodes.items() if not isinstance(node, dict) or node.get("parent") not in nodes]
+    done: set[str] = set()
+    for start in (*roots, *nodes):
+        stack = [start]
+        while stack:
+            node_id = stack.pop()
+            if node_id in done:
+                continue
+            done.add(node_id)
+            yield node_id
+            node = nodes[node_id]
+            children = node.get("children") if isinstance(node, dict) else None
+            if isinstance(children, list):
+                known = [child for child in children if isinstance(child, str) and child in nodes]
+                # The way that was left comes before the one that was taken, as it was said before.
+                stack.extend(sorted(known, key=lambda child: child in path, reverse=True))
+
+
+def _is_silent(message: dict[str, Any]) -> bool:
+    """The empty system message at the head of every conversation, and the like."""
+    content = _content(message.get("content"))
+    return (
+        content == "" and _role(message) in ("system", "user", "assistant") and message.get("recipient", "all") == "all"
+    )
+
+
+def _role(message: dict[str, Any]) -> str:
+    author = message.get("author")
+    role = author.get("role") if isinstance(author, dict) else None
+    return role if isinstance(role, str) and role else "unknown"
+
+
+def _content(content: Any) -> str | list[Any]:
+    if not isinstance(content, dict):
+        return content if isinstance(content, str) else ""
+    parts = content.get("parts")
+    if isinstance(parts, list):
+        kept = [part for part in parts if part not in ("", None)]
+        return simple([{"type": "text", "text": part} if isinstance(part, str) else part for part in kept])
+    for key in ("text", "result", "content", "user_instructions"):
+        if isinstance(content.get(key), str):
+            return str(content[key])
+    return "" if "thoughts" in content else as_text(content)
+
+
+def _thinking(content: Any) -> str | None:
+    thoughts = content.get("thoughts") if isinstance(content, dict) else None
+    if not isinstance(thoughts, list):
+        return None
+    said = [t.get("content") or t.get("summary") for t in thoughts if isinstance(t, dict)]
+    return "\n\n".join(text for text in said if isinstance(text, str))
+
+
+def _message(
+    draft: Draft, line: int, node_id: str, node: dict[str, Any], message: dict[str, Any], *, branch: bool
+) -> Iterator[Event]:
+    role, raw = _role(message), message.get("content")
+    content = _content(raw)
+    given = message.get("metadata") if isinstance(message.get("metadata"), dict) else {}
+    assert isinstance(given, dict)
+    metadata = {key: value for key, value in message.items() if key not in _SAID and value is not None}
+    metadata["parentId"] = node.get("parent")
+    author = message.get("author")
+    if isinstance(author, dict) and author.keys() - {"role"}:
+        metadata["author"] = author
+    if isinstance(raw, dict) and (more := {key: value for key, value in raw.items() if key not in ("parts", "text")}):
+        metadata["content"] = more
+    if branch:
+        metadata["branch"] = True
+    if role in ("user", "system") and (
+        given.get("is_visually_hidden_from_conversation") or given.get("is_user_system_message")
+    ):
+        metadata["injected"] = True
+    fields: dict[str, Any] = {"thinking": _thinking(raw)}
+    recipient = message.get("recipient")
+    if role == "assistant" and isinstance(recipient, str) and recipient != "all":
+        fields["toolCalls"] = [tool_call(node_id, recipient, content if isinstance(content, str) else as_text(content))]
+        content = ""
+    if role == "tool" and isinstance(node.get("parent"), str):
+        fields["toolCallId"] = node["parent"]
+    if isinstance(given.get("model_slug"), str):
+        draft.model = given["model_slug"]
+    message_id = message.get("id") or node_id
+    yield from draft.message(
+        role, content, line=line, id=message_id, time=message.get("create_time"), metadata=metadata, **fields
+    )

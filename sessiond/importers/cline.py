@@ -1,0 +1,90 @@
+"""Cline, both layouts: `<id>.messages.json` (`{version, sessionId, messages}`) and the older
+`tasks/<id>/api_conversation_history.json`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import parts_of, text_of
+from sessiond.importers.document import Item, items, members
+from sessiond.importers.draft import Draft, moment
+from sessiond.importers.record import Event, Opener, SkippedLine
+
+_ARRAYS = frozenset({"messages"})
+_OLD_NAME = "api_conversation_history.json"
+_USED = frozenset({"id", "role", "content", "ts"})
+
+
+class Cline:
+    name = "cline"
+    experimental = False
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if os.path.basename(path) == _OLD_NAME:
+            return 90
+        if not path.endswith(".json"):
+            return 0
+        if b'"sessionId"' in head and b'"messages"' in head and b'"projectHash"' not in head and b'"role"' in head:
+            return 85 if path.endswith(".messages.json") else 70
+        return 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        about = {} if os.path.basename(path) == _OLD_NAME else members(path, open_, _ARRAYS)
+        draft = Draft(Cline.name, path, _source_id(path, about), fallback_time=_task_time(path))
+        for item in items(path, open_, _ARRAYS):
+            if isinstance(item, SkippedLine):
+                yield item
+            elif item.element:
+                if not draft.started:
+                    yield _start(draft, about, item.value)
+                yield from _message(draft, item)
+        yield from draft.end(updatedAt=about.get("updated_at"))
+
+
+def _source_id(path: str, about: dict[str, Any]) -> str:
+    if isinstance(about.get("sessionId"), str) and about["sessionId"]:
+        return str(about["sessionId"])
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.basename(folder) if name == _OLD_NAME else name.removesuffix(".json").removesuffix(".messages")
+
+
+def _task_time(path: str) -> str | None:
+    """The older layout names a task's folder by its time in milliseconds; its messages may have no times."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return moment(int(folder)) if folder.isascii() and folder.isdigit() and 12 <= len(folder) <= 14 else None
+
+
+def _start(draft: Draft, about: dict[str, Any], first: Any) -> Event:
+    time = first.get("ts") if isinstance(first, dict) else None
+    metadata = {key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at")}
+    created = moment(time) or _task_time(draft.path) or moment(about.get("updated_at"))
+    return draft.start(createdAt=created, name=about.get("title"), cwd=about.get("cwd"), metadata=metadata)
+
+
+def _message(draft: Draft, item: Item) -> Iterator[Event]:
+    message = item.value
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        yield SkippedLine(draft.path, item.line, "an element of messages that is no message")
+        return
+    parts = parts_of(message.get("content"))
+    metadata = {**{key: value for key, value in message.items() if key not in _USED}, **parts.metadata}
+    model = message.get("modelInfo")
+    if isinstance(model, dict) and isinstance(model.get("id"), str):
+        draft.model = model["id"]
+    if (
+        message["role"] == "user"
+        and not parts.result_ids
+        and text_of(parts.content).strip().startswith("<environment_details>")
+    ):
+        metadata["injected"] = True
+    yield from draft.message(
+        "tool" if parts.result_ids else message["role"],
+        parts.content,
+        line=item.line,
+        id=message.get("id"),
+        time=message.get("ts"),
+        metadata=metadata,
+        **parts.fields(),
+    )

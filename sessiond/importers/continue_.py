@@ -1,0 +1,103 @@
+"""Continue: `~/.continue/sessions/<id>.json` (`{sessionId, title, workspaceDirectory, history}`); `sessions.json`
+beside them has the times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sessiond.importers.blocks import parts_of, tool_call
+from sessiond.importers.document import Item, items, members
+from sessiond.importers.draft import Draft, moment
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event, Opener, SkippedLine
+
+_ARRAYS = frozenset({"history"})
+
+
+class Continue:
+    name = "continue"
+    experimental = True
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if not path.endswith(".json") or os.path.basename(path) == "sessions.json":
+            return 0
+        if b'"history"' not in head or b'"sessionId"' not in head:
+            return 0
+        return 85 if b'"workspaceDirectory"' in head or b'"contextItems"' in head else 60
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        about = members(path, open_, _ARRAYS)
+        source_id = about.get("sessionId") if isinstance(about.get("sessionId"), str) else None
+        source_id = source_id or os.path.basename(path).removesuffix(".json")
+        created = _created(path, source_id, open_) or _mtime(path)
+        draft = Draft(self.name, path, source_id, fallback_time=created)
+        rest = {key: value for key, value in about.items() if key not in ("sessionId", "title", "workspaceDirectory")}
+        yield draft.start(
+            name=about.get("title"), cwd=_folder(about.get("workspaceDirectory")), createdAt=created, metadata=rest
+        )
+        for item in items(path, open_, _ARRAYS):
+            if isinstance(item, SkippedLine):
+                yield item
+            elif item.element:
+                yield from _turn(draft, item)
+        yield from draft.end(model=about.get("chatModelTitle"))
+
+
+def _created(path: str, source_id: str, open_: Opener) -> str | None:
+    """When the session was made, as the list beside it says."""
+    listing = os.path.join(os.path.dirname(path), "sessions.json")
+    if not os.path.isfile(listing):
+        return None
+    for item in items(listing, open_, frozenset()):
+        if isinstance(item, Item) and isinstance(item.value, dict) and item.value.get("sessionId") == source_id:
+            date = item.value.get("dateCreated")
+            return moment(int(date)) if isinstance(date, str) and date.isascii() and date.isdigit() else moment(date)
+    return None
+
+
+def _mtime(path: str) -> str | None:
+    try:
+        return moment(os.stat(path).st_mtime)
+    except OSError:
+        return None
+
+
+def _folder(workspace: Any) -> str | None:
+    if not isinstance(workspace, str) or not workspace:
+        return None
+    return unquote(urlsplit(workspace).path) if workspace.startswith("file:") else workspace
+
+
+def _turn(draft: Draft, item: Item) -> Iterator[Event]:
+    entry = item.value
+    message = entry.get("message", entry) if isinstance(entry, dict) else None
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        yield SkippedLine(draft.path, item.line, "an element of history that is no message")
+        return
+    parts = parts_of(message.get("content"))
+    used = {"id", "role", "content", "toolCalls", "toolCallId"}
+    metadata = {key: value for key, value in message.items() if key not in used} | parts.metadata
+    if message is not entry:
+        metadata |= {key: value for key, value in entry.items() if key != "message" and value not in (None, [], {})}
+    fields = parts.fields()
+    calls = message.get("toolCalls")
+    if isinstance(calls, list) and calls:
+        fields["toolCalls"] = [_call(call) for call in calls if isinstance(call, dict)]
+    if isinstance(message.get("toolCallId"), str):
+        fields["toolCallId"] = message["toolCallId"]
+    role, content = message["role"], parts.content
+    if role == "thinking":
+        role, content, fields["thinking"] = "assistant", "", content if isinstance(content, str) else as_text(content)
+    message_id = message.get("id")
+    yield from draft.message(
+        role, content, line=item.line, id=message_id, time=entry.get("timestamp"), metadata=metadata, **fields
+    )
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    inner = function if isinstance(function, dict) else call
+    return tool_call(call.get("id"), inner.get("name"), inner.get("arguments"))

@@ -1,0 +1,105 @@
+"""Crush: `crush.db` with `sessions` and `messages`; a message's `parts` are `{type, data}` pairs. Subagents are
+sessions with a parent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event, Opener
+
+_SESSION_USED = frozenset({"id", "parent_session_id", "title", "created_at", "updated_at"})
+_MESSAGE_USED = frozenset({"id", "session_id", "role", "parts", "created_at"})
+_STATUS = {"canceled": "interrupted", "error": "error"}
+
+
+class Crush:
+    name = "crush"
+    experimental = True
+
+    def recognise(self, path: str, head: bytes) -> int:
+        return 90 if head.startswith(MAGIC) and b"parent_session_id" in head and b"parts" in head else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from guarded(path, open_, lambda database: _read(database, path))
+
+
+def _read(database: Database, path: str) -> Iterator[Event]:
+    database.require("sessions", "id", "title")
+    database.require("messages", "id", "session_id", "role", "parts", "created_at")
+    for session in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
+        draft = Draft(Crush.name, path, str(session["id"]))
+        parent = session.get("parent_session_id")
+        yield draft.start(
+            name=session["title"],
+            createdAt=session.get("created_at"),
+            updatedAt=session.get("updated_at"),
+            parent={"sessionId": suggest_id(Crush.name, parent), "seq": None}
+            if isinstance(parent, str) and parent
+            else None,
+            metadata={
+                key: from_json(value)
+                for key, value in session.items()
+                if key not in _SESSION_USED and value not in (None, "")
+            },
+        )
+        for row in database.rows(
+            "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid", session["id"]
+        ):
+            yield from _message(draft, row)
+        yield from draft.end()
+
+
+def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
+    blocks: list[Any] = []
+    thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    results: list[str] = []
+    metadata = {key: value for key, value in row.items() if key not in _MESSAGE_USED and value is not None}
+    status = None
+    parts = from_json(row["parts"])
+    for part in parts if isinstance(parts, list) else [parts]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        given = part.get("data") if isinstance(part, dict) else None
+        data: dict[str, Any] = given if isinstance(given, dict) else {}
+        if kind == "text":
+            blocks.append({"type": "text", **data, "text": str(data.get("text") or "")})
+        elif kind == "reasoning":
+            thoughts.append(str(data.get("thinking") or ""))
+        elif kind == "tool_call":
+            calls.append(tool_call(data.get("id"), data.get("name"), data.get("input")))
+        elif kind == "tool_result":
+            results.append(str(data.get("tool_call_id") or ""))
+            blocks.append({"type": "text", "text": _text(data.get("content"))})
+            metadata |= {"isError": True} if data.get("is_error") else {}
+            metadata["toolResult"] = {
+                k: v for k, v in data.items() if k not in ("content", "tool_call_id") and v not in (None, "")
+            }
+        elif kind == "finish":
+            metadata["finish"] = data
+            status = _STATUS.get(str(data.get("reason")))
+        elif part is not None:
+            blocks.append(part)
+    if isinstance(row.get("model"), str) and row["model"]:
+        draft.model = row["model"]
+    if len(results) > 1:
+        metadata["toolCallIds"] = results
+    yield from draft.message(
+        str(row["role"]),
+        simple([block for block in blocks if block != {"type": "text", "text": ""}]),
+        id=row["id"],
+        time=row["created_at"],
+        metadata=metadata,
+        status=status,
+        thinking="\n\n".join(thoughts) if thoughts else None,
+        toolCalls=calls or None,
+        toolCallId=results[0] if results else None,
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else as_text(value)

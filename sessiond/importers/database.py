@@ -1,0 +1,142 @@
+"""Other tools' SQLite files, read without leaving a trace on them.
+
+A file with nothing beside it is opened `immutable`: no lock is taken, no `-wal` or `-shm` is made. One that has a
+write-ahead log or a rollback journal waiting is copied (with it) to a private temporary folder first and read there,
+because SQLite would otherwise write beside the original. Either way a writer of the other tool is never blocked, and a
+lock of its own does not stop us.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from sessiond.importers.jsontext import NotJson, decode, fit
+from sessiond.importers.record import Event, Opener, SkippedLine
+
+MAGIC = b"SQLite format 3\0"
+_SIDES = ("-wal", "-journal")
+_ATTEMPTS = 3
+
+
+class UnknownSchema(Exception):
+    """The tables are not those that the importer knows; the message names what is missing."""
+
+
+class Database:
+    """Rows of one file, as dictionaries."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The columns of a table; empty where there is no such table."""
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        return frozenset(str(row[0]) for row in rows)
+
+    def require(self, table: str, *columns: str) -> frozenset[str]:
+        """The columns of a table that must have these. Raises UnknownSchema."""
+        found = self.columns(table)
+        missing = [column for column in columns if column not in found]
+        if missing:
+            where = f"table {table!r} lacks {', '.join(missing)}" if found else f"there is no table {table!r}"
+            raise UnknownSchema(where)
+        return found
+
+    def rows(self, sql: str, *values: Any) -> Iterator[dict[str, Any]]:
+        """Rows one at a time; texts that are no UTF-8 and blobs become texts."""
+        cursor = self._connection.execute(sql, values)
+        names = [column[0] for column in cursor.description]
+        for row in cursor:
+            yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return fit(value)
+
+
+def from_json(text: Any) -> Any:
+    """The value of a JSON column; the text itself where it is none."""
+    if not isinstance(text, str) or not text:
+        return text
+    try:
+        return decode(text.encode("utf-8", "replace"))[0]
+    except NotJson:
+        return text
+
+
+@contextmanager
+def opened(path: str, open_: Opener) -> Iterator[Database]:
+    """The database, consistent and untouched. Raises OSError, sqlite3.Error."""
+    if any(_size(path + side) for side in _SIDES):
+        with tempfile.TemporaryDirectory(prefix="sessiond-import-") as folder:
+            copy = _copied(path, folder, open_)
+            with closing(sqlite3.connect(copy, check_same_thread=False)) as connection:
+                yield _prepared(connection)
+        return
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
+        yield _prepared(connection)
+
+
+def _prepared(connection: sqlite3.Connection) -> Database:
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")
+    return Database(connection)
+
+
+def _copied(path: str, folder: str, open_: Opener) -> str:
+    """A copy of the file and its log, both of one moment as far as their sizes and times tell."""
+    target = os.path.join(folder, "copy.db")
+    for _ in range(_ATTEMPTS):
+        before = _state(path)
+        for side in ("", *_SIDES):
+            if os.path.exists(path + side):
+                with open_(path + side) as source, open(target + side, "wb") as out:
+                    shutil.copyfileobj(source, out, 1 << 20)
+            elif os.path.exists(target + side):
+                os.unlink(target + side)
+        if _state(path) == before:
+            break
+    return target
+
+
+def _state(path: str) -> list[tuple[int, int] | None]:
+    states: list[tuple[int, int] | None] = []
+    for side in ("", *_SIDES):
+        try:
+            stat = os.stat(path + side)
+            states.append((stat.st_size, stat.st_mtime_ns))
+        except OSError:
+            states.append(None)
+    return states
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
+    """Run `read(database)`, with whatever SQLite has against the file as a SkippedLine after what came before."""
+    try:
+        before = _state(path)
+        with opened(path, open_) as database:
+            yield from read(database)
+        if _state(path) != before:
+            yield SkippedLine(path, None, "the file changed while it was read; import it again", taken=True)
+    except UnknownSchema as error:
+        yield SkippedLine(path, None, f"a database of an unknown schema: {error}")
+    except sqlite3.Error as error:
+        yield SkippedLine(path, None, f"the database cannot be read: {error}")

@@ -1,0 +1,215 @@
+"""One large JSON document, element by element: the items of its arrays pass by one at a time, whatever the size of the
+whole.
+
+A scanner over bytes that knows strings and brackets, no more; each element is then decoded by `jsontext`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from sessiond.importers.bytestream import utf8
+from sessiond.importers.jsontext import NotJson, decode
+from sessiond.importers.record import Opener, SkippedLine
+from sessiond.limits import MIB
+
+MAX_ELEMENT_BYTES = 64 * MIB
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(rb"[^ \t\r\n,\]}]++")
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+
+
+class Item(msgspec.Struct, frozen=True):
+    """`key` is the member of the root object (None in a root array); `element` tells an item of its array from its
+    whole value."""
+
+    key: str | None
+    value: Any
+    element: bool
+    line: int
+
+
+class _CutOff(Exception):
+    """The document ends in the middle."""
+
+
+class _Broken(Exception):
+    """What comes next is no JSON."""
+
+
+class _Scanner:
+    """Walks over bytes; keeps only what is not consumed yet."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._buffer = b""
+        self._at = 0
+        self._ended = False
+        self.line = 1
+
+    def _more(self) -> bool:
+        """Read on; ever larger pieces, so that one long string is not scanned over and over."""
+        if self._ended:
+            return False
+        rest = self._buffer[self._at :]
+        chunk = self._file.read(max(256 * 1024, len(rest)))
+        self._ended = not chunk
+        self._buffer, self._at = rest + chunk, 0
+        return bool(chunk)
+
+    def _consume(self, end: int) -> bytes:
+        piece = self._buffer[self._at : end]
+        self.line += piece.count(b"\n")
+        self._at = end
+        return piece
+
+    def peek(self) -> bytes:
+        """The next byte that is no blank; b"" at the end."""
+        while True:
+            match = _SPACE.match(self._buffer, self._at)
+            assert match is not None
+            self._consume(match.end())
+            if self._at < len(self._buffer):
+                return self._buffer[self._at : self._at + 1]
+            if not self._more():
+                return b""
+
+    def take(self, expected: bytes) -> None:
+        found = self.peek()
+        if not found:
+            raise _CutOff
+        if found != expected:
+            raise _Broken(f"expected {expected.decode()!r}")
+        self._at += 1
+
+    def value(self) -> bytes | None:
+        """The bytes of the next value; None where it is over the limit (it is passed over)."""
+        first = self.peek()
+        if not first:
+            raise _CutOff
+        if first in b"[{":
+            return self._nested()
+        pattern = _STRING if first == b'"' else _SCALAR
+        while True:
+            match = pattern.match(self._buffer, self._at)
+            if match and (pattern is _STRING or match.end() < len(self._buffer) or self._ended):
+                return self._consume(match.end())
+            if not match and pattern is _SCALAR:
+                raise _Broken("expected a value")
+            if not self._more() and pattern is _STRING:
+                raise _CutOff
+
+    def _nested(self) -> bytes | None:
+        depth, at, taken = 0, self._at, []
+        dropped = False
+        while True:
+            match = _TO_BRACKET.match(self._buffer, at)
+            assert match is not None
+            at = match.end()
+            if at < len(self._buffer) and self._buffer[at : at + 1] != b'"':
+                depth += 1 if self._buffer[at : at + 1] in b"[{" else -1
+                at += 1
+                if depth == 0:
+                    taken.append(self._consume(at))
+                    return None if dropped else b"".join(taken)
+                continue
+            if at - self._at > MAX_ELEMENT_BYTES:
+                taken, dropped = [], True
+                self._consume(at)
+            before = self._at
+            if not self._more():
+                raise _CutOff
+            at -= before
+
+
+def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
+    """A root array: its elements. A root object: its members, those named in `arrays` element by element.
+
+    A document that is cut off or broken gives what came before, then a SkippedLine.
+    """
+    with utf8(path, open_) as file:
+        scanner = _Scanner(file)
+        try:
+            first = scanner.peek()
+            if first == b"[":
+                yield from _elements(scanner, path, None)
+            elif first == b"{":
+                yield from _members(scanner, path, arrays)
+            elif first:
+                raise _Broken("expected an array or an object")
+        except _CutOff:
+            yield SkippedLine(path, scanner.line, "cut off in the middle")
+        except _Broken as error:
+            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+
+
+def _members(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
+    scanner.take(b"{")
+    if scanner.peek() == b"}":
+        return
+    while True:
+        raw_key = scanner.value() if scanner.peek() == b'"' else None
+        if raw_key is None:
+            scanner.take(b'"')
+            raise _Broken("expected a key")
+        key = str(_decoded(raw_key))
+        scanner.take(b":")
+        if key in arrays and scanner.peek() == b"[":
+            yield from _elements(scanner, path, key)
+        else:
+            yield from _one(scanner, path, key, element=False)
+        if scanner.peek() != b",":
+            scanner.take(b"}")
+            return
+        scanner.take(b",")
+
+
+def _elements(scanner: _Scanner, path: str, key: str | None) -> Iterator[Item | SkippedLine]:
+    scanner.take(b"[")
+    if scanner.peek() == b"]":
+        scanner.take(b"]")
+        return
+    while True:
+        yield from _one(scanner, path, key, element=True)
+        if scanner.peek() != b",":
+            scanner.take(b"]")
+            return
+        scanner.take(b",")
+
+
+def _one(scanner: _Scanner, path: str, key: str | None, *, element: bool) -> Iterator[Item | SkippedLine]:
+    scanner.peek()
+    line = scanner.line
+    raw = scanner.value()
+    if raw is None:
+        yield SkippedLine(path, line, f"larger than {MAX_ELEMENT_BYTES} bytes")
+        return
+    try:
+        value, repair = decode(raw)
+    except NotJson as error:
+        yield SkippedLine(path, line, str(error))
+        return
+    if repair:
+        yield SkippedLine(path, line, repair, taken=True)
+    yield Item(key, value, element, line)
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return decode(raw)[0]
+    except NotJson as error:
+        raise _Broken(str(error)) from None
+
+
+def members(path: str, open_: Opener, arrays: frozenset[str]) -> dict[str, Any]:
+    """The members of the root object but for `arrays`, wherever they stand in it; empty for anything else."""
+    found: dict[str, Any] = {}
+    for item in items(path, open_, arrays):
+        if isinstance(item, Item) and item.key is not None and not item.element:
+            found[item.key] = item.value
+    return found

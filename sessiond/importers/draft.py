@@ -1,0 +1,224 @@
+"""A session while it is being read: gives its messages ids and times, finds repetitions, and keeps what may not be
+kept out.
+
+Holds ids and hashes, never texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
+from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
+from sessiond.limits import DEFAULT
+from sessiond.model.values import derived_id, normal_timestamp, timestamp
+
+_ID_CHARS = 256
+_RECORDS = 200
+_RECORDS_BYTES = 256 * 1024
+_NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
+_ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
+_NO_TIME = "1970-01-01T00:00:00.000Z"
+_MILLISECONDS_FROM = 100_000_000_000
+"""Numbers from here on are milliseconds since 1970, below they are seconds (in the year 5138)."""
+
+
+def suggest_id(tool: str, source_id: str) -> str:
+    """A valid session id, always the same for the same source; readable where the source's id is."""
+    text = f"{tool}-{source_id}"
+    clean = _NOT_ID.sub("-", text).strip("-")
+    if clean == text and len(text) <= 128:
+        return text
+    return f"{clean[:100]}-{digest(source_id)}"
+
+
+def digest(text: str) -> str:
+    """Ten hexadecimal digits that stand for a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def moment(value: Any) -> str | None:
+    """A time as any tool writes it (RFC 3339, SQL, seconds or milliseconds since 1970) in the protocol's form; None
+    where it is no time.
+
+    Text without a zone is local time, as PROTOCOL says.
+    """
+    try:
+        if isinstance(value, bool) or value is None:
+            return None
+        if isinstance(value, (int, float)):
+            return timestamp(round(value if abs(value) >= _MILLISECONDS_FROM else value * 1000))
+        if isinstance(value, str):
+            return normal_timestamp(value)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def utc_moment(value: Any) -> str | None:
+    """As `moment`, for sources whose text without a zone is UTC (SQLite's CURRENT_TIMESTAMP)."""
+    if isinstance(value, str) and not _ZONED.search(value.strip()):
+        return moment(value.strip() + "Z")
+    return moment(value)
+
+
+def local_moment(text: str) -> str | None:
+    """`YYYY-MM-DD HH:MM:SS` in local time."""
+    try:
+        return normal_timestamp(datetime.fromisoformat(text).isoformat())
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class Draft:
+    """One session of a stream. The importer calls `start` once, `message` for each record and `end` last."""
+
+    def __init__(self, tool: str, path: str, source_id: str, fallback_time: str | None = None) -> None:
+        self.tool = tool
+        self.path = path
+        self.source_id = source_id
+        self.suggested_id = suggest_id(tool, source_id)
+        self.started = False
+        self.last_time: str | None = None
+        self.model: str | None = None
+        self._fallback = fallback_time
+        self._known: dict[str, Any] = {}
+        self._seen: dict[str, int] = {}
+        self._repeats: dict[str, int] = {}
+        self._records: list[Any] = []
+        self._records_bytes = 0
+
+    def start(self, *, metadata: dict[str, Any] | None = None, **info: Any) -> SessionStart:
+        """The session's beginning. `info`: SessionInfo's wire fields; those that are None are left out."""
+        source = {"tool": self.tool, "path": self.path, "id": self.source_id}
+        known = {key: value for key, value in info.items() if value is not None}
+        known["metadata"] = {**_apart(metadata), "source": source}
+        self._known = _clean_info(known)
+        self.started = True
+        self.last_time = self.last_time or self._known.get("createdAt")
+        self.model = self._known.get("model")
+        return SessionStart(self.source_id, self.suggested_id, self._known)
+
+    def has(self, message_id: str) -> bool:
+        return message_id in self._seen
+
+    def message(
+        self,
+        role: str,
+        content: str | list[Any],
+        *,
+        line: int | None = None,
+        id: Any = None,  # the wire's word
+        time: Any = None,
+        metadata: dict[str, Any] | None = None,
+        **rest: Any,
+    ) -> Iterator[Event]:
+        """The record of one message (none for an exact repetition), after a SkippedLine where something in it had to
+        be replaced.
+
+        `time` in any form that `moment` knows, or already normal; None means that the source does not say.
+        """
+        at = moment(time)
+        wire: dict[str, Any] = {"role": role or "unknown", "content": content}
+        wire |= {key: value for key, value in rest.items() if value is not None}
+        if time is not None and at is None:
+            metadata = {**(metadata or {}), "sourceTimestamp": time}
+        if metadata:
+            wire["metadata"] = metadata
+        wire["timestamp"] = at or self.last_time or self._fallback or _NO_TIME
+        text = encoded(wire)
+        if text is None or not is_fit(wire, text):
+            wire = fit(wire)
+            text = encoded(wire) or b""
+            yield SkippedLine(self.path, line, "values that cannot be kept replaced", taken=True)
+        fresh_id = self._id_for(id, wire, text, at)
+        if fresh_id is None:
+            yield SkippedLine(self.path, line, "the same record again")
+            return
+        self.last_time = at or wire["timestamp"]
+        yield MessageRecord(self.source_id, {"id": fresh_id, **wire})
+
+    def _id_for(self, given: Any, wire: dict[str, Any], text: bytes, at: str | None) -> str | None:
+        """The id of a record; None where the source holds exactly this record already."""
+        if isinstance(given, (str, int)) and not isinstance(given, bool) and given != "":
+            wanted = fit(str(given))
+            wanted = wanted if len(wanted) <= _ID_CHARS else f"{wanted[:200]}-{digest(wanted)}"
+            mark = hash(text)
+            if wanted not in self._seen:
+                self._seen[wanted] = mark
+                return wanted
+            if self._seen[wanted] == mark:
+                return None
+            # The same id with other content: another message, whose own id must not depend on what else is in the file.
+            return self._derived([wanted], wire, at)
+        return self._derived([], wire, at)
+
+    def _derived(self, more: list[str], wire: dict[str, Any], at: str | None) -> str:
+        said = [
+            as_text(wire["content"]),
+            as_text(wire.get("toolCalls")),
+            as_text(wire.get("toolCallId")),
+            as_text(wire.get("thinking")),
+        ]
+        parts = [self.tool, self.source_id, at or "", wire["role"], *said, *more]
+        first = derived_id(parts)
+        nth = self._repeats.get(first, 0)
+        self._repeats[first] = nth + 1
+        fresh = first if nth == 0 else derived_id(parts, nth)
+        self._seen.setdefault(fresh, 0)
+        return fresh
+
+    def keep(self, record: Any, line: int | None = None) -> Iterator[Event]:
+        """Keep a record that is no message in the session's metadata (`records`), verbatim, as long as there is room
+        for it."""
+        text = encoded(record) or b""
+        if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
+            yield SkippedLine(
+                self.path, line, "one more record that is no message; the session's metadata holds the first ones"
+            )
+            return
+        self._records_bytes += len(text)
+        self._records.append(fit(record))
+
+    def end(self, *, metadata: dict[str, Any] | None = None, **fields: Any) -> Iterator[Event]:
+        """The session's end, after what is known of it by now and was not at its beginning."""
+        if not self.started:
+            return
+        fields = {"model": self.model, **{key: value for key, value in fields.items() if value is not None}}
+        late = _apart(metadata)
+        if self._records:
+            late["records"] = self._records
+        known = _clean_info({**fields, "metadata": late})
+        changed = {key: value for key, value in known.items() if value is not None and value != self._known.get(key)}
+        if not late:
+            changed.pop("metadata", None)
+        if changed:
+            yield InfoUpdate(self.source_id, self.suggested_id, changed)
+        yield SessionEnd(self.source_id)
+
+
+def _apart(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """A tool's own `source` must not take the place of ours."""
+    out = dict(metadata or {})
+    if "source" in out:
+        out["toolSource"] = out.pop("source")
+    return out
+
+
+def _clean_info(info: dict[str, Any]) -> dict[str, Any]:
+    """Info that may be kept: texts and times of the right form, a name that is not too long; what is not, is left out
+    or put right."""
+    out: dict[str, Any] = fit(info, 60)
+    for key in ("createdAt", "updatedAt"):
+        if key in out:
+            out[key] = moment(out[key])
+    for key in ("name", "model", "cwd", "summary"):
+        if key in out and not isinstance(out[key], str):
+            out[key] = None
+    if out.get("name"):
+        out["name"] = " ".join(out["name"].split())[: DEFAULT.name_chars]
+    return {key: value for key, value in out.items() if value not in (None, "")}

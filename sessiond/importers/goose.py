@@ -1,0 +1,115 @@
+"""Goose: `sessions.db` with `sessions` and `messages`; a message's content is a list of typed parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import simple, text_block, tool_call
+from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event, Opener
+
+_SESSION_USED = frozenset({"id", "name", "description", "working_dir", "created_at", "updated_at"})
+
+
+class Goose:
+    name = "goose"
+    experimental = True
+
+    def recognise(self, path: str, head: bytes) -> int:
+        return 90 if head.startswith(MAGIC) and b"content_json" in head and b"created_timestamp" in head else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from guarded(path, open_, lambda database: _read(database, path))
+
+
+def _read(database: Database, path: str) -> Iterator[Event]:
+    database.require("sessions", "id")
+    database.require("messages", "id", "session_id", "role", "content_json", "created_timestamp")
+    for session in database.rows("SELECT * FROM sessions ORDER BY id"):
+        draft = Draft(Goose.name, path, str(session["id"]))
+        rest = {
+            key: from_json(value)
+            for key, value in session.items()
+            if key not in _SESSION_USED and value not in (None, "", "{}")
+        }
+        model = rest.get("model_config_json")
+        yield draft.start(
+            name=session.get("name") or session.get("description"),
+            cwd=session.get("working_dir"),
+            createdAt=utc_moment(session.get("created_at")),
+            updatedAt=utc_moment(session.get("updated_at")),
+            model=model.get("model_name") if isinstance(model, dict) else None,
+            metadata=rest,
+        )
+        for row in database.rows(
+            "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id", session["id"]
+        ):
+            yield from _message(draft, row)
+        yield from draft.end()
+
+
+def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
+    blocks: list[Any] = []
+    thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    results: list[str] = []
+    metadata: dict[str, Any] = {}
+    content = from_json(row["content_json"])
+    for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "thinking":
+            thoughts.append(str(part.get("thinking") or ""))
+        elif kind in ("toolRequest", "frontendToolRequest"):
+            calls.append(_call(part))
+        elif kind == "toolResponse":
+            results.append(str(part.get("id") or ""))
+            blocks += _result(part, metadata)
+        elif part is not None:
+            blocks.append(text_block(part))
+    given = from_json(row.get("metadata_json"))
+    if isinstance(given, dict):
+        metadata |= given
+        if given.get("userVisible") is False and row["role"] == "user":
+            metadata["injected"] = True
+    if row.get("tokens") is not None:
+        metadata["tokens"] = row["tokens"]
+    if len(results) > 1:
+        metadata["toolCallIds"] = results
+    yield from draft.message(
+        "tool" if results else str(row["role"]),
+        simple(blocks),
+        id=row.get("message_id") or row["id"],
+        time=row["created_timestamp"],
+        metadata=metadata,
+        thinking="\n\n".join(thoughts) if thoughts else None,
+        toolCalls=calls or None,
+        toolCallId=results[0] if results else None,
+    )
+
+
+def _call(part: dict[str, Any]) -> dict[str, Any]:
+    outer = part.get("toolCall")
+    value = outer.get("value") if isinstance(outer, dict) else None
+    if not isinstance(value, dict):
+        return tool_call(part.get("id"), "", as_text(outer))
+    return tool_call(part.get("id"), value.get("name"), value.get("arguments"))
+
+
+def _result(part: dict[str, Any], metadata: dict[str, Any]) -> list[Any]:
+    """A result's content blocks; Goose wraps them as `{status, value}`, newer versions with one more `{content,
+    isError}` inside."""
+    outer = part.get("toolResult")
+    value = outer.get("value") if isinstance(outer, dict) else outer
+    if isinstance(outer, dict) and outer.get("status") == "error":
+        metadata["isError"] = True
+        value = outer.get("error", value)
+    if isinstance(value, dict) and isinstance(value.get("content"), list):
+        if value.get("isError"):
+            metadata["isError"] = True
+        value = value["content"]
+    if isinstance(value, list):
+        return [text_block(block) for block in value]
+    return [{"type": "text", "text": value if isinstance(value, str) else as_text(value)}] if value is not None else []

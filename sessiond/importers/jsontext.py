@@ -1,0 +1,129 @@
+"""JSON as tools write it: decoded fast where it is well-formed, repaired where it is not, and made fit to be kept.
+
+What is kept obeys `model.values.check_json`: no lone surrogates, finite numbers, 64-bit integers, bounded depth.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+
+from sessiond.limits import INT64_MIN, UINT64_MAX
+
+MAX_DEPTH = 90
+"""Of one message; the wire allows 100, and a message travels inside a few more containers."""
+_MANY_BRACKETS = 80
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_check_numbers = msgspec.msgpack.Encoder().encode
+
+
+class NotJson(ValueError):
+    """The text is no JSON, and no repair helps; the message says why."""
+
+
+def decode(raw: bytes) -> tuple[Any, str | None]:
+    """The value, and what had to be repaired (None: nothing). Raises NotJson."""
+    try:
+        return _decode(raw), None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_loosely(raw)
+
+
+def _decode_loosely(raw: bytes) -> tuple[Any, str | None]:
+    repairs = []
+    bare = raw.strip(b"\0 \t\r\n")
+    if b"\0" in raw and bare != raw.strip():
+        repairs.append("NUL bytes removed")
+        if not bare:
+            raise NotJson("NUL bytes only")
+    text = bare.decode("utf-8", "replace")
+    if "\ufffd" in text and "\ufffd".encode() not in bare:
+        repairs.append("bytes that are not UTF-8 replaced")
+    try:
+        value = json.loads(text, strict=False, parse_float=_finite, parse_constant=str)
+    except RecursionError:
+        raise NotJson("nested too deeply") from None
+    except ValueError as error:
+        raise NotJson(f"not JSON: {error}") from None
+    fitted = fit(value)
+    if fitted is not value:
+        repairs.append("values that cannot be kept replaced")
+    return fitted, ", ".join(repairs) or None
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def is_fit(value: Any, encoded: bytes | None = None) -> bool:
+    """Whether `value` may be kept as it is. `encoded` (its JSON) makes the usual answer cheap, for values that came out
+    of JSON: JSON has no infinite numbers.
+    """
+    if encoded is not None and encoded.count(b"[") + encoded.count(b"{") < _MANY_BRACKETS and _small_numbers(value):
+        return True
+    return fit(value) is value
+
+
+def _small_numbers(value: Any) -> bool:
+    """MessagePack knows 64-bit integers only, which makes its encoder the fastest check of all."""
+    try:
+        _check_numbers(value)
+    except (OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError):
+        return False
+    return True
+
+
+def fit(value: Any, room: int = MAX_DEPTH) -> Any:
+    """`value` itself where it may be kept, else a copy with what cannot be kept replaced: a lone surrogate by U+FFFD,
+    a number out of range by its digits as a string, what is nested deeper than `room` by its JSON as a string."""
+    if isinstance(value, str):
+        return (
+            value
+            if value.isascii() or _encodable(value)
+            else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if INT64_MIN <= value <= UINT64_MAX else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if not isinstance(value, (list, dict)):
+        return str(value)
+    if room <= 0:
+        return as_text(value)
+    if isinstance(value, list):
+        items = [fit(item, room - 1) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    pairs = [(fit(key, room - 1), fit(item, room - 1)) for key, item in value.items()]
+    same = all(new[0] is old[0] and new[1] is old[1] for new, old in zip(pairs, value.items(), strict=True))
+    return value if same else dict(pairs)
+
+
+def as_text(value: Any) -> str:
+    """Any JSON value as its text in one line; too deep a one as a remark."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    except RecursionError:
+        return "[nested too deeply]"
+
+
+def encoded(value: Any) -> bytes | None:
+    """The JSON of a value, or None where it cannot be written as it is."""
+    try:
+        return _encode(value)
+    except (UnicodeEncodeError, RecursionError, OverflowError, msgspec.MsgspecError):
+        return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""llm: `logs.db`. A row of `responses` is a prompt and its answer, two messages; a conversation's rows are a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import tool_call
+from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.record import Event, Opener
+
+_USED = frozenset({"id", "model", "prompt", "response", "datetime_utc", "conversation_id", "system"})
+
+
+class Llm:
+    name = "llm"
+    experimental = True
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if not head.startswith(MAGIC):
+            return 0
+        schema = b"conversation_id" in head and b"datetime_utc" in head
+        return 85 if schema else 60 if os.path.basename(path) == "logs.db" else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from guarded(path, open_, lambda database: _read(database, path))
+
+
+def _read(database: Database, path: str) -> Iterator[Event]:
+    known = database.require("responses", "id", "prompt", "response", "conversation_id", "datetime_utc")
+    names = (
+        {row["id"]: row for row in database.rows("SELECT * FROM conversations")}
+        if database.columns("conversations")
+        else {}
+    )
+    extras = _Extras(database)
+    draft: Draft | None = None
+    order = "conversation_id, datetime_utc, rowid"
+    for row in database.rows(f"SELECT * FROM responses ORDER BY {order}"):  # noqa: S608  # constant columns
+        source_id = str(row["conversation_id"] or row["id"])
+        if draft is None or draft.source_id != source_id:
+            if draft is not None:
+                yield from draft.end()
+            draft = Draft(Llm.name, path, source_id)
+            about = names.get(row["conversation_id"], {})
+            created = utc_moment(row["datetime_utc"])
+            yield draft.start(name=about.get("name"), model=about.get("model") or row.get("model"), createdAt=created)
+        yield from _exchange(draft, row, known, extras)
+    if draft is not None:
+        yield from draft.end()
+
+
+class _Extras:
+    """Tables that newer versions have."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._calls = {"response_id", "name", "arguments", "tool_call_id"} <= database.columns("tool_calls")
+        self._results = {"response_id", "output", "tool_call_id"} <= database.columns("tool_results")
+
+    def calls(self, response_id: Any) -> list[dict[str, Any]]:
+        if not self._calls:
+            return []
+        found = self._database.rows("SELECT * FROM tool_calls WHERE response_id = ? ORDER BY id", response_id)
+        return [tool_call(row["tool_call_id"], row["name"], from_json(row["arguments"])) for row in found]
+
+    def results(self, response_id: Any) -> list[dict[str, Any]]:
+        if not self._results:
+            return []
+        return list(self._database.rows("SELECT * FROM tool_results WHERE response_id = ? ORDER BY id", response_id))
+
+
+def _exchange(draft: Draft, row: dict[str, Any], known: frozenset[str], extras: _Extras) -> Iterator[Event]:
+    time = utc_moment(row["datetime_utc"])
+    response_id = str(row["id"])
+    if isinstance(row.get("model"), str):
+        draft.model = row["model"]
+    if row.get("system"):
+        yield from draft.message("system", str(row["system"]), id=f"{response_id}-system", time=time)
+    for result in extras.results(row["id"]):
+        call_id = str(result.get("tool_call_id") or "")
+        metadata = {"name": result.get("name"), "row": result.get("id")}
+        yield from draft.message(
+            "tool",
+            str(result.get("output") or ""),
+            id=f"{response_id}-{call_id}",
+            time=time,
+            metadata=metadata,
+            toolCallId=call_id,
+        )
+    if row.get("prompt"):
+        yield from draft.message("user", str(row["prompt"]), id=f"{response_id}-prompt", time=time)
+    rest = {key: from_json(row[key]) for key in sorted(known - _USED) if row.get(key) not in (None, "")}
+    metadata = {"model": row.get("model"), **rest}
+    calls = extras.calls(row["id"])
+    yield from draft.message(
+        "assistant",
+        str(row["response"] or ""),
+        id=f"{response_id}-response",
+        time=time,
+        metadata=metadata,
+        toolCalls=calls or None,
+    )

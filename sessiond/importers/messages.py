@@ -1,0 +1,155 @@
+"""Plain lists of `{role, content}`: a JSON array, an object with `messages`, or JSON Lines. OpenAI's and Anthropic's
+spellings are known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import parts_of, tool_call
+from sessiond.importers.document import Item, items
+from sessiond.importers.draft import Draft, digest, moment
+from sessiond.importers.lines import head_objects, objects
+from sessiond.importers.record import Event, Opener, SkippedLine
+
+_ARRAYS = frozenset({"messages"})
+_TIMES = ("timestamp", "created_at", "createdAt", "ts", "time", "date")
+_TAKEN = frozenset(
+    {
+        "id",
+        "role",
+        "content",
+        "tool_calls",
+        "toolCalls",
+        "tool_call_id",
+        "toolCallId",
+        "thinking",
+        "reasoning_content",
+        "metadata",
+    }
+)
+_PASSED = ("thread", "tick", "contextSnapshot")
+
+
+class Messages:
+    name = "messages"
+    experimental = False
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if not path.endswith((".json", ".jsonl", ".ndjson")):
+            return 0
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if path.endswith(".json"):
+            shown = b'"role"' in text and (b'"content"' in text or b'"tool_calls"' in text)
+            return 40 if shown and (text.startswith(b"[") or b'"messages"' in text) else 0
+        found = head_objects(head)[:3]
+        return 40 if found and all(_is_message(record) for record in found) else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        stem = os.path.splitext(os.path.basename(path))[0]
+        draft = Draft(Messages.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=_file_time(path))
+        about: dict[str, Any] = {}
+        found: Iterator[tuple[int, Any] | SkippedLine]
+        found = _elements(path, open_, about) if _is_document(path, open_) else objects(path, open_)
+        for entry in found:
+            if isinstance(entry, SkippedLine):
+                yield entry
+                continue
+            line, message = entry
+            if not _is_message(message):
+                yield SkippedLine(path, line, "no message: a role and a content are needed")
+                continue
+            if not draft.started:
+                yield draft.start(name=stem, createdAt=_time_of(message) or _file_time(path))
+            yield from _message(draft, line, message)
+        yield from draft.end(
+            name=about.get("title") or about.get("name"),
+            model=about.get("model"),
+            metadata={"document": about} if about else None,
+        )
+
+
+def _is_document(path: str, open_: Opener) -> bool:
+    """One JSON value, not one a line: JSON Lines of messages begin with an object that is a message itself."""
+    with open_(path) as file:
+        head = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not head.startswith(b"{"):
+        return True
+    return not any(_is_message(record) for record in head_objects(head)[:1]) and not path.endswith(("l", ".ndjson"))
+
+
+def _elements(path: str, open_: Opener, about: dict[str, Any]) -> Iterator[tuple[int, Any] | SkippedLine]:
+    for item in items(path, open_, _ARRAYS):
+        if isinstance(item, Item) and item.element:
+            yield item.line, item.value
+        elif isinstance(item, Item) and item.key is not None:
+            about[item.key] = item.value
+        elif isinstance(item, SkippedLine):
+            yield item
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("role"), str)
+        and bool({"content", "tool_calls", "toolCalls"} & value.keys())
+    )
+
+
+def _time_of(message: dict[str, Any]) -> Any:
+    return next((message[key] for key in _TIMES if message.get(key) is not None), None)
+
+
+def _file_time(path: str) -> str | None:
+    """When the file was last written: the best guess for a list without times."""
+    try:
+        return moment(os.stat(path).st_mtime)
+    except OSError:
+        return None
+
+
+def _message(draft: Draft, line: int, message: dict[str, Any]) -> Iterator[Event]:
+    parts = parts_of(message.get("content"))
+    fields = parts.fields()
+    calls = message.get("tool_calls", message.get("toolCalls"))
+    if isinstance(calls, list):
+        fields["toolCalls"] = fields.get("toolCalls", []) + [_call(call) for call in calls if isinstance(call, dict)]
+    call_id = message.get("tool_call_id", message.get("toolCallId"))
+    if isinstance(call_id, str):
+        fields["toolCallId"] = call_id
+    thinking = message.get("thinking", message.get("reasoning_content"))
+    if isinstance(thinking, str):
+        fields["thinking"] = thinking
+    time = _time_of(message)
+    rest = {
+        key: value for key, value in message.items() if key not in _TAKEN and key not in _PASSED and value is not time
+    }
+    given = message.get("metadata")
+    metadata = {
+        **rest,
+        **(given if isinstance(given, dict) else {"metadata": given} if given is not None else {}),
+        **parts.metadata,
+    }
+    for key in _PASSED:
+        if (
+            message.get(key) is not None
+            and (key != "tick" or isinstance(message[key], int))
+            and (key != "thread" or isinstance(message[key], str))
+        ):
+            fields[key] = message[key]
+    role = "tool" if parts.result_ids and message["role"] == "user" else message["role"]
+    if isinstance(message.get("model"), str):
+        draft.model = message["model"]
+    yield from draft.message(
+        role, parts.content, line=line, id=message.get("id"), time=time, metadata=metadata, **fields
+    )
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    """OpenAI nests a call's name and arguments under `function`."""
+    function = call.get("function")
+    if isinstance(function, dict):
+        return tool_call(call.get("id"), function.get("name"), function.get("arguments"))
+    rest = {key: value for key, value in call.items() if key not in ("id", "name", "arguments", "input", "type")}
+    return tool_call(call.get("id"), call.get("name"), call.get("arguments", call.get("input"))) | rest

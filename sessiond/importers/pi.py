@@ -1,0 +1,162 @@
+"""pi: `~/.pi/agent/sessions/<folder>/<time>_<uuid>.jsonl`, a header and one record a line; newer files are a tree by
+`parentId`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import parts_of
+from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.lines import head_objects, objects
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+
+_ROLES = {"toolResult": "tool"}
+_STATUS = {"aborted": "interrupted", "error": "error"}
+_SUMMARIES = ("compaction", "branch_summary")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class Pi:
+    name = "pi"
+    experimental = False
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if not path.endswith(".jsonl"):
+            return 0
+        for record in head_objects(head)[:3]:
+            if record.get("type") == "session" and isinstance(record.get("id"), str) and "cwd" in record:
+                return 90
+        return 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        reader = _Reader(path)
+        for item in objects(path, open_):
+            if isinstance(item, SkippedLine):
+                yield item
+            else:
+                yield from reader.feed(*item)
+        yield from reader.end()
+
+
+class _Reader:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._draft: Draft | None = None
+        self._ignored: Counter[str] = Counter()
+        self._name: str | None = None
+        self._late: dict[str, Any] = {}
+
+    def feed(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
+        kind = record.get("type")
+        if self._draft is None:
+            yield self._begin(record)
+            if kind == "session":
+                return
+        draft = self._draft
+        assert draft is not None
+        if kind in ("message", "custom_message"):
+            yield from self._message(draft, line, record)
+        elif kind in _SUMMARIES and isinstance(record.get("summary"), str):
+            metadata = {**_rest(record, "summary"), str(kind).replace("branch_summary", "branchSummary"): True}
+            yield from draft.message(
+                "system",
+                record["summary"],
+                line=line,
+                id=record.get("id"),
+                time=record.get("timestamp"),
+                metadata=metadata,
+            )
+        elif kind == "model_change":
+            self._ignored["model_change"] += 1
+            draft.model = record["modelId"] if isinstance(record.get("modelId"), str) else draft.model
+        elif kind == "thinking_level_change":
+            self._ignored["thinking_level_change"] += 1
+            self._late["thinkingLevel"] = record.get("thinkingLevel")
+        elif kind == "session_info":
+            self._name = record.get("name") if isinstance(record.get("name"), str) else self._name
+        else:
+            yield from draft.keep(record, line)
+
+    def _begin(self, record: dict[str, Any]) -> Event:
+        header = record if record.get("type") == "session" else {}
+        stem = os.path.basename(self._path).removesuffix(".jsonl")
+        found = _UUID.findall(stem)
+        own_id = header.get("id")
+        source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem
+        self._draft = Draft(Pi.name, self._path, source_id)
+        return self._draft.start(
+            createdAt=record.get("timestamp"),
+            cwd=header.get("cwd"),
+            model=header.get("modelId"),
+            parent=_parent_of(header),
+            metadata=_rest(header, "cwd", "modelId"),
+        )
+
+    def _message(self, draft: Draft, line: int, record: dict[str, Any]) -> Iterator[Event]:
+        message = record.get("message")
+        marks: dict[str, Any] = {}
+        if record.get("type") == "custom_message":
+            # An extension put it under the user's role.
+            message, marks = (
+                {"role": "user", "content": record.get("content")},
+                {"injected": True, **_rest(record, "content", "message")},
+            )
+        if not isinstance(message, dict):
+            yield from draft.keep(record, line)
+            return
+        role = message.get("role") if isinstance(message.get("role"), str) else "unknown"
+        used = {"role", "content", "toolCallId"}
+        parts = parts_of(message.get("content"))
+        if role == "bashExecution":
+            used |= {"output"}
+            parts.content = f"$ {_text(message.get('command'))}\n{_text(message.get('output'))}"
+        if role == "assistant" and isinstance(message.get("model"), str):
+            draft.model = message["model"]
+        metadata = {
+            **_rest(record, "message", "content"),
+            **{k: v for k, v in message.items() if k not in used},
+            **parts.metadata,
+            **marks,
+        }
+        fields = parts.fields()
+        if isinstance(message.get("toolCallId"), str):
+            fields["toolCallId"] = message["toolCallId"]
+        yield from draft.message(
+            _ROLES.get(str(role), str(role)),
+            parts.content,
+            line=line,
+            id=record.get("id"),
+            time=record.get("timestamp") or message.get("timestamp"),
+            metadata=metadata,
+            status=_STATUS.get(str(message.get("stopReason"))),
+            **fields,
+        )
+
+    def end(self) -> Iterator[Event]:
+        if self._draft is not None:
+            yield from self._draft.end(name=self._name, metadata=self._late)
+        for kind, count in sorted(self._ignored.items()):
+            yield Ignored(self._path, kind, count)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else as_text(value)
+
+
+def _rest(record: dict[str, Any], *used: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in used and key not in ("type", "id", "timestamp")}
+
+
+def _parent_of(header: dict[str, Any]) -> dict[str, Any] | None:
+    """A branched session names the file that it left."""
+    left = header.get("branchedFrom") or header.get("parentSession")
+    if not isinstance(left, str) or not left:
+        return None
+    name = re.split(r"[/\\]", left)[-1].removesuffix(".jsonl")
+    found = _UUID.findall(name)
+    return {"sessionId": suggest_id(Pi.name, found[-1] if found else name), "seq": None}

@@ -1,0 +1,227 @@
+"""All importers: which one a file belongs to, what of a folder can be imported, and where the tools keep their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from sessiond.importers.aider import Aider
+from sessiond.importers.chatgpt import ChatGpt
+from sessiond.importers.claude_code import ClaudeCode
+from sessiond.importers.cline import Cline
+from sessiond.importers.codex import Codex
+from sessiond.importers.continue_ import Continue
+from sessiond.importers.crush import Crush
+from sessiond.importers.gemini_cli import GeminiCli
+from sessiond.importers.goose import Goose
+from sessiond.importers.gptel import Gptel
+from sessiond.importers.llm import Llm
+from sessiond.importers.messages import Messages
+from sessiond.importers.opencode import OpenCode
+from sessiond.importers.pi import Pi
+from sessiond.importers.record import Importer, SkippedLine
+
+HEAD_BYTES = 64 * 1024
+MAX_FILES = 200_000
+MAX_DEPTH = 32
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
+_PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
+
+NATIVE = "jsonl"
+_NATIVE_HEAD = b'{"sessiond":'
+
+IMPORTERS: tuple[Importer, ...] = (
+    ClaudeCode(),
+    Codex(),
+    Pi(),
+    Aider(),
+    Cline(),
+    GeminiCli(),
+    Continue(),
+    Gptel(),
+    Llm(),
+    Goose(),
+    OpenCode(),
+    Crush(),
+    ChatGpt(),
+    Messages(),
+)
+BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file that an importer can read, or `NATIVE`: a session in sessiond's own format, which the service reads
+    itself. `size` in bytes.
+    """
+
+    importer: str
+    path: str
+    size: int
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a tool keeps its sessions on this machine; the path exists."""
+
+    tool: str
+    path: str
+
+
+def recognise(path: str) -> Importer | None:
+    """The importer that a file belongs to, by its content. Raises OSError where it cannot be read."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if not head:
+        return None
+    scored = [(importer.recognise(path, head), -order, importer) for order, importer in enumerate(IMPORTERS)]
+    best = max(scored, key=lambda entry: entry[:2])
+    return best[2] if best[0] > 0 else None
+
+
+def fingerprint(path: str) -> str:
+    """Changes whenever the file does: size and time of its last change, and of a log beside it. Raises OSError."""
+    stat = os.stat(path)
+    marks = [f"{stat.st_size}-{stat.st_mtime_ns}"]
+    try:
+        log = os.stat(path + "-wal")
+        marks.append(f"{log.st_size}-{log.st_mtime_ns}")
+    except OSError:
+        pass
+    return "+".join(marks)
+
+
+def walk(path: str, format: str | None = None) -> Iterator[Found | SkippedLine]:  # the wire's word
+    """What can be imported at `path`, a file or a folder, in the order of names.
+
+    Links to folders are followed once, so that a loop ends; files that no importer knows are passed over in a folder
+    and a SkippedLine when they were named. `format` names the only importer to ask.
+    """
+    if not os.path.isdir(path):
+        yield from _one(path, format, named=True)
+        return
+    for seen, file in enumerate(_files(path, set(), 0)):
+        if seen >= MAX_FILES:
+            yield SkippedLine(path, None, f"more than {MAX_FILES} files: the rest was not looked at")
+            return
+        yield from _one(file, format, named=False)
+
+
+def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str]:
+    try:
+        stat = os.stat(folder)
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    if (stat.st_dev, stat.st_ino) in visited or depth > MAX_DEPTH:
+        return
+    visited.add((stat.st_dev, stat.st_ino))
+    for entry in entries:
+        try:
+            if entry.is_dir():
+                if entry.name not in _PASSED_OVER:
+                    yield from _files(entry.path, visited, depth + 1)
+            elif entry.is_file() and entry.name.lower().endswith(_SUFFIXES):
+                yield entry.path
+        except OSError:
+            continue
+
+
+def _one(path: str, format: str | None, *, named: bool) -> Iterator[Found | SkippedLine]:
+    try:
+        if not os.path.isfile(path):
+            # A pipe, a device, nothing at all: opening it might wait for ever.
+            yield SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
+            return
+        if format in (None, NATIVE) and _is_native(path):
+            yield Found(NATIVE, path, os.path.getsize(path))
+            return
+        if format is None:
+            importer = recognise(path)
+        elif named:
+            importer = BY_NAME.get(format)
+        else:
+            # In a folder of mixed files a named format takes its own only.
+            importer = _if_named(recognise(path), format)
+        size = os.path.getsize(path)
+    except OSError as error:
+        yield SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
+        return
+    if importer is not None:
+        yield Found(importer.name, path, size)
+    elif named:
+        yield SkippedLine(path, None, "no known tool's file")
+
+
+def _is_native(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_NATIVE_HEAD)) == _NATIVE_HEAD
+
+
+def _if_named(importer: Importer | None, name: str) -> Importer | None:
+    return importer if importer is not None and importer.name == name else None
+
+
+_Candidates: TypeAlias = Callable[[str, Mapping[str, str]], list[str]]
+
+
+def _in_config(home: str, env: Mapping[str, str], *names: str) -> list[str]:
+    """Where programs keep their configuration and data on Linux and macOS."""
+    config = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    bases = (config, data, os.path.join(home, "Library", "Application Support"))
+    return [os.path.join(base, *names) for base in bases]
+
+
+def _cline(home: str, env: Mapping[str, str]) -> list[str]:
+    found = [os.path.join(home, ".cline", "data")]
+    for editor in ("Code", "Code - Insiders", "Cursor", "VSCodium", "Windsurf"):
+        found += _in_config(home, env, editor, "User", "globalStorage", "saoudrizwan.claude-dev", "tasks")
+    return found
+
+
+_PLACES: dict[str, _Candidates] = {
+    "claude-code": lambda home, env: [
+        os.path.join(env.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects"),
+        os.path.join(home, ".config", "claude", "projects"),
+    ],
+    "codex": lambda home, env: [
+        os.path.join(env.get("CODEX_HOME") or os.path.join(home, ".codex"), name)
+        for name in ("sessions", "archived_sessions")
+    ],
+    "pi": lambda home, env: [
+        os.path.join(env.get("PI_CODING_AGENT_DIR") or os.path.join(home, ".pi", "agent"), "sessions")
+    ],
+    "aider": lambda home, env: [env.get("AIDER_CHAT_HISTORY_FILE") or os.path.join(home, ".aider.chat.history.md")],
+    "cline": _cline,
+    "gemini-cli": lambda home, env: [os.path.join(home, ".gemini", "tmp")],
+    "continue": lambda home, env: [
+        os.path.join(env.get("CONTINUE_GLOBAL_DIR") or os.path.join(home, ".continue"), "sessions")
+    ],
+    "llm": lambda home, env: [
+        os.path.join(folder, "logs.db")
+        for folder in [
+            *([env["LLM_USER_PATH"]] if env.get("LLM_USER_PATH") else []),
+            *_in_config(home, env, "io.datasette.llm"),
+        ]
+    ],
+    "goose": lambda home, env: _in_config(home, env, "goose", "sessions", "sessions.db"),
+    "opencode": lambda home, env: _in_config(home, env, "opencode", "opencode.db"),
+    "crush": lambda home, env: _in_config(home, env, "crush", "crush.db"),
+}
+
+
+def known_places(home: str, env: Mapping[str, str]) -> list[Place]:
+    """The places that exist, each once, in the order of `IMPORTERS`. Tools that keep their files in projects have none
+    here."""
+    found: list[Place] = []
+    for tool, candidates in _PLACES.items():
+        for path in candidates(home, env):
+            place = Place(tool, path)
+            if os.path.exists(path) and place not in found:
+                found.append(place)
+    return found

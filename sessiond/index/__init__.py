@@ -1,0 +1,22 @@
+"""The catalogue of all sessions and the full-text index over them: one SQLite file in the cache folder.
+
+Derived from the sessions, versioned, and disposable: it may be deleted or damaged at any time and is filled again from
+the stores. The public class is `sessiond.index.index.Index`. This package's `__init__` imports nothing, because the
+regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.py` and `snippets.py` with the daemon.
+
+    text       what of a message can be searched        (pure)
+    tokens     text -> words, parts and characters      (pure)
+    query      what people type -> a query              (pure)
+    match      where a query matches in a text          (pure)
+    snippets   which piece of a text is shown           (pure)
+    chunks     texts <-> stored bytes                   (pure)
+    filters    filters of a request -> SQL conditions   (pure)
+    cursors    opaque cursors and the pages they hold
+    schema     the file: making, checking, replacing it
+    writer     the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
+    readers    the reading threads
+    catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in a process that can be killed
+
+A further mode (by meaning) is one more module beside `search.py`: it takes a `SearchQuery`, returns a `SearchPage`,
+reads document ids and texts through `hits.py`, and is chosen in `Index.search`.
+"""

@@ -1,0 +1,120 @@
+"""`session/list`: sessions in order, from the session table alone. Runs on a reading thread.
+
+A page goes on exactly where the last one ended, also when sessions move in the order meanwhile: the cursor names the
+epoch of the first page, and a session that has changed since stands where its keys of that epoch put it (`history`). No
+order is kept in memory, so a cursor lives as long as the index file, unless so much has happened that the history was
+cut.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from sessiond.errors import InvalidParams
+from sessiond.index import cursors
+from sessiond.index.filters import Conditions, page_limit, parse_filter, session_conditions
+from sessiond.index.schema import DELETED, UNKNOWN
+from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page
+from sessiond.limits import Limits
+
+_SORTS = {"updatedAt": "updated", "createdAt": "created", "name": "name_key", "messageCount": "count"}
+_info = msgspec.json.Decoder(IndexedInfo)
+_BEFORE = (
+    "SELECT no, min(epoch) AS epoch, updated, created, name_key, count FROM history WHERE epoch > :epoch GROUP BY no"
+)
+"""The keys that sessions had at an epoch, of those that have changed since. (SQLite takes the columns beside a min()
+from its row.)
+"""
+
+
+class _Position(msgspec.Struct, array_like=True):
+    epoch: cursors.Int64
+    key: cursors.Int64 | str
+    no: cursors.Int64
+
+
+def list_sessions(db: sqlite3.Connection, query: ListQuery, limits: Limits) -> Page:
+    """One page. InvalidParams for a limit, sort, filter or cursor that cannot be."""
+    limit = page_limit(query.limit, limits.default_list_page, limits.list_page)
+    sort = DEFAULT_SORT if query.sort is None else query.sort
+    if not isinstance(sort, str) or sort.removeprefix("-") not in _SORTS:
+        raise InvalidParams(f"sort: expected one of {', '.join(_SORTS)}, with - in front for descending", field="sort")
+    wanted = parse_filter(query.filter)
+    digest = cursors.request_digest("list", sort, wanted)
+    facts = dict(db.execute("SELECT key, value FROM meta"))
+    if query.cursor is None:
+        position = None
+        rows = _first(db, wanted, sort, limit + 1)
+        epoch = facts["epoch"]
+    else:
+        position = cursors.decode(query.cursor, facts["instance"], digest, _Position)
+        if not facts.get("history_from", 0) <= position.epoch <= facts["epoch"]:
+            raise cursors.stale()
+        rows = _later(db, wanted, sort, limit + 1, position)
+        epoch = position.epoch
+    cursor = None
+    if len(rows) > limit:
+        rows = rows[:limit]
+        cursor = cursors.encode(facts["instance"], digest, _Position(epoch, rows[-1][0], rows[-1][1]))
+    return Page(items=[_info.decode(raw) for _, _, raw in rows], next_cursor=cursor)
+
+
+def _first(db: sqlite3.Connection, wanted: Any, sort: str, count: int) -> list[Any]:
+    conditions = Conditions()
+    session_conditions(wanted, conditions)
+    column, order = _column(sort)
+    sql = f"SELECT s.{column}, s.no, s.info FROM session s WHERE {conditions.sql()} ORDER BY s.{column} {order}, s.no {order} LIMIT {count}"  # noqa: S608
+    return db.execute(sql, conditions.params).fetchall()
+
+
+def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _Position) -> list[Any]:
+    """Those that have not changed since the cursor's epoch, and those that have, at their old places; merged."""
+    column, order = _column(sort)
+    beyond = "<" if order == "DESC" else ">"
+    rows: list[Any] = []
+    for source, keys in (
+        ("session s", "s"),
+        (f"({_BEFORE}) h JOIN session s ON s.no = h.no", "h"),
+    ):
+        conditions = Conditions()
+        session_conditions(wanted, conditions, keys=keys)
+        conditions.params["epoch"] = after.epoch
+        conditions.add(f"({keys}.{column}, s.no) {beyond} (?, ?)", after.key, after.no)
+        if keys == "s":
+            conditions.add("s.no NOT IN (SELECT no FROM history WHERE epoch > :epoch)")
+        sql = (
+            f"SELECT {keys}.{column}, s.no, s.info FROM {source} WHERE {conditions.sql()} "  # noqa: S608
+            f"ORDER BY {keys}.{column} {order}, s.no {order} LIMIT {count}"
+        )
+        rows.extend(db.execute(sql, conditions.params))
+    # Codepoint order is SQLite's byte order of UTF-8.
+    rows.sort(key=lambda row: (row[0], row[1]), reverse=order == "DESC")
+    return rows[:count]
+
+
+def _column(sort: str) -> tuple[str, str]:
+    return _SORTS[sort.removeprefix("-")], "DESC" if sort.startswith("-") else "ASC"
+
+
+def session_info(db: sqlite3.Connection, session_id: str) -> IndexedInfo | None:
+    row = db.execute("SELECT info FROM session WHERE id = ? AND shelf != ?", (session_id, UNKNOWN)).fetchone()
+    return None if row is None else _info.decode(row[0])
+
+
+def fingerprints(db: sqlite3.Connection, store: str) -> dict[str, str]:
+    """Id on the wire -> fingerprint, of the sessions of a store that are not in the trash and whose files' state is
+    known.
+    """
+    sql = "SELECT id, fingerprint FROM session WHERE store = ? AND shelf < ? AND fingerprint IS NOT NULL"
+    return dict(db.execute(sql, (store, DELETED)))
+
+
+def count_sessions(db: sqlite3.Connection, store: str) -> int:
+    """Sessions of a store, archived ones too, those in the trash not."""
+    row: tuple[int] = db.execute(
+        "SELECT count(*) FROM session WHERE store = ? AND shelf < ?", (store, DELETED)
+    ).fetchone()
+    return row[0]

@@ -1,0 +1,240 @@
+"""The documents of one transaction: the tables doc, chunk and fts. Runs on the writing thread.
+
+What is put is collected and written by `flush` in few statements of many rows: every statement gives the interpreter
+lock away and has to wait for it again while the daemon is busy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sessiond.index import chunks
+from sessiond.index.schema import ARCHIVED, zone
+from sessiond.index.text import Texts
+from sessiond.index.tokens import identifiers, parts, plain, stream
+
+BARRIER = " \u00b7 "
+"""Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
+
+_ROWS = (64, 8, 1)
+_DOC = "id, session, kind, seq, at, role, chunk, start, size"
+
+
+class Doc(msgspec.Struct, frozen=True):
+    """What a document is beside its texts. `at` in milliseconds since 1970; a session's name has no seq, role or key (0, 0, "")."""
+
+    session: int
+    kind: int
+    seq: int
+    at: int
+    role: int
+    key: str
+
+
+class Stored(msgspec.Struct, frozen=True, array_like=True):
+    """A row of `doc`, in the order of its columns."""
+
+    id: int
+    session: int
+    kind: int
+    seq: int
+    at: int
+    role: int
+    chunk: int
+    start: int
+    size: int
+
+
+class _Pending(msgspec.Struct):
+    id: int
+    doc: Doc
+    shelf: int
+    texts: Texts
+    packed: bytes
+
+
+class Documents:
+    """`next_doc` and `next_chunk` are the lowest ids that were never used; ids of documents are never used twice."""
+
+    def __init__(self, db: sqlite3.Connection, next_doc: int, next_chunk: int) -> None:
+        self._db = db
+        self.next_doc = next_doc
+        self.next_chunk = next_chunk
+        self._pending: dict[tuple[int, int, int], _Pending] = {}
+        self._rows_gone: list[int] = []
+        self._words_gone: list[tuple[Any, ...]] = []
+        self._chunk_refs: Counter[int] = Counter()
+        self._chunk: tuple[int, bytes] = (-1, b"")
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def put(self, doc: Doc, shelf: int, texts: Texts, before: Stored | None) -> None:
+        """A new document, or, with `before`, another content of an old one, which keeps its id. The same content is no
+        change.
+        """
+        place = (doc.session, doc.kind, doc.seq)
+        packed = chunks.pack(doc.key, texts)
+        waiting = self._pending.get(place)
+        if waiting is not None:
+            waiting.doc, waiting.texts, waiting.packed = doc, texts, packed
+            return
+        if before is None:
+            self._pending[place] = _Pending(self.next_doc, doc, shelf, texts, packed)
+            self.next_doc += 1
+            return
+        same = (before.seq, before.at, before.role) == (doc.seq, doc.at, doc.role)
+        if same and self._packed(before) == packed:
+            return
+        self._retire(before, shelf)
+        self._pending[place] = _Pending(before.id, doc, shelf, texts, packed)
+
+    def waiting(self, session: int, kind: int, seq: int) -> bool:
+        return (session, kind, seq) in self._pending
+
+    def of(self, session: int, kind: int, after_seq: int = -1) -> list[Stored]:
+        """The documents of a session that are written already, by seq."""
+        sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq > ? ORDER BY seq"  # noqa: S608
+        return [Stored(*row) for row in self._db.execute(sql, (session, kind, after_seq))]
+
+    def at(self, session: int, kind: int, seq: int) -> Stored | None:
+        sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq = ?"  # noqa: S608
+        row = self._db.execute(sql, (session, kind, seq)).fetchone()
+        return None if row is None else Stored(*row)
+
+    def key(self, stored: Stored) -> str:
+        return chunks.unpack(self._packed(stored))[0]
+
+    def drop(self, gone: Iterable[Stored], shelf: int) -> None:
+        """`flush` must have been called since the last `put`."""
+        for stored in gone:
+            self._retire(stored, shelf)
+            self._rows_gone.append(stored.id)
+        self.flush()
+
+    def move(self, session: int, kinds: Sequence[int], old: int, new: int) -> None:
+        """Take a session's words from one shelf's zone to another's. `flush` must have been called since the last
+        `put`.
+        """
+        words: list[tuple[Any, ...]] = []
+        for stored in (doc for kind in kinds for doc in self.of(session, kind)):
+            columns = _columns(self._texts(stored))
+            if old <= ARCHIVED:
+                self._words_gone.append((stored.id + zone(old, stored.kind), *columns))
+            if new <= ARCHIVED:
+                words.append((stored.id + zone(new, stored.kind), *columns))
+        self._write_words_gone()
+        self._write_words(words)
+
+    def flush(self) -> None:
+        """Write all that was put and dropped, oldest document first: FTS5 starts anew whenever a rowid goes back."""
+        self._write_words_gone()
+        pending = sorted(self._pending.values(), key=lambda item: item.id)
+        self._pending.clear()
+        if pending:
+            self._insert("INSERT OR REPLACE INTO doc VALUES ", self._doc_rows(pending), 9)
+            words = [(p.id + zone(p.shelf, p.doc.kind), *_columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
+            self._write_words(words)
+        if self._rows_gone:
+            self._db.executemany("DELETE FROM doc WHERE id = ?", [(doc,) for doc in self._rows_gone])
+            self._rows_gone = []
+        if self._chunk_refs:
+            self._db.executemany(
+                "UPDATE chunk SET live = live - ? WHERE id = ?", [(n, c) for c, n in self._chunk_refs.items()]
+            )
+            self._db.executemany("DELETE FROM chunk WHERE id = ? AND live <= 0", [(c,) for c in self._chunk_refs])
+            self._chunk_refs.clear()
+            self._chunk = (-1, b"")
+
+    def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
+        """The rows of documents, whose texts are put into new chunks on the way."""
+        rows: list[tuple[Any, ...]] = []
+        written: list[tuple[int, int, bytes]] = []
+        data, live = bytearray(), 0
+        for item in pending:
+            doc, size = item.doc, len(item.packed)
+            start = len(data)
+            data += item.packed
+            live += 1
+            rows.append(
+                (item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, self.next_chunk, start, size)
+            )
+            if len(data) >= chunks.CHUNK_BYTES:
+                written.append((self.next_chunk, live, chunks.compress(bytes(data))))
+                self.next_chunk += 1
+                data, live = bytearray(), 0
+        if live:
+            written.append((self.next_chunk, live, chunks.compress(bytes(data))))
+            self.next_chunk += 1
+        self._insert("INSERT INTO chunk VALUES ", written, 3)
+        return rows
+
+    def _retire(self, stored: Stored, shelf: int) -> None:
+        if shelf <= ARCHIVED:
+            columns = _columns(self._texts(stored))
+            self._words_gone.append((stored.id + zone(shelf, stored.kind), *columns))
+        self._chunk_refs[stored.chunk] += 1
+
+    def _packed(self, stored: Stored) -> bytes:
+        if self._chunk[0] != stored.chunk:
+            row = self._db.execute("SELECT data FROM chunk WHERE id = ?", (stored.chunk,)).fetchone()
+            if row is None:
+                raise chunks.DamagedChunk("a chunk is missing")
+            self._chunk = (stored.chunk, chunks.decompress(row[0]))
+        return self._chunk[1][stored.start : stored.start + stored.size]
+
+    def _texts(self, stored: Stored) -> Texts:
+        return chunks.unpack(self._packed(stored))[1]  # type: ignore[return-value]
+
+    def _write_words(self, rows: list[tuple[Any, ...]]) -> None:
+        rows.sort(key=lambda row: row[0])
+        self._insert("INSERT INTO fts (rowid, body, tool, parts, thought, thought_parts) VALUES ", rows, 6)
+
+    def _write_words_gone(self) -> None:
+        """FTS5 keeps no text here, so it has to be told the words that it shall forget."""
+        gone, self._words_gone = sorted(self._words_gone, key=lambda row: row[0]), []
+        rows = [("delete", *row) for row in gone]
+        self._insert("INSERT INTO fts (fts, rowid, body, tool, parts, thought, thought_parts) VALUES ", rows, 7)
+
+    def _insert(self, head: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
+        at = 0
+        for count in _ROWS:
+            while len(rows) - at >= count:
+                some = rows[at : at + count]
+                self._db.execute(_many(head, count, width), [value for row in some for value in row])
+                at += count
+
+
+@lru_cache(maxsize=64)
+def _many(head: str, rows: int, width: int) -> str:
+    return head + ", ".join(["(" + ", ".join("?" * width) + ")"] * rows)
+
+
+def _columns(texts: Texts) -> tuple[str, str, str, str, str]:
+    """body, tool, parts, thought, thought_parts: a document's words as FTS5 gets them. The same for the same texts,
+    always.
+    """
+    streams: dict[str, list[str]] = {"text": [], "tool": [], "thought": []}
+    shown: set[str] = set()
+    hidden: set[str] = set()
+    for kind, text in texts:
+        bare = plain(text)
+        streams[kind].append(stream(bare))
+        (hidden if kind == "thought" else shown).update(identifiers(bare))
+    return (
+        BARRIER.join(streams["text"]),
+        BARRIER.join(streams["tool"]),
+        _parts(shown),
+        BARRIER.join(streams["thought"]),
+        _parts(hidden),
+    )
+
+
+def _parts(found: set[str]) -> str:
+    return BARRIER.join([" ".join(parts(word)) for word in sorted(found)]) if found else ""

@@ -1,0 +1,162 @@
+"""The filters of `session/list` and `session/search` -> SQL conditions on the session table. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from sessiond.errors import InvalidParams
+from sessiond.index.schema import ARCHIVED, DELETED, LIVE
+from sessiond.model.values import epoch_ms
+
+_SEARCH_ONLY = ("role", "sessionId")
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """A request's filter, checked. None: no such condition. Times in milliseconds since 1970, `since <= updatedAt <
+    until`.
+    """
+
+    store: str | None = None
+    tags: tuple[str, ...] = ()
+    archived: bool = False
+    deleted: bool = False
+    model: str | None = None
+    cwd: str | None = None
+    since: int | None = None
+    until: int | None = None
+    name: str | None = None
+    role: str | None = None
+    session_id: str | None = None
+
+    @property
+    def shelf(self) -> int:
+        return DELETED if self.deleted else ARCHIVED if self.archived else LIVE
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything but the shelf is asked for."""
+        return self != Filter(archived=self.archived, deleted=self.deleted)
+
+
+def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filter:
+    """Raise InvalidParams, naming the field, for an unknown key or a value of the wrong type. A null is as good as
+    absent.
+    """
+    if raw is None:
+        return Filter()
+    if not isinstance(raw, Mapping):
+        raise InvalidParams("filter: expected an object", field="filter")
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        read = _READERS.get(key) if search or key not in _SEARCH_ONLY else None
+        if read is None:
+            raise InvalidParams(f"filter.{key}: there is no such filter", field=f"filter.{key}")
+        if value is not None:
+            fields["session_id" if key == "sessionId" else key] = read(value, f"filter.{key}")
+    return Filter(**fields)
+
+
+def page_limit(limit: Any, default: int, most: int) -> int:
+    """How many items a page has. InvalidParams unless it is a whole number above 0; over the maximum it is cut."""
+    if limit is None:
+        return default
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidParams("limit: expected an integer above 0", field="limit")
+    return min(limit, most)
+
+
+class Conditions:
+    """SQL conditions that must all hold, with their parameters by name. Two that meet in one statement need other
+    prefixes.
+    """
+
+    def __init__(self, prefix: str = "p") -> None:
+        self._prefix = prefix
+        self.all: list[str] = []
+        self.params: dict[str, Any] = {}
+
+    def add(self, sql: str, *values: Any) -> None:
+        """`sql` has a `?` for every value."""
+        self.all.append(self.bind(sql, *values))
+
+    def bind(self, sql: str, *values: Any) -> str:
+        """`sql` with its `?`s named, so that parts may be put together in any order."""
+        pieces = sql.split("?")
+        out = pieces[0]
+        for value, piece in zip(values, pieces[1:], strict=True):
+            name = f"{self._prefix}{len(self.params)}"
+            self.params[name] = value
+            out += f":{name}{piece}"
+        return out
+
+    def sql(self) -> str:
+        return " AND ".join(self.all) or "1"
+
+
+def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s") -> None:
+    """Add what a filter asks of a session `s`. `keys` is where updatedAt and name are read from, but for the shelf (see
+    catalogue.py).
+    """
+    conditions.add("s.shelf = ?", wanted.shelf)
+    if wanted.deleted and wanted.archived:
+        conditions.add("s.archived = 1")
+    if wanted.session_id is not None:
+        conditions.add("s.id = ?", wanted.session_id)
+    if wanted.store is not None:
+        conditions.add("s.store = ?", wanted.store)
+    if wanted.model is not None:
+        conditions.add("s.model = ?", wanted.model)
+    if wanted.cwd is not None:
+        bare = wanted.cwd.rstrip("/")
+        conditions.add("s.cwd IN (?, ?)", bare or "/", bare + "/")
+    for tag in wanted.tags:
+        conditions.add("s.no IN (SELECT no FROM tag WHERE tag = ?)", tag)
+    if wanted.since is not None:
+        conditions.add(f"{keys}.updated >= ?", wanted.since)
+    if wanted.until is not None:
+        conditions.add(f"{keys}.updated < ?", wanted.until)
+    if wanted.name is not None:
+        conditions.add(f"instr({keys}.name_key, ?) > 0", wanted.name.casefold())
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidParams(f"{field}: expected a string", field=field)
+    return value
+
+
+def _flag(value: Any, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidParams(f"{field}: expected true or false", field=field)
+    return value
+
+
+def _tags(value: Any, field: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
+        raise InvalidParams(f"{field}: expected a list of strings", field=field)
+    return tuple(dict.fromkeys(value))
+
+
+def _moment(value: Any, field: str) -> int:
+    try:
+        return epoch_ms(_text(value, field))
+    except (ValueError, OverflowError) as error:
+        raise InvalidParams(f"{field}: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=field) from error
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "store": _text,
+    "tags": _tags,
+    "archived": _flag,
+    "deleted": _flag,
+    "model": _text,
+    "cwd": _text,
+    "since": _moment,
+    "until": _moment,
+    "name": _text,
+    "role": _text,
+    "sessionId": _text,
+}

@@ -1,0 +1,246 @@
+"""The index as the service sees it: feeding that returns at once, questions that never block the loop.
+
+Nothing here is ever the truth. Where the file was missing, broken or made by another version, a fresh one is begun,
+`incomplete` is set and `on_refill` called; whoever owns the sessions then compares `fingerprints` with what he has,
+feeds what differs by `put_session`, and sets `incomplete` to False when he is through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from os.path import join
+from typing import TypeVar
+
+import msgspec
+
+from sessiond.errors import InvalidParams, TooLarge
+from sessiond.index import catalogue, schema
+from sessiond.index.chunks import DamagedChunk
+from sessiond.index.cursors import Held
+from sessiond.index.readers import Readers, Ticket
+from sessiond.index.regex import RegexSearch
+from sessiond.index.search import search_text
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+from sessiond.index.writer import Step, Writer
+from sessiond.limits import Limits
+from sessiond.model.message import Message, Note
+
+MODES = ("text", "regex")
+_SEARCHING = 2
+_STEP_BYTES = 500
+"""What one message or note weighs in memory beside its text, about."""
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class Index:
+    """`open` before anything else, `close` at the end; both on the loop. `on_refill` is called on the loop."""
+
+    def __init__(self, path: str, limits: Limits, on_refill: Callable[[], None] | None = None) -> None:
+        self._path = path
+        self._limits = limits
+        self._on_refill = on_refill
+        self._incomplete = False
+        self._temporary: str | None = None
+        self._unwritable: str | None = None
+
+    async def open(self) -> None:
+        """Never fails because of what is in the file. Where none can be made at `path`, one in the temporary folder
+        stands in.
+        """
+        self._loop = asyncio.get_running_loop()
+        state = await asyncio.to_thread(self._open)
+        self._incomplete = state == "fresh"
+        self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
+        self._lister = Readers(self._path, 1, "index-list", self._writer)
+        self._held = Held(self._limits.held_hits_bytes)
+        self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
+        self._checking = Ticket(float("inf"))
+        self._checker = (
+            threading.Thread(target=self._check, name="index-check", daemon=True) if state == "unclean" else None
+        )
+        if self._checker is not None:
+            self._checker.start()
+
+    async def close(self) -> None:
+        """Writes what was fed, then lets go of the file."""
+        await asyncio.to_thread(self._close)
+
+    # Its state
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a search may miss something: set by whoever fills the index, and while it cannot be written."""
+        return self._incomplete or self.problem is not None or bool(self._writer.lost)
+
+    @incomplete.setter
+    def incomplete(self, value: bool) -> None:
+        self._incomplete = value
+
+    @property
+    def problem(self) -> str | None:
+        """Why the index is not kept where it should be, in the operating system's words; None: it is."""
+        return self._writer.problem or self._unwritable
+
+    # Feeding
+
+    def put_info(self, info: IndexedInfo) -> None:
+        """What lists show of a session, new or changed. Its messages and notes are not touched."""
+        self._feed(info.session_id, 1, lambda batch: batch.put_info(info))
+
+    def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
+        """New messages, or new content of old ones (of the same seq)."""
+        size = sum(_size(message) for message in messages)
+        self._feed(session_id, size, lambda batch: batch.add_messages(session_id, messages))
+
+    def add_note(self, session_id: str, note: Note) -> None:
+        self._feed(session_id, len(note.content), lambda batch: batch.add_note(session_id, note))
+
+    def drop_after(self, session_id: str, seq: int) -> None:
+        """Messages with a greater seq are gone; notes stay."""
+        self._feed(session_id, 1, lambda batch: batch.drop_after(session_id, seq))
+
+    def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
+        """All there is of a session; what was known of it beside that is gone."""
+        size = sum(_size(message) for message in messages) + sum(len(note.content) for note in notes)
+        self._feed(info.session_id, size, lambda batch: batch.put_session(info, messages, notes))
+
+    def remove(self, session_id: str) -> None:
+        self._feed(session_id, 1, lambda batch: batch.remove(session_id))
+
+    async def settled(self) -> None:
+        """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`)."""
+        if self._writer.problem is None:
+            await asyncio.wrap_future(self._writer.mark())
+
+    async def room(self) -> None:
+        """For whoever feeds much: until less than `index_waiting_bytes` waits to be written."""
+        while self._writer.waiting_bytes > self._limits.index_waiting_bytes and self._writer.problem is None:
+            await asyncio.wrap_future(self._writer.mark())
+
+    # Asking
+
+    async def fingerprints(self, store: str) -> dict[str, str]:
+        """Id on the wire -> fingerprint, of all sessions of a store (not in the trash) that the index has in full."""
+        return await self._ask(lambda db: catalogue.fingerprints(db, store), {})
+
+    async def info(self, session_id: str) -> IndexedInfo | None:
+        return await self._ask(lambda db: catalogue.session_info(db, session_id), None)
+
+    async def count(self, store: str) -> int:
+        """Sessions of a store that are not in the trash."""
+        return await self._ask(lambda db: catalogue.count_sessions(db, store), 0)
+
+    async def list(self, query: ListQuery) -> Page:
+        """InvalidParams naming the field; Cancelled after `search_s`."""
+        page = await self._ask(lambda db: catalogue.list_sessions(db, query, self._limits), Page(items=[]))
+        return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete)
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """InvalidParams naming the field, TooLarge for the query; Cancelled after `search_s`, in mode regex after
+        `regex_s`.
+        """
+        _check_query(query, self._limits)
+        generation = self._writer.generation
+        try:
+            if query.mode == "regex":
+                page = await self._regex.search(query)
+            else:
+                ticket = Ticket(self._limits.search_s)
+                page = await self._readers.run(lambda db: search_text(db, query, self._limits, self._held), ticket)
+        except (sqlite3.Error, schema.Unusable, DamagedChunk) as error:
+            self._met(error, generation)
+            page = SearchPage(hits=[], total=0, incomplete=True)
+        return SearchPage(
+            hits=page.hits,
+            total=page.total,
+            next_cursor=page.next_cursor,
+            incomplete=page.incomplete or self.incomplete,
+        )
+
+    # Within
+
+    def _feed(self, session_id: str, size: int, apply: Callable[..., None]) -> None:
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply))
+
+    async def _ask(self, job: Callable[[sqlite3.Connection], _T], instead: _T) -> _T:
+        """The job's result, or `instead` where the file turns out to be damaged."""
+        generation = self._writer.generation
+        try:
+            return await self._lister.run(job, Ticket(self._limits.search_s))
+        except (sqlite3.Error, schema.Unusable, msgspec.DecodeError) as error:
+            self._met(error, generation)
+            return instead
+
+    def _met(self, error: Exception, generation: int) -> None:
+        _log.warning("the index could not be read: %s", error)
+        if schema.is_damage(error):
+            self._incomplete = True
+            self._writer.suspect(generation)
+
+    def _open(self) -> str:
+        self._writer = self._new_writer()
+        try:
+            return self._writer.open()
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("no index at %s: %s", self._path, error)
+            self._unwritable = str(error)
+        self._temporary = tempfile.mkdtemp(prefix="sessiond-index-")
+        self._path = join(self._temporary, "index.db")
+        self._writer = self._new_writer()
+        return self._writer.open()
+
+    def _new_writer(self) -> Writer:
+        return Writer(self._path, self._limits.index_waiting_bytes, self._refill)
+
+    def _refill(self) -> None:
+        """On the writing thread: something has to be fed again."""
+        self._incomplete = True
+        if self._on_refill is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._on_refill)
+
+    def _check(self) -> None:
+        """On a thread of its own, after the daemon was killed: is all of the file readable?"""
+        try:
+            db = schema.connect(self._path, reading=True)
+            db.set_progress_handler(self._checking.over, 100_000)
+            try:
+                schema.check(db)
+            finally:
+                db.close()
+        except (schema.Unusable, sqlite3.Error) as error:
+            if schema.is_damage(error):
+                self._writer.suspect(self._writer.generation)
+
+    def _close(self) -> None:
+        self._checking.give_up()
+        if self._checker is not None:
+            self._checker.join()
+        self._regex.close()
+        self._readers.close()
+        self._lister.close()
+        self._writer.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _size(message: Message) -> int:
+    content = message.content
+    length = len(content) if isinstance(content, str) else 200 * len(content)
+    return length + _STEP_BYTES
+
+
+def _check_query(query: SearchQuery, limits: Limits) -> None:
+    if query.mode not in MODES:
+        raise InvalidParams(f"mode: expected one of {', '.join(MODES)}", field="mode")
+    if not isinstance(query.query, str):
+        raise InvalidParams("query: expected a string", field="query")
+    if len(query.query) > limits.query_bytes or len(query.query.encode("utf-8", "replace")) > limits.query_bytes:
+        raise TooLarge(f"query: longer than {limits.query_bytes} bytes", limit=limits.query_bytes)

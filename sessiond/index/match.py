@@ -1,0 +1,165 @@
+"""Where a query matches in a text: the index finds the message, this finds the place. Pure.
+
+The same rules as the index (tokens.py), on the original text, with exact code points. A long text is looked at in
+pieces, so that a snippet from its beginning does not cost its whole length.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from sessiond.index.query import Text
+from sessiond.index.snippets import SNIPPET_CHARS, clip, window
+from sessiond.index.tokens import Alignment, Token, cuts, spans
+
+_PIECE_CHARS = 4096
+_CUT = re.compile(r"\s")
+
+Span = tuple[int, int, int]
+"""Start, end, and which of the query's texts it is."""
+
+
+class Matcher:
+    """The texts of one query, ready to be looked for in many messages."""
+
+    def __init__(self, texts: Sequence[Text]) -> None:
+        self._texts = texts
+        self._by_word: dict[str, list[int]] = {}
+        self._by_part: dict[str, list[int]] = {}
+        self._prefixes: list[int] = []
+        for number, text in enumerate(texts):
+            if text.prefix and len(text.words) == 1:
+                self._prefixes.append(number)
+            else:
+                self._by_word.setdefault(text.words[0], []).append(number)
+                if len(text.words) == 1:
+                    self._by_part.setdefault(text.words[0], []).append(number)
+            if text.parts:
+                self._by_part.setdefault(text.parts[0], []).append(number)
+        self._first = [*self._by_word, *self._by_part, *(texts[number].words[0] for number in self._prefixes)]
+
+    def snippet(self, texts: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
+        """The piece of one message's texts that shows most of the query, and the ranges in it. Without a match: how it
+        begins.
+        """
+        texts = [text for text in texts if text]
+        if not texts:
+            return "", []
+        best: tuple[int, str, list[Span]] | None = None
+        for text in texts:
+            found = next(self._found(text), None)
+            if found is not None:
+                shown = len({number for _, _, number in found})
+                if best is None or shown > best[0]:
+                    best = (shown, text, found)
+        if best is None:
+            first, last = window(texts[0], 0, 0)
+            return texts[0][first:last].rstrip(), []
+        _, text, found = best
+        start, end, _ = _anchor(found)
+        first, last = window(text, start, end)
+        return text[first:last], clip(((a, b) for a, b, _ in found), first, last)
+
+    def matches(self, text: str) -> list[tuple[int, int]]:
+        """Every place in a text where one of the query's texts matches."""
+        return [(start, end) for start, end, _ in self._look(text, 0)]
+
+    def _found(self, text: str) -> Iterator[list[Span]]:
+        """The matches of the pieces of a text that have any. All of them, however long, if none has: a phrase may lie
+        on an edge.
+        """
+        if len(text) <= _PIECE_CHARS + SNIPPET_CHARS:
+            found = self._look(text, 0)
+            if found:
+                yield found
+            return
+        none = True
+        for start, end in _pieces(text):
+            found = self._look(text[start:end], start)
+            if found:
+                none = False
+                yield found
+        if none and (found := self._look(text, 0)):
+            yield found
+
+    def _look(self, text: str, offset: int) -> list[Span]:
+        aligned = Alignment(text)
+        folded = aligned.text.casefold()
+        if not any(word in folded for word in self._first):
+            return []
+        tokens = [Token(m.group().casefold(), m.start(), m.end()) for m in spans(aligned.text)]
+        found: list[Span] = []
+        for i, token in enumerate(tokens):
+            for number in self._by_word.get(token.text, ()):
+                length = self._phrase_at(self._texts[number].words, self._texts[number].prefix, tokens, i)
+                if length:
+                    found.append((token.start, tokens[i + length - 1].end, number))
+            found.extend(
+                (token.start, token.end, number)
+                for number in self._prefixes
+                if token.text.startswith(self._texts[number].words[0])
+            )
+            if (self._by_part or self._prefixes) and token.end - token.start > 2:
+                found.extend(self._in_parts(aligned.text[token.start : token.end], token.start))
+        return sorted((*_shift(aligned.original(start, end), offset), number) for start, end, number in found)
+
+    def _in_parts(self, word: str, at: int) -> Iterator[Span]:
+        edges = cuts(word)
+        if not edges:
+            return
+        edges = [0, *edges, len(word)]
+        pieces = [Token(word[a:b].casefold(), at + a, at + b) for a, b in pairwise(edges)]
+        for i, piece in enumerate(pieces):
+            for number in self._by_part.get(piece.text, ()):
+                text = self._texts[number]
+                if len(text.words) == 1 and text.words[0] == piece.text:
+                    yield piece.start, piece.end, number
+                length = self._phrase_at(text.parts, text.prefix, pieces, i)
+                if length:
+                    yield piece.start, pieces[i + length - 1].end, number
+            for number in self._prefixes:
+                if piece.text.startswith(self._texts[number].words[0]):
+                    yield piece.start, piece.end, number
+
+    @staticmethod
+    def _phrase_at(words: Sequence[str], prefix: bool, tokens: Sequence[Token], at: int) -> int:
+        """How many tokens a phrase takes that begins at `at`: all of its words, or 0."""
+        length = len(words)
+        if not length or at + length > len(tokens):
+            return 0
+        for i in range(length - 1):
+            if tokens[at + i].text != words[i]:
+                return 0
+        last = tokens[at + length - 1].text
+        return length if last == words[-1] or (prefix and last.startswith(words[-1])) else 0
+
+
+def _shift(span: tuple[int, int], offset: int) -> tuple[int, int]:
+    return span[0] + offset, span[1] + offset
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Pieces of a long text that end at a blank where there is one, so that no word is cut without need."""
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + _PIECE_CHARS)
+        if end < len(text):
+            blank = _CUT.search(text, end, end + SNIPPET_CHARS)
+            end = blank.start() if blank else end
+        yield start, end
+        start = end
+
+
+def _anchor(found: list[Span]) -> Span:
+    """The first match from which a snippet shows the most of the query."""
+    starts = [start for start, _, _ in found]
+    best, most = found[0], 0
+    for i, span in enumerate(found[:500]):
+        near = found[i : bisect_left(starts, span[0] + SNIPPET_CHARS // 2, i)]
+        shown = len({number for _, _, number in near[:100]})
+        if shown > most:
+            best, most = span, shown
+    return best

@@ -1,0 +1,170 @@
+"""A query and a filter -> what SQLite is asked. Runs on a reading thread, because some filters match what the tables
+hold.
+
+What can be is said to FTS5 in one expression; the rest (filters, an OR with a filter or an exclusion in it) becomes SQL
+conditions on `doc`. Names of sessions and all other documents lie in two zones, asked one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from sessiond.index.filters import Conditions, Filter, session_conditions
+from sessiond.index.query import Atom, Query, Text, Where
+from sessiond.index.schema import MESSAGE, NAME, ZONE_BITS, zone
+from sessiond.index.tokens import words
+
+_AT = {NAME: "(SELECT updated FROM session WHERE no = doc.session)", MESSAGE: "doc.at"}
+"""When a document was: for a session's name, when the session last changed."""
+
+
+class Plan(msgspec.Struct):
+    """How the documents of one zone are found. `source` and `where` go into `SELECT ... FROM source WHERE where`.
+
+    `id` is the SQL for a document's id, `order` what to order by to get the newest first. `lone`: no other table than
+    fts is asked, and `doc` cannot be named.
+    """
+
+    base: int
+    source: str
+    where: str
+    params: dict[str, object]
+    id: str
+    order: str
+    ranked: bool
+    lone: bool
+
+    def below(self, doc: int) -> str:
+        """The condition for documents older than one."""
+        return f"{self.order} < {self.base + doc if self.ranked else doc}"
+
+
+def plans(db: sqlite3.Connection, query: Query, wanted: Filter) -> tuple[Plan | None, Plan | None]:
+    """For names, and for messages and notes. None: nothing can be found there."""
+    names, others = _plan(db, query, wanted, NAME), None
+    if (Where("in", "name"),) not in query.groups:
+        others = _plan(db, query, wanted, MESSAGE)
+    return names, others
+
+
+def filter_plans(db: sqlite3.Connection, wanted: Filter) -> tuple[Plan | None, Plan | None]:
+    """Everything that a filter lets through, whatever is in it (for modes that look at the texts themselves)."""
+    return plans(db, Query(()), wanted)
+
+
+def _plan(db: sqlite3.Connection, query: Query, wanted: Filter, kind: int) -> Plan | None:
+    if wanted.deleted or (kind == NAME and wanted.role is not None):
+        return None
+    base = zone(wanted.shelf, kind)
+    compiler = _Compiler(db, query.thinking, kind, base)
+    match = compiler.match(query.groups)
+    conditions = compiler.conditions
+    if wanted.role is not None:
+        conditions.add("doc.role = (SELECT no FROM role WHERE name = ?)", wanted.role)
+    if wanted.narrows or match is None:
+        session_conditions(wanted, within := Conditions("s"))
+        conditions.add(f"doc.session IN (SELECT s.no FROM session s WHERE {within.sql()})")  # noqa: S608
+        conditions.params |= within.params
+    lone = not conditions.all
+    if match is None:
+        conditions.add(f"doc.kind {'=' if kind == NAME else '!='} {NAME}")
+        return Plan(base, "doc", conditions.sql(), conditions.params, "doc.id", "doc.id", ranked=False, lone=False)
+    source = "fts" if lone else f"fts CROSS JOIN doc ON doc.id = fts.rowid - {base}"
+    conditions.add(f"fts.rowid BETWEEN {base} AND {base + (1 << ZONE_BITS) - 1}")
+    conditions.add("fts MATCH ?", match)
+    return Plan(
+        base, source, conditions.sql(), conditions.params, f"fts.rowid - {base}", "fts.rowid", ranked=True, lone=lone
+    )
+
+
+class _Compiler:
+    def __init__(self, db: sqlite3.Connection, thinking: bool, kind: int, base: int) -> None:
+        self._db = db
+        self._thinking = thinking
+        self._kind = kind
+        self._base = base
+        self.conditions = Conditions()
+
+    def match(self, groups: Iterable[tuple[Atom, ...]]) -> str | None:
+        """The part of the query that FTS5 answers, or None. The rest is in `conditions`."""
+        together: list[str] = []
+        without: list[str] = []
+        for group in groups:
+            if all(isinstance(atom, Text) and not atom.negated for atom in group):
+                together.append(" OR ".join(self._expression(atom) for atom in group))  # type: ignore[arg-type]
+            elif len(group) == 1 and isinstance(group[0], Text):
+                without.append(self._expression(group[0]))
+            else:
+                self.conditions.all.append("(" + " OR ".join(map(self._condition, group)) + ")")
+        if not together:
+            if without:
+                self.conditions.all.append(f"NOT {self._found_by(' OR '.join(without))}")
+            return None
+        match = " AND ".join(f"({part})" for part in together)
+        return f"({match}) NOT ({' OR '.join(without)})" if without else match
+
+    def _expression(self, text: Text) -> str:
+        whole = "body tool thought" if self._thinking else "body tool"
+        inner = "parts thought_parts" if self._thinking else "parts"
+        star = " *" if text.prefix else ""
+        phrase = f'"{" ".join(text.words)}"{star}'
+        if len(text.words) > 1:
+            return f"{{{whole}}} : {phrase}"
+        alone = f"{{{whole} {inner}}} : {phrase}"
+        if not text.parts:
+            return alone
+        return f'({alone} OR {{{inner}}} : "{" ".join(text.parts)}"{star})'
+
+    def _condition(self, atom: Atom) -> str:
+        sql = self._found_by(self._expression(atom)) if isinstance(atom, Text) else self._holds(atom)
+        return f"NOT ({sql})" if atom.negated else f"({sql})"
+
+    def _found_by(self, match: str) -> str:
+        low, high = self._base, self._base + (1 << ZONE_BITS) - 1
+        sql = f"doc.id IN (SELECT rowid - {low} FROM fts WHERE fts MATCH ? AND rowid BETWEEN {low} AND {high})"  # noqa: S608
+        return self.conditions.bind(sql, match)
+
+    def _holds(self, where: Where) -> str:
+        value = where.value
+        if where.key == "in":
+            return "1" if self._kind == NAME else "0"
+        if where.key in ("before", "after"):
+            return self.conditions.bind(f"{_AT[self._kind]} {'<' if where.key == 'before' else '>='} ?", value)
+        text = str(value)
+        if where.key == "role":
+            roles = self._among("SELECT name FROM role WHERE no > 0", lambda role: role.casefold() == text.casefold())
+            return self.conditions.bind(
+                "doc.role IN (SELECT no FROM role WHERE name IN (SELECT value FROM json_each(?)))", roles
+            )
+        if where.key == "tag":
+            tags = self._among("SELECT DISTINCT tag FROM tag", lambda tag: tag.casefold() == text.casefold())
+            return self.conditions.bind(
+                "doc.session IN (SELECT no FROM tag WHERE tag IN (SELECT value FROM json_each(?)))", tags
+            )
+        matches = {"cwd": _within_folder, "model": _names_model, "store": str.__eq__}[where.key]
+        among = self._among(
+            f"SELECT DISTINCT {where.key} FROM session WHERE {where.key} IS NOT NULL",  # noqa: S608
+            lambda found: matches(found, text),
+        )
+        sql = f"doc.session IN (SELECT no FROM session WHERE {where.key} IN (SELECT value FROM json_each(?)))"  # noqa: S608
+        return self.conditions.bind(sql, among)
+
+    def _among(self, sql: str, matches: Callable[[str], bool]) -> str:
+        return json.dumps([value for (value,) in self._db.execute(sql) if matches(value)])
+
+
+def _within_folder(cwd: str, asked: str) -> bool:
+    """`/a/b` is that folder and what is below it; `b/c` any folder of that name with what is below it."""
+    inside = f"/{cwd.strip('/')}/".casefold()
+    wanted = f"/{asked.strip('/')}/".casefold()
+    return inside.startswith(wanted) if asked.startswith("/") else wanted in inside
+
+
+def _names_model(model: str, asked: str) -> bool:
+    """A whole part of the model's name, or several that follow one another: `opus`, `opus-4`."""
+    wanted = words(asked)
+    return f" {' '.join(wanted)} " in f" {' '.join(words(model))} " if wanted else model == asked

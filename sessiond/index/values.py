@@ -1,0 +1,80 @@
+"""What goes into the index and what comes out: frozen values with the names of the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sessiond.model.session import SessionInfo
+
+DEFAULT_SORT = "-updatedAt"
+
+
+class IndexedInfo(SessionInfo, frozen=True, kw_only=True, rename="camel"):
+    """A session as the catalogue knows it: `SessionInfo` and where it lies. `session_id` is the id on the wire."""
+
+    store: str = "default"
+    format: str = "jsonl"
+    path: str = ""
+    fingerprint: str | None = None
+    """Of the session's files when all that was fed here was read from them, or None where that is not known."""
+    deleted: bool = False
+    """It lies in the trash: listed only where that was asked for, never found."""
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """As `session/list`. `limit` over the maximum is cut to it; `filter` has the wire's names."""
+
+    limit: int | None = None
+    cursor: str | None = None
+    sort: str | None = None
+    filter: Mapping[str, Any] | None = None
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions in the order that was asked for. `next_cursor` is None on the last page."""
+
+    items: list[IndexedInfo]
+    next_cursor: str | None = None
+    incomplete: bool = False
+    """The index is being filled, or could not be written: there may be more."""
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """As `session/search`."""
+
+    query: str
+    mode: str = "text"
+    limit: int | None = None
+    cursor: str | None = None
+    filter: Mapping[str, Any] | None = None
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One message, note or session name that matches, with the piece of it that shows why.
+
+    A note and a name have no `message_id` and no `role`; a name has no `seq` either, and its session's `updatedAt` as
+    timestamp. `ranges` are code points of `snippet`, end excluded, in order, not overlapping. `score` only grows with
+    relevance: it orders the hits of one answer and means nothing between answers.
+    """
+
+    session_id: str
+    name: str | None
+    message_id: str | None
+    seq: int | None
+    role: str | None
+    timestamp: str
+    snippet: str
+    ranges: list[tuple[int, int]]
+    score: float
+
+
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`total` counts every hit of the query as it was at its first page, whatever page this is."""
+
+    hits: list[Hit]
+    total: int
+    next_cursor: str | None = None
+    incomplete: bool = False

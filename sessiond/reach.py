@@ -1,0 +1,283 @@
+"""Find this user's daemon, or start one: what the relay and the command line do first.
+
+An editor waits for this, so it imports `os` and `_socket` and next to nothing else. What happens:
+
+    dial the socket that the data folder's record names
+        it answers, and the record names our protocol version -> done
+        it answers, another version                           -> daemon/hello; older: daemon/stop, newer: refuse
+        nobody there                                          -> start a daemon, wait for its word, daemon/hello, dial
+
+Whoever starts a daemon does not own it: several may start one at once, the one that gets the lock stays, the others
+end with "taken", and those who started them just dial again. A client never removes a socket.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+import time
+
+from sessiond import endpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+PATIENCE_S = 20.0
+"""Until a daemon that is being started must have answered."""
+START_AGAIN_S = 1.0
+"""After a start found the lock taken: by then whoever has it should answer, or be gone."""
+DIAL_PAUSE_S = 0.02
+HELLO_S = 5.0
+START_LOG_BYTES = 64 * 1024
+TAIL_BYTES = 2000
+
+
+class Unreachable(Exception):
+    """No daemon could be reached or started; the text says why and what to do."""
+
+
+def reach(where: endpoint.Places, *, start: bool = True, patience_s: float = PATIENCE_S) -> _socket.socket:
+    """A fresh connection to this user's daemon, of our protocol version; starts one if there is none and `start`.
+
+    Raises Unreachable, at the latest after `patience_s`.
+    """
+    return _Reach(where, start, patience_s).connection()
+
+
+class _Reach:
+    """One attempt to get a connection, with a deadline (monotonic seconds)."""
+
+    def __init__(self, where: endpoint.Places, start: bool, patience_s: float) -> None:
+        self.where = where
+        self.start = start
+        self.deadline = time.monotonic() + patience_s
+        self.next_start = 0.0
+        self.why = "no daemon runs"
+
+    def connection(self) -> _socket.socket:
+        agreed = started = False  # the record's word counts as agreement, unless a daemon was just started
+        while True:
+            record = endpoint.read_endpoint(self.where.data)
+            connection = self._dial(record.socket) if record else None
+            if connection is not None and record is not None:
+                if agreed or (record.protocol == endpoint.PROTOCOL_VERSION and not started):
+                    connection.settimeout(None)
+                    return connection
+                agreed = self._agree(connection)
+                if agreed:
+                    continue  # that one spoke newline-delimited JSON; the client's own needs a fresh one
+            elif not self.start:
+                raise Unreachable(self.why)
+            else:
+                started = self._start_one() or started
+            self._pause()
+
+    def _dial(self, path: str) -> _socket.socket | None:
+        """A connection to the socket at `path`, or None if nobody is there who may be trusted."""
+        problem = endpoint.privacy_problem(os.path.dirname(path))
+        if problem is not None:
+            self.why = f"the socket's folder cannot be trusted: {problem}"
+            return None
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connection.settimeout(max(0.1, self.deadline - time.monotonic()))
+            connection.connect(path)
+            uid = peer_uid(connection)
+        except OSError as error:
+            self.why = f"nobody answers at {path} ({error})"
+            connection.close()
+            return None
+        if uid != os.geteuid():
+            self.why = f"the process behind {path} belongs to uid {uid}"
+            connection.close()
+            return None
+        return connection
+
+    def _agree(self, connection: _socket.socket) -> bool:
+        """Ask who is there. True if we can talk to it; False if it is gone or has been told to stop."""
+        try:
+            connection.settimeout(max(0.1, min(HELLO_S, self.deadline - time.monotonic())))
+            hello = call(connection, "daemon/hello")
+            theirs = hello.get("protocolVersion")
+            if not isinstance(theirs, int) or theirs > endpoint.PROTOCOL_VERSION:
+                raise Unreachable(
+                    f"a newer daemon runs (version {hello.get('version')}, protocol {theirs}; this one speaks protocol "
+                    f"{endpoint.PROTOCOL_VERSION}): update this sessiond, or end that daemon with `sessiond stop`"
+                )
+            if theirs == endpoint.PROTOCOL_VERSION:
+                return True
+            if not self.start:
+                return True  # whoever does not start one does not replace one: `status` and `stop` understand any
+            call(connection, "daemon/stop")
+            self.why = f"the older daemon (version {hello.get('version')}) is still stopping"
+        except (OSError, ValueError) as error:
+            self.why = f"the daemon did not answer daemon/hello ({error})"
+        finally:
+            connection.close()
+        return False
+
+    def _start_one(self) -> bool:
+        """Start a daemon, unless one was started a moment ago. Whether it said that it is ready."""
+        if time.monotonic() < self.next_start:
+            return False
+        self.next_start = time.monotonic() + START_AGAIN_S
+        log_at = _start_log_size(self.where)
+        word = self._word_of(spawn(self.where))
+        if word == "ready":
+            return True
+        if word == "taken":
+            record = endpoint.read_endpoint(self.where.data)
+            holder = f"a daemon (pid {record.pid})" if record else "another process"
+            self.why = f"{holder} holds {self.where.lock_file} but does not answer"
+            return False
+        if not word:
+            word = f"the daemon could not be started: {_last_word(self.where, log_at)}"
+        raise Unreachable(word)
+
+    def _word_of(self, pipe: int) -> str:
+        """What the daemon being started says: "ready", "taken", an error for people, or "" if it just ended."""
+        said = b""
+        try:
+            while True:
+                if not _readable(pipe, self.deadline - time.monotonic()):
+                    raise Unreachable(
+                        "the daemon was started but is not ready yet; try again in a moment, "
+                        f"or look into {self.where.log}"
+                    )
+                chunk = os.read(pipe, 4096)
+                if not chunk:
+                    return said.decode("utf-8", "replace").strip().removeprefix("failed ")
+                said += chunk
+        finally:
+            os.close(pipe)
+
+    def _pause(self) -> None:
+        if time.monotonic() >= self.deadline:
+            raise Unreachable(f"{self.why}; `sessiond doctor` looks closer")
+        time.sleep(DIAL_PAUSE_S)
+
+
+def _readable(fd: int, timeout_s: float) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
+
+def is_held(where: endpoint.Places) -> bool:
+    """Whether some daemon owns the data folder, be it one that does not answer. It lets go of the lock last of all."""
+    import fcntl
+
+    try:
+        fd = os.open(where.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def peer_uid(connection: _socket.socket) -> int:
+    """Whose process is at the other end of a Unix socket. OSError where the system does not say."""
+    if sys.platform == "darwin":
+        # struct xucred { u_int cr_version; uid_t cr_uid; ... }, level SOL_LOCAL (0), LOCAL_PEERCRED (1)
+        return int.from_bytes(connection.getsockopt(0, 1, 76)[4:8], sys.byteorder)
+    # struct ucred { pid_t pid; uid_t uid; gid_t gid; }
+    return int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+
+
+def call(connection: _socket.socket, method: str) -> dict[str, Any]:
+    """One request without params in newline-delimited JSON, and its result. OSError or ValueError if there is none."""
+    import json  # off the fast path: only after a start or before a change of versions
+
+    connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"%s"}\n' % method.encode())
+    line = b""
+    while not line.endswith(b"\n"):
+        chunk = connection.recv(65536)
+        if not chunk:
+            raise ConnectionResetError(f"{method}: the connection ended")
+        line += chunk
+    answer = json.loads(line)
+    result = answer.get("result") if isinstance(answer, dict) else None
+    if not isinstance(result, dict):
+        raise ValueError(f"{method}: {line[:200]!r} is no answer")
+    return result
+
+
+def spawn(where: endpoint.Places) -> int:
+    """Start a daemon that outlives us. Returns the reading end of a pipe on which it says how that went.
+
+    Forked twice, so that it is nobody's child: a relay may live for days and would leave a zombie.
+    """
+    package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    reading, writing = os.pipe()
+    log = _open_start_log(where)
+    child = os.fork()
+    if child == 0:
+        _become_daemon(package_parent, writing, log)
+    os.close(writing)
+    os.close(log)
+    os.waitpid(child, 0)
+    return reading
+
+
+def _become_daemon(package_parent: str, writing: int, log: int) -> NoReturn:
+    """In the forked child: never returns, never raises."""
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        # `-m` looks in the current folder first: the one that holds this very package, never the editor's project.
+        os.chdir(package_parent)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.closerange(3, writing)
+        os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+        os.set_inheritable(writing, True)
+        command = [sys.executable, "-m", "sessiond", "serve", "--ready-fd", str(writing)]
+        os.execv(sys.executable, command)  # noqa: S606  our own interpreter and our own package
+    except BaseException as error:  # whatever it is, the relay's own code must not run on in the child
+        os.write(writing, f"failed {sys.executable} could not be run: {error}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def _open_start_log(where: endpoint.Places) -> int:
+    try:
+        endpoint.make_private_dir(where.log)
+        fd = os.open(where.start_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if os.fstat(fd).st_size > START_LOG_BYTES:
+            os.ftruncate(fd, 0)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    return fd
+
+
+def _start_log_size(where: endpoint.Places) -> int:
+    try:
+        size = os.stat(where.start_log).st_size
+    except OSError:
+        return 0
+    return 0 if size > START_LOG_BYTES else size
+
+
+def _last_word(where: endpoint.Places, begin: int) -> str:
+    """The last line that was written to the start log since `begin`."""
+    try:
+        with open(where.start_log, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(begin, size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    # The last line says what is wrong; the way to it is for the file.
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"{said}; more in {where.start_log}" if said else f"it said nothing; look into {where.log}"

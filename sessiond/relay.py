@@ -1,0 +1,225 @@
+"""stdio <-> the daemon's socket: raw bytes, nothing parsed. `sessiond` with no arguments is this.
+
+Each direction holds at most one chunk: it reads again when that has been written, so that whoever is slow slows the
+other end and nobody's memory fills. An end of input is passed on as such (the daemon still answers); when the daemon or
+the client is gone, so are we.
+
+A daemon that is just being killed goes on accepting for a moment and resets what it accepted. Until the first byte from
+a daemon has been passed on, what the client sent is kept, and a reset before that means: dial again and send it again.
+After it, nothing is ever sent twice.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import time
+
+from sessiond import endpoint
+from sessiond.reach import Unreachable, reach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EX_UNAVAILABLE = 69
+CHUNK_BYTES = 64 * 1024
+KEPT_BYTES = 1024 * 1024
+"""More than this sent before the first answer is not sent again."""
+MAX_DIALS = 8
+DIAL_AGAIN_S = 0.01
+"""Before the second dial; it doubles each time, for a process that is being killed may take a second to be gone."""
+CLIENT_CHECK_MS = 5000
+"""How often a client that gave its process id is looked for."""
+LAST_WORDS_MS = 200
+"""How long a client that reads no more may be silent before it counts as gone."""
+_GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`sessiond [--stdio] [--clientProcessId=N]`. Returns the exit code."""
+    watched = 0
+    for argument in arguments:
+        if argument.startswith("--clientProcessId="):
+            number = argument.partition("=")[2]
+            watched = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    if os.isatty(0):
+        _say("speaking JSON-RPC on standard input, as editors do; for people there is: sessiond --help")
+    pump = Pump(0, 1, watched)
+    try:
+        where = endpoint.places()
+        for nth in range(MAX_DIALS):
+            if nth:
+                time.sleep(DIAL_AGAIN_S * 2 ** (nth - 1))
+            connection = reach(where)
+            finished = pump.run(connection.fileno())
+            connection.close()
+            if finished:
+                return 0
+        raise Unreachable(f"the daemon hung up {MAX_DIALS} times; `sessiond doctor` looks closer")
+    except Unreachable as error:
+        _say(str(error))
+        return EX_UNAVAILABLE
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        pump.close()
+
+
+def _say(text: str) -> None:
+    try:  # noqa: SIM105  contextlib takes three times as long to import as the rest of us
+        os.write(2, f"sessiond: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+
+
+class Pump:
+    """Between a client's two file descriptors and one connection after the other."""
+
+    def __init__(self, stdin: int, stdout: int, watched_pid: int = 0) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self.watched_pid = watched_pid
+        self.input_ended = False
+        self.mute = False
+        """The client reads no more: what it still has to say goes through, then this ends."""
+        self.kept: bytearray | None = bytearray()
+        """What the client sent, while it may have to be sent again."""
+        self._was_blocking = _set_nonblocking(stdout)
+
+    def close(self) -> None:
+        """Give the client's descriptor back as it was: others may share it."""
+        if self._was_blocking:
+            os.set_blocking(self.stdout, True)
+
+    def run(self, connection: int) -> bool:
+        """Until either side ends: True. False: reset before its first answer, a fresh connection may take its place."""
+        os.set_blocking(connection, False)
+        up = memoryview(bytes(self.kept or b""))
+        down = memoryview(b"")
+        deaf = half_closed = False
+        while True:
+            if self.input_ended and not up and not half_closed:
+                half_closed = True
+                _end_sending(connection)
+            taking = not up and not self.input_ended
+            ready = self._wait(connection, bool(up), not down, taking, bool(down))
+            if not ready:
+                return True
+            if connection in ready and not down:
+                try:
+                    chunk = _read(connection)
+                except OSError:
+                    return self.kept is None
+                if chunk == b"":
+                    return True
+                if chunk:
+                    self.kept = None
+                    down = memoryview(chunk)
+            if self.stdin in ready and taking:
+                up = memoryview(self._take_input())
+            try:
+                up = up[len(up) if deaf else _write(connection, up) :]
+            except OSError:
+                deaf = True  # it reads no more, but may have said why: go on till its end
+            down = down[self._give(down) :]
+
+    def _wait(self, connection: int, sending: bool, receiving: bool, taking: bool, giving: bool) -> dict[int, int]:
+        """Poll. Nothing is ready when the client is gone. Errors and hang-ups are told whether asked for or not."""
+        wanted: dict[int, int] = {}
+        if sending or receiving:
+            wanted[connection] = (select.POLLOUT if sending else 0) | (select.POLLIN if receiving else 0)
+        if not self.mute:
+            wanted[self.stdout] = select.POLLOUT if giving else 0
+        if taking:
+            wanted[self.stdin] = wanted.get(self.stdin, 0) | select.POLLIN
+        poll = select.poll()
+        for fd, events in wanted.items():
+            poll.register(fd, events)
+        while True:
+            ready = dict(poll.poll(self._timeout_ms()))
+            if ready.get(self.stdout, 0) & _GONE and not self.mute:
+                self.mute = True
+                return self._wait(connection, sending, receiving, taking, giving)
+            if ready or self.mute or not _alive(self.watched_pid):
+                return ready
+
+    def _timeout_ms(self) -> int | None:
+        if self.mute:
+            return LAST_WORDS_MS
+        return CLIENT_CHECK_MS if self.watched_pid else None
+
+    def _take_input(self) -> bytes:
+        try:
+            chunk = _read(self.stdin)
+        except OSError:
+            chunk = b""  # a terminal or a socket that is gone
+        if chunk is None:
+            return b""
+        if not chunk:
+            self.input_ended = True
+        if self.kept is not None:
+            self.kept += chunk
+            if len(self.kept) > KEPT_BYTES:
+                self.kept = None
+        return chunk
+
+    def _give(self, data: memoryview) -> int:
+        """How many bytes the client took; all of them once it is gone."""
+        if not self.mute:
+            try:
+                return _write(self.stdout, data)
+            except OSError:
+                self.mute = True
+        return len(data)
+
+
+def _read(fd: int) -> bytes | None:
+    """Up to a chunk; b"" at the end; None if there is nothing yet after all."""
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def _write(fd: int, data: memoryview) -> int:
+    """How many bytes were taken."""
+    if not data:
+        return 0
+    try:
+        return os.write(fd, data)
+    except BlockingIOError:
+        return 0
+
+
+def _end_sending(connection: int) -> None:
+    half = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, os.dup(connection))
+    try:
+        half.shutdown(_socket.SHUT_WR)
+    except OSError:
+        pass  # it is gone already; reading says so
+    finally:
+        half.close()
+
+
+def _set_nonblocking(fd: int) -> bool:
+    """Whether `fd` was made non-blocking: pipes and sockets only. Terminals are shared, and files never block."""
+    try:
+        kind = os.fstat(fd).st_mode & 0o170000
+        if kind not in (0o010000, 0o140000) or not os.get_blocking(fd):
+            return False
+        os.set_blocking(fd, False)
+    except OSError:
+        return False
+    return True
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True

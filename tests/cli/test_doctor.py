@@ -1,0 +1,75 @@
+"""`doctor` names what is unhealthy, changes nothing, and says so with its exit code."""
+
+from __future__ import annotations
+
+import os
+
+from tests.shell import Shell
+
+
+def problems(home: Shell) -> list[str]:
+    done = home("doctor", "--json")
+    found = [f"{finding['what']}: {finding['problem']}" for finding in done.json["findings"] if finding["problem"]]
+    assert done.json["healthy"] == (not found)
+    assert done.code == (1 if found else 0)
+    return found
+
+
+def test_a_healthy_home(home: Shell) -> None:
+    """With and without a daemon all is well."""
+    home("new", "--id", "x", "--name", "X")
+    assert problems(home) == []
+    home("stop")
+    assert problems(home) == []
+    assert not home.held()
+
+
+def test_unreadable_files_are_named_and_left_alone(home: Shell) -> None:
+    """NULs, a broken line and a folder in a file's place are named with their path, and nothing is touched."""
+    home("new", "--id", "good", "--name", "Good")
+    home("stop")
+    sessions = home.data / "sessions"
+    (sessions / "nuls.jsonl").write_bytes(b"\0" * 4096)
+    lines = (sessions / "good.jsonl").read_bytes() + b'{"id": broken\n'
+    (sessions / "good.jsonl").write_bytes(lines)
+    (sessions / "folder.jsonl").mkdir()
+    found = problems(home)
+    assert any(f"{sessions}/nuls.jsonl" in one for one in found)
+    assert any(f"{sessions}/good.jsonl:2" in one for one in found)
+    assert any("folder.jsonl" in one for one in found)
+    assert (sessions / "good.jsonl").read_bytes() == lines
+    (sessions / "folder.jsonl").rmdir()
+
+
+def test_open_folders_are_named(home: Shell) -> None:
+    """A data folder that others may read is named with the command that mends it."""
+    home("list")
+    home("stop")
+    os.chmod(home.data, 0o755)
+    done = home("doctor")
+    assert done.code == 1
+    assert f"PROBLEM  data folder {home.data}: {home.data} has mode 0755, not 0700; chmod 700 {home.data}" in done.out
+
+
+def test_a_wrong_configuration_is_named(home: Shell) -> None:
+    """It is the first thing looked at, for nothing else can be without it."""
+    home.write_config("[autosav]\n")
+    assert problems(home) == [f"configuration: {home.path}/config/config.toml: unknown key 'autosav'"]
+
+
+def test_a_damaged_journal_is_named(home: Shell) -> None:
+    """Bytes in the middle that are no record are damage; doctor says where."""
+    home.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
+    home("new", "--id", "x", "--name", "X")
+    with home.client() as client:
+        client.call("session/open", {"sessionId": "x"})
+        for number in range(20):
+            client.call(
+                "session/append", {"sessionId": "x", "messages": [{"role": "user", "content": f"{number}" * 50}]}
+            )
+        home.kill()
+    segment = max((home.data / "journal").glob("*.journal"))
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    segment.write_bytes(content)
+    assert any(str(segment) in one for one in problems(home))

@@ -1,0 +1,221 @@
+"""The command line as shell transcripts: a line after `$` is run for real, what follows is all that it may print.
+
+`...` stands for anything on its line. Standard error stands where it came; `[N]` is an exit code other than 0.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+
+from tests.shell import Shell
+
+
+def follow(home: Shell, transcript: str) -> None:
+    """Run each command and compare."""
+    steps = re.split(r"^\$ ", textwrap.dedent(transcript).strip("\n"), flags=re.MULTILINE)[1:]
+    for step in steps:
+        line, _, wanted = step.partition("\n")
+        command, _, stdin = line.partition(" <<< ")
+        words = shlex.split(command)
+        assert words[0] == "sessiond"
+        done = home(*words[1:], stdin="".join(shlex.split(stdin)))
+        shown = done.out + done.err + (f"[{done.code}]\n" if done.code else "")
+        # On a terminal these would be a table; piped they are tab-separated.
+        shown = shown.replace("\t", "  ")
+        pattern = r"[^\n]*".join(map(re.escape, wanted.rstrip("\n").split("...")))
+        assert re.fullmatch(pattern, shown.rstrip("\n")), f"$ {line}\n{shown}\n--- wanted\n{wanted}"
+
+
+def test_a_conversation(home: Shell) -> None:
+    """Make a session, talk in it, look at it, find it."""
+    follow(
+        home,
+        """
+        $ sessiond new --id talk --name "A talk" --tag work --cwd /tmp
+        talk
+        $ sessiond append talk "Where is the needle?"
+        talk #1
+        $ sessiond append talk --role assistant <<< 'In the haystack.'
+        talk #2
+        $ sessiond show talk
+        talk  A talk
+        2 messages  .../data/sessions/talk.jsonl  work
+
+        ── user #1 ...
+        Where is the needle?
+
+        ── assistant #2 ...
+        In the haystack.
+        $ sessiond show talk --last 1
+        talk  A talk
+        2 messages  .../data/sessions/talk.jsonl  work
+        … older messages: sessiond show talk --last 2
+
+        ── assistant #2 ...
+        In the haystack.
+        $ sessiond list
+        talk  A talk  2  ...    work
+        $ sessiond search needle
+        talk #1  A talk  user  ...  Where is the needle?
+        $ sessiond search --regex "hay.t.ck"
+        talk #2  A talk  assistant  ...  In the haystack.
+        $ sessiond search nothing-of-the-kind
+        """,
+    )
+
+
+def test_housekeeping(home: Shell) -> None:
+    """Names, tags, the archive, forks and the trash."""
+    follow(
+        home,
+        """
+        $ sessiond new --id one
+        one
+        $ sessiond append one "first"
+        one #1
+        $ sessiond append one "second"
+        one #2
+        $ sessiond rename one "The one"
+        one is now 'The one'
+        $ sessiond tag one red green
+        red green
+        $ sessiond tag one --remove red blue
+        green blue
+        $ sessiond tag one
+        green blue
+        $ sessiond list --tag green --tag blue
+        one  The one  2  ...    green blue
+        $ sessiond list --tag red
+        $ sessiond archive one
+        one is archived; sessiond archive --undo one
+        $ sessiond list
+        $ sessiond list --archived
+        one  The one  2  ...    green blue
+        $ sessiond archive --undo one
+        one is back
+        $ sessiond fork one --at 1 --name "The other"
+        session-...
+        $ sessiond list --name other
+        session-...  The other  1  ...    green blue
+        $ sessiond rm one
+        one is in the trash; sessiond restore one
+        $ sessiond show one
+        sessiond: no session 'one'...
+        [1]
+        $ sessiond list --deleted
+        one  The one  2  ...    green blue
+        $ sessiond restore one
+        one is back, with 2 messages
+        $ sessiond rm one --permanent
+        one is gone
+        $ sessiond list --deleted
+        $ sessiond gc
+        0 sessions went from the trash
+        """,
+    )
+
+
+def test_what_is_wrong_is_one_line(home: Shell) -> None:
+    """A wrong command is exit code 2, a failed request 1, each with one line that says what to do."""
+    follow(
+        home,
+        """
+        $ sessiond lst
+        sessiond: No such command 'lst'. Did you mean 'list'? sessiond --help
+        [2]
+        $ sessiond append
+        sessiond: Missing argument 'ID'. sessiond append --help
+        [2]
+        $ sessiond list --since yesterday
+        sessiond: Invalid value for --since: 'yesterday' is no time; write 2026-01-11 or ...; sessiond list --help
+        [2]
+        $ sessiond --tcp nonsense
+        sessiond: Invalid value for --tcp: 'nonsense' is no [HOST:]PORT...
+        [2]
+        $ sessiond append nosuch hello
+        sessiond: no session 'nosuch'...
+        [1]
+        $ sessiond new --id "../evil"
+        sessiond: sessionId: '../evil' is no session id; ...
+        [1]
+        $ sessiond new --id x --store nowhere
+        sessiond: store: there is no store 'nowhere'; ...
+        [1]
+        $ sessiond search --regex "a("
+        sessiond: ...
+        [1]
+        """,
+    )
+
+
+def test_without_a_daemon(home: Shell) -> None:
+    """`status`, `stop` and `doctor` start none, and make no folder."""
+    follow(
+        home,
+        """
+        $ sessiond status
+        no daemon runs; the data folder is .../data
+        $ sessiond status --json
+        {"running":false}
+        $ sessiond stop
+        no daemon runs
+        $ sessiond stop --json
+        {"stopped":false,"pid":null}
+        $ sessiond doctor
+        ok       configuration .../config/config.toml
+        ok       no daemon runs
+        ok       store default (jsonl) .../data/sessions
+        """,
+    )
+    assert list(home.path.iterdir()) == []
+
+
+def test_status_and_stop(home: Shell) -> None:
+    """What runs is shown, and ends with everything saved."""
+    follow(
+        home,
+        """
+        $ sessiond new --id x --name X
+        x
+        $ sessiond status
+        daemon       version ..., pid ..., since ...
+        data         .../data
+        socket       .../run/sessiond.sock
+        store        default (jsonl, 1 session) .../data/sessions
+        connections  1
+        sessions     0 open, ... not saved yet
+        journal      ... bytes, lsn ...
+        config       .../config/config.toml
+        $ sessiond stop
+        the daemon (pid ...) has stopped
+        $ sessiond status --json
+        {"running":false}
+        """,
+    )
+    assert '"X"' in (home.data / "sessions" / "x.jsonl").read_text()
+
+
+def test_stores(home: Shell) -> None:
+    """A folder of session files is adopted where it is, and sessions move there."""
+    other = home.path / "other"
+    other.mkdir()
+    follow(
+        home,
+        f"""
+        $ sessiond new --id x --name X
+        x
+        $ sessiond adopt {other} --name mine --format jsonl
+        store mine (jsonl): 0 sessions; sessiond list --store mine
+        $ sessiond adopt {other} --name again --format jsonl
+        sessiond: ...
+        [1]
+        $ sessiond list --store mine
+        $ sessiond new --id y --store mine --name Y
+        mine/y
+        $ sessiond list --store mine
+        mine/y  Y  0  ...
+        """,
+    )
+    assert "[stores.mine]" in (home.path / "config" / "config.toml").read_text()

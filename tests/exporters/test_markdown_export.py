@@ -1,0 +1,83 @@
+"""Markdown: what a message holds stays within its turn."""
+
+from __future__ import annotations
+
+from exported import NASTY, TEXTS, full, message, session, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from sessiond.exporters.markdown import contained, fenced
+
+
+def parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def headings(shown: str) -> list[str]:
+    tokens = parser().parse(shown)
+    return [
+        tokens[n + 1].content
+        for n, t in enumerate(tokens)
+        if t.type == "heading_open" and t.tag == "h2" and t.level == 0
+    ]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.sampled_from(["user", "assistant", "tool"]), TEXTS)
+def test_every_turns_heading_is_a_heading(contents: list[str], role: str, thought: str) -> None:
+    """However messages end, open fences and comments included, the turns after them are turns."""
+    made = session(
+        *[message(n + 1, role, content, thinking=thought) for n, content in enumerate(contents)],
+        message(99, "assistant", "the end"),
+    )
+    ours = [one for one in headings(text(made, "markdown")) if one.endswith("· 2026-01-11 14:30:22 UTC")]
+    assert len(ours) >= len(contents) + 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(TEXTS)
+def test_no_raw_html_is_left(content: str) -> None:
+    """What a message holds of HTML is shown, not acted upon."""
+    tokens = parser().parse(contained(parser(), content))
+    flat = [child.type for token in tokens for child in (token, *(token.children or []))]
+    assert "html_block" not in flat
+    assert "html_inline" not in flat
+
+
+@given(st.text(alphabet="`~a\n ", max_size=40))
+def test_a_fence_is_longer_than_any_inside(code: str) -> None:
+    """Code comes back out of its fence as it was, but for line ends at its end."""
+    tokens = parser().parse(fenced(code, "text"))
+    assert [token.type for token in tokens] == ["fence"]
+    assert tokens[0].content.rstrip("\n") == code.rstrip("\n")
+
+
+def test_ordinary_markdown_stays_as_it_was_written() -> None:
+    """Fences, tables, lists and links are the message's own, to the letter."""
+    content = "# Head\n\n- a\n- b `<b>`\n\n```c\nint x < y;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nSee <https://example.org> and [x](y)."
+    assert content in text(session(message(1, content=content)), "markdown")
+
+
+def test_calls_results_and_marks_are_readable() -> None:
+    """Arguments in a fence, long ones with their own line ends, a result under the id of its call."""
+    shown = text(full(), "markdown")
+    for words in (
+        "**Calls** `run` (`c1`)",
+        '"cmd": "ls"',
+        "`script`:\n\n```text\na\nb\n```",
+        "Result of call `c1`",
+        "````text\nout\n```\nput\n````",
+        "(interrupted)",
+        "## Notes",
+        "> hm",
+    ):
+        assert words in shown, words
+
+
+def test_names_do_not_change_the_document() -> None:
+    """A session's or tool's name is one line of plain text, and no Emacs mode line."""
+    for name in NASTY:
+        shown = text(session(message(1), name=name, model=name), "markdown")
+        assert "-*-" not in shown.split("\n")[0]
+        assert headings(shown) == ["User · 2026-01-11 14:30:22 UTC"]

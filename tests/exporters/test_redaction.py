@@ -1,0 +1,85 @@
+"""Redaction: what looks like a key, a home folder or a user's name is gone from every export, and counted."""
+
+from __future__ import annotations
+
+import pytest
+from exported import message, session, text
+
+from sessiond.exporters import FORMATS
+from sessiond.exporters.redact import Redactor, redact
+from sessiond.model.message import Note
+
+A = "a1B2c3D4" * 5
+SECRETS = {
+    "API key": ["sk-ant-api03-" + A, "sk-proj-" + A, "AIza" + A[:35], "hf_" + A, "sk_live_" + A],
+    "AWS key": ["AKIA" + "ABCDEFGH12345678"],
+    "GitHub token": ["ghp_" + A, "github_pat_" + A],
+    "GitLab token": ["glpat-" + A],
+    "Slack token": ["xoxb-123456789012-" + A],
+    "package index token": ["pypi-" + A],
+    "web token": ["eyJhbGciOiJI." + A + "." + A],
+    "private key": ["-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"],
+    "authorization": ["Bearer " + A],
+    "password in a URL": ["postgres://bob:hunter2xyz@db/x"],
+    "secret": ["OPENAI_API_KEY=abc123def456", 'password: "correct horse9"', "client_secret = 'zzzzzzzz1'"],
+}
+
+
+@pytest.mark.parametrize(("kind", "secret"), [(kind, secret) for kind, many in SECRETS.items() for secret in many])
+def test_secrets_are_blanked_and_counted(kind: str, secret: str) -> None:
+    """Each kind is found within other words, and the rest of the text stays."""
+    redactor = Redactor()
+    out = redactor.text(f"before {secret} after")
+    assert out.startswith("before ")
+    assert out.endswith(" after")
+    assert "[redacted]" in out
+    assert redactor.report() == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    "text_",
+    [
+        "contextTokens = calculateContextTokens(x)",
+        "const apiKey = config.apiKey",
+        "the token was wrong",
+        "skip-navigation-links-here",
+        "a secret: none",
+        "/home",
+        "Users can log in",
+    ],
+)
+def test_ordinary_words_stay(text_: str) -> None:
+    """Code that handles keys is not a key."""
+    assert Redactor().text(text_) == text_
+
+
+def test_homes_and_names_are_blanked_everywhere() -> None:
+    """A name that a home folder gives away is blanked wherever it stands as a word, before and after that."""
+    made = session(
+        message(1, content="hello from jdoe42 in /home/jdoe42/src and C:\\Users\\jdoe42\\x"),
+        message(2, "tool", "-rw-r--r-- jdoe42 staff; jdoe42x is another", toolCallId="/home/jdoe42"),
+        cwd="/Users/jdoe42/w",
+        metadata={"source": {"path": "/home/jdoe42/.x/-home-jdoe42-w"}},
+        name="jdoe42's talk",
+    )
+    made.add_note(Note(id="n", seq=3, heading="h", content="/home/jdoe42", timestamp=made.created_at))
+    made.state = {"/home/jdoe42/a": "jdoe42"}
+    made.metadata["apiKey"] = "whatever it may be"
+    twin, report = redact(made)
+    for fmt in FORMATS:
+        shown = text(twin, fmt).replace("jdoe42x", "")
+        # Ids stay as they are: other messages refer to them.
+        assert shown.count("jdoe42") == (
+            0 if fmt not in ("json", "jsonl", "markdown", "org", "html", "text") else shown.count("/home/jdoe42")
+        )
+        assert "whatever it may be" not in shown
+    assert twin.cwd == "~/w"
+    assert twin.name == "[user]'s talk"
+    assert set(report) == {"home folder", "secret", "user name"}
+    assert made.cwd == "/Users/jdoe42/w", "the session itself is not changed"
+
+
+def test_named_users_are_blanked_but_common_words_are_not() -> None:
+    """A given name counts, unless it is a word like root."""
+    redactor = Redactor(["mallory", "root", "me"])
+    assert redactor.text("mallory, Mallory and root, me") == "[user], Mallory and root, me"

@@ -1,0 +1,148 @@
+"""Any session through agent-q and sibyl and back, and any bytes into them."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiond.formats import agent_q, sibyl
+from sessiond.formats.base import Tail
+from sessiond.formats.sidecar import sidecar_path
+from sessiond.model.changes import Noted, StateSet
+from sessiond.model.session import Session
+from sessiond.store.merge import replay
+from tests.formats.lisp_sessions import Operation, assert_same, load, operations, perform, save, sessions, written
+
+FORMATS = [agent_q, sibyl]
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "25"))
+ID = "session-20260111-143022"
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions())
+def test_any_session_comes_back_the_same(fmt: ModuleType, session: Session) -> None:
+    """What a session holds is the same after a save and a load."""
+    files = save(fmt, session)
+    decoded = load(fmt, files)
+    assert decoded.problems == []
+    assert (decoded.renumbered, decoded.incomplete, decoded.through) == (False, False, session.seq)
+    assert_same(decoded.session, session)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions())
+def test_a_save_without_a_change_writes_nothing(fmt: ModuleType, session: Session) -> None:
+    """Saving what was just saved, or just loaded, has nothing to write."""
+    files = save(fmt, session)
+    assert fmt.encode(session, files) == []
+    assert fmt.encode(load(fmt, files).session, files) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(one=sessions(), other=sessions())
+def test_any_session_over_any_other(fmt: ModuleType, one: Session, other: Session) -> None:
+    """A save over whatever the files held before gives the session that was saved."""
+    files = save(fmt, other, save(fmt, one))
+    decoded = load(fmt, files)
+    assert not decoded.incomplete
+    assert_same(decoded.session, other)
+    assert fmt.encode(other, files) == []
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions(), saves=st.lists(st.lists(operations, max_size=5), min_size=1, max_size=3))
+def test_a_crash_between_the_two_writes_loses_nothing(
+    fmt: ModuleType, session: Session, saves: list[list[Operation]]
+) -> None:
+    """The old main file with the new sidecar, and the changes that the journal still has, are the session of after."""
+    files = save(fmt, session)
+    for batch in saves:
+        pending = [change for operation in batch if (change := perform(session, operation))]
+        after = save(fmt, session, files)
+        torn = {**after, fmt.main_path(ID): files[fmt.main_path(ID)]}
+        decoded = load(fmt, torn)
+        replay(decoded, pending)
+        assert_same(decoded.session, session)
+        mended = save(fmt, decoded.session, torn)
+        assert_same(load(fmt, mended).session, session)
+        files = after
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions(), batch=st.lists(operations, max_size=6))
+def test_a_cheap_save_is_as_good_as_a_whole_one(fmt: ModuleType, session: Session, batch: list[Operation]) -> None:
+    """Where `update` has an answer, the files are the session; it writes the main file never."""
+    files = save(fmt, session)
+    changes = [change for operation in batch if (change := perform(session, operation))]
+    main = files[fmt.main_path(ID)]
+    writes = fmt.update(session, Tail(True, len(main), main[-256:]), files, changes)
+    quiet = all(isinstance(one, (StateSet, Noted)) for one in changes)
+    if writes is None:
+        assert not quiet or not changes
+        return
+    assert [write.path for write in writes] == [sidecar_path(ID)]
+    decoded = load(fmt, written(files, writes))
+    assert (decoded.through, decoded.incomplete) == (session.seq, False)
+    assert_same(decoded.session, session)
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions())
+def test_a_lost_sidecar_costs_only_what_the_file_cannot_show(fmt: ModuleType, session: Session) -> None:
+    """Without the sidecar the file is a session of its own, numbered from 1, and the same each time."""
+    files = save(fmt, session)
+    main = {fmt.main_path(ID): files[fmt.main_path(ID)]}
+    first, second = load(fmt, main), load(fmt, main)
+    assert_same(first.session, second.session)
+    assert [one.seq for one in first.session.messages()] == list(range(1, len(first.session) + 1))
+    shown = [one for one in session.messages() if fmt is agent_q or one.role.lower() != "system"]
+    assert [one.content for one in first.session.messages()] == [one.text() for one in shown]
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(session=sessions(), data=st.data())
+def test_a_cut_or_damaged_file_is_a_problem_and_no_exception(
+    fmt: ModuleType, session: Session, data: st.DataObject
+) -> None:
+    """Whatever happens to the bytes of either file, decoding ends, and what it cannot read is never written over."""
+    files = save(fmt, session)
+    path = data.draw(st.sampled_from(sorted(files)))
+    content = files[path]
+    position = data.draw(st.integers(0, len(content)))
+    junk = data.draw(st.binary(max_size=8))
+    files[path] = content[:position] + junk + content[position + data.draw(st.integers(0, 40)) :]
+    decoded = fmt.decode(ID, files)
+    if decoded.fatal is not None:
+        assert fmt.encode(session, files) == []
+    else:
+        again = save(fmt, decoded.session, save_numbering(fmt, decoded, files))
+        assert_same(load(fmt, again).session, decoded.session)
+
+
+def save_numbering(fmt: ModuleType, decoded: object, files: dict[str, bytes]) -> dict[str, bytes]:
+    return {**files, **{write.path: write.data for write in fmt.adopt_numbering(decoded, files)}}
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    main=st.binary(max_size=200) | st.text("()\"\\;'#|:. \nabc1[]?,@`", max_size=60).map(str.encode),
+    side=st.none() | st.binary(max_size=60),
+)
+def test_any_bytes_are_decoded_without_an_exception(fmt: ModuleType, main: bytes, side: bytes | None) -> None:
+    """Garbage is a problem, and stays as it is."""
+    files = {fmt.main_path(ID): main} | ({sidecar_path(ID): side} if side is not None else {})
+    decoded = fmt.decode(ID, files)
+    if decoded.fatal is not None:
+        assert fmt.encode(Session(ID, "2026-01-11T14:30:22.000Z"), files) == []

@@ -1,0 +1,128 @@
+"""Aider."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from collected import corpus, read, recognised
+
+
+def utc(local: str) -> str:
+    moment = datetime.strptime(local, "%Y-%m-%d %H:%M:%S").astimezone(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def blocks(body: str) -> list[tuple[str, str]]:
+    """A chat's blocks, by its lines' marks alone; written apart from the importer."""
+    out: list[tuple[str, list[str]]] = []
+    for line in body.split("\n"):
+        role, text = (
+            ("user", line[5:])
+            if line.startswith("#### ")
+            else ("tool", line[2:])
+            if line.startswith("> ")
+            else ("assistant", line)
+        )
+        if not out or out[-1][0] != role:
+            out.append((role, []))
+        out[-1][1].append(text)
+    squeezed = [(role, "".join("".join(lines).split())) for role, lines in out]
+    return [(role, text) for role, text in squeezed if text]
+
+
+def test_the_real_file_gives_every_chat_and_every_word() -> None:
+    """Each heading is a session with its time; speakers and texts are those of the file; the preface is a session of
+    its own."""
+    path = corpus("aider/chat-history.md")
+    preface, *rest = re.split(r"(?m)^# aider chat started at (.*)\n", path.read_text())
+    headings, bodies = rest[::2], rest[1::2]
+    stream = read(path)
+    assert not stream.skipped
+    ids = list(stream.starts)
+    assert len(ids) == len(headings) + 1 == 1134
+    for source_id, heading, body in zip(ids[1:], headings, bodies, strict=True):
+        info = stream.info[source_id]
+        assert info["createdAt"] == utc(heading)
+        assert info["name"] == f"aider chat started at {heading}"
+        got = [(m["role"], "".join(m["content"].split())) for m in stream.messages[source_id]]
+        assert got == blocks(body), heading
+        assert {m["timestamp"] for m in stream.messages[source_id]} <= {utc(heading)}
+    before = [(m["role"], "".join(m["content"].split())) for m in stream.messages[ids[0]]]
+    assert before == blocks(preface)
+    roles = Counter(m["role"] for messages in stream.messages.values() for m in messages)
+    assert roles == Counter(role for body in (preface, *bodies) for role, _ in blocks(body))
+
+
+def test_lines_are_as_they_were_typed(tmp_path: Path) -> None:
+    """Marks and the blanks of Markdown's line breaks go, everything else of a line stays; blank lines part two
+    prompts."""
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text(
+        "\n# aider chat started at 2025-03-04 05:06:07\n\n> Aider v0.70.0  \n> Model: gpt-x with diff edit format  \n\n"
+        "#### first  \n####   indented  \n\n"
+        "#### second\n\n# A heading of the model\n\n>>>>>>> REPLACE\nDone.\n\n> Commit abc  \n"
+    )
+    stream = read(path)
+    assert stream.told() == [
+        ("tool", "Aider v0.70.0\nModel: gpt-x with diff edit format"),
+        ("user", "first\n  indented"),
+        ("user", "second"),
+        ("assistant", "# A heading of the model\n\n>>>>>>> REPLACE\nDone."),
+        ("tool", "Commit abc"),
+    ]
+    info = stream.only_info
+    assert info["model"] == "gpt-x"
+    assert info["cwd"] == str(tmp_path)
+
+
+def test_chats_of_one_second_and_of_no_words_are_sessions(tmp_path: Path) -> None:
+    """Two chats with the same heading are two sessions, an empty chat is one too."""
+    path = tmp_path / "h.md"
+    path.write_text(
+        "# aider chat started at 2025-01-01 00:00:00\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x\n"
+    )
+    stream = read(path)
+    assert len(stream.starts) == 2
+    assert [len(m) for m in stream.messages.values()] == [0, 1]
+
+
+def test_a_grown_file_keeps_its_sessions_and_ids(tmp_path: Path) -> None:
+    """What is appended changes no earlier session and no earlier id."""
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text("# aider chat started at 2025-01-01 00:00:00\n\n#### x\n\nanswer\n")
+    before = read(path)
+    with path.open("a") as file:
+        file.write("\n#### x\n\nanswer\n\n# aider chat started at 2025-01-02 00:00:00\n\n#### y\n")
+    after = read(path)
+    assert next(iter(after.starts)) == next(iter(before.starts))
+    first = after.messages[next(iter(after.starts))]
+    assert [m["id"] for m in first][:2] == [m["id"] for m in before.only]
+    assert len({m["id"] for m in first}) == 4
+
+
+def test_headings_are_local_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aider writes no zone, so the heading is this machine's local time."""
+    path = tmp_path / "h.md"
+    path.write_text("# aider chat started at 2025-07-01 12:00:00\n\n#### x\n")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert read(path).only[0]["timestamp"] == "2025-07-01T03:00:00.000Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_bytes_that_are_no_utf8_are_reported(tmp_path: Path) -> None:
+    """The line is taken with a replacement, and named."""
+    path = tmp_path / "h.md"
+    path.write_bytes(b"# aider chat started at 2025-01-01 00:00:00\n#### caf\xe9\n")
+    stream = read(path)
+    assert stream.told() == [("user", "caf\ufffd")]
+    assert [s.line for s in stream.repaired] == [2]
+    assert recognised(path) == "aider"

@@ -1,0 +1,96 @@
+"""ChatGPT's export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from collected import read, recognised
+
+
+def node(
+    key: str, parent: str | None, children: list[str], role: str = "", text: Any = None, **more: Any
+) -> dict[str, Any]:
+    message = None
+    if role:
+        content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
+        message = {
+            "id": key,
+            "author": {"role": role},
+            "create_time": 1700000000.5,
+            "content": content,
+            "recipient": "all",
+            "metadata": {},
+            **more,
+        }
+    return {"id": key, "parent": parent, "children": children, "message": message}
+
+
+def talk(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "title": "T",
+        "create_time": 1700000000.0,
+        "update_time": 1700000100.0,
+        "mapping": {n["id"]: n for n in nodes},
+        "conversation_id": "c1",
+        **more,
+    }
+
+
+def exported(path: Path, *talks: Any) -> Path:
+    path.write_text(json.dumps(list(talks)))
+    return path
+
+
+def test_a_tree_with_two_answers(tmp_path: Path) -> None:
+    """Every node that says something is a message; the answer that was replaced is marked, the one that stayed is not."""
+    nodes = [
+        node("root", None, ["s"]),
+        node("s", "root", ["u"], "system", ""),
+        node("u", "s", ["a1", "a2"], "user", "hi"),
+        node("a1", "u", [], "assistant", "old"),
+        node(
+            "a2", "u", ["t"], "assistant", {"content_type": "code", "language": "py", "text": "1+1"}, recipient="python"
+        ),
+        node("t", "a2", [], "tool", {"content_type": "execution_output", "text": "2"}),
+    ]
+    path = exported(tmp_path / "conversations.json", talk(nodes, current_node="t", default_model_slug="gpt-x"))
+    assert recognised(path) == "chatgpt"
+    stream = read(path)
+    assert stream.told() == [("user", "hi"), ("assistant", "old"), ("assistant", ""), ("tool", "2")]
+    assert [bool(m["metadata"].get("branch")) for m in stream.only] == [False, True, False, False]
+    assert stream.only[2]["toolCalls"] == [{"id": "a2", "name": "python", "arguments": "1+1"}]
+    assert stream.only[3]["toolCallId"] == "a2"
+    assert stream.only[0]["timestamp"] == "2023-11-14T22:13:20.500Z"
+    assert (stream.only_info["name"], stream.only_info["model"]) == ("T", "gpt-x")
+
+
+def test_circles_and_holes_lose_nothing(tmp_path: Path) -> None:
+    """Nodes that no root leads to, or that lead back to themselves, are messages once."""
+    nodes = [
+        node("a", "b", ["b"], "user", "one"),
+        node("b", "a", ["a"], "assistant", "two"),
+        node("c", "gone", ["nowhere"], "user", "three"),
+    ]
+    stream = read(exported(tmp_path / "conversations.json", talk(nodes, current_node="b")))
+    assert sorted(content for _, content in stream.told()) == ["one", "three", "two"]
+
+
+def test_images_thoughts_and_broken_conversations(tmp_path: Path) -> None:
+    """Images stay blocks, thoughts are thinking, a conversation without a tree is reported and the next one read."""
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://x"}
+    nodes = [
+        node("u", None, ["t"], "user", {"content_type": "multimodal_text", "parts": [image, "what is it?"]}),
+        node(
+            "t",
+            "u",
+            [],
+            "assistant",
+            {"content_type": "thoughts", "thoughts": [{"summary": "Look", "content": "a cat"}]},
+            recipient="all",
+        ),
+    ]
+    stream = read(exported(tmp_path / "conversations.json", {"title": "broken", "mapping": 5}, talk(nodes)))
+    assert stream.only[0]["content"] == [image, {"type": "text", "text": "what is it?"}]
+    assert len(stream.skipped) == 1

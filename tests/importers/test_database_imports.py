@@ -1,0 +1,272 @@
+"""llm, Goose, opencode and Crush: SQLite files, read without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collected import read, recognised, snapshot
+
+CRUSH = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL, cost REAL,
+          updated_at INTEGER NOT NULL, created_at INTEGER NOT NULL);
+CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL,
+          parts BLOB NOT NULL, model TEXT, created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL, finished_at INTEGER);
+"""
+
+
+def add_crush(db: sqlite3.Connection, key: str, role: str, parts: list[dict[str, Any]], session: str = "s1") -> None:
+    db.execute(
+        "INSERT INTO messages VALUES (?, ?, ?, ?, 'm', 1700000000, 1700000001, NULL)",
+        (key, session, role, json.dumps(parts)),
+    )
+
+
+def crush(path: Path) -> Path:
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(CRUSH)
+        db.execute("INSERT INTO sessions VALUES ('s1', NULL, 'Talk', 0.5, 1700000100, 1700000000)")
+        db.execute("INSERT INTO sessions VALUES ('s2', 's1', 'Sub', 0, 1700000100, 1700000050)")
+        add_crush(db, "m1", "user", [{"type": "text", "data": {"text": "hi"}}])
+        add_crush(
+            db,
+            "m2",
+            "assistant",
+            [
+                {"type": "reasoning", "data": {"thinking": "hm", "signature": "x"}},
+                {"type": "text", "data": {"text": "ho"}},
+                {"type": "tool_call", "data": {"id": "c", "name": "ls", "input": "{}"}},
+                {"type": "finish", "data": {"reason": "canceled", "time": 1}},
+            ],
+        )
+        add_crush(
+            db,
+            "m3",
+            "tool",
+            [{"type": "tool_result", "data": {"tool_call_id": "c", "name": "ls", "content": "a", "is_error": True}}],
+        )
+        db.commit()
+    return path
+
+
+def test_crush(tmp_path: Path) -> None:
+    """Parts become text, thinking, calls and results; a subagent's session leads to its parent."""
+    path = crush(tmp_path / "crush.db")
+    assert recognised(path) == "crush"
+    stream = read(path)
+    assert [(m["role"], m["content"]) for m in stream.messages["s1"]] == [
+        ("user", "hi"),
+        ("assistant", "ho"),
+        ("tool", "a"),
+    ]
+    second, third = stream.messages["s1"][1:]
+    assert (second["thinking"], second["status"]) == ("hm", "interrupted")
+    assert second["toolCalls"] == [{"id": "c", "name": "ls", "arguments": "{}"}]
+    assert (third["toolCallId"], third["metadata"]["isError"]) == ("c", True)
+    assert stream.info["s2"]["parent"] == {"sessionId": "crush-s1", "seq": None}
+    assert stream.info["s1"]["createdAt"] == "2023-11-14T22:13:20.000Z"
+
+
+def test_goose(tmp_path: Path) -> None:
+    """Typed parts, nested results of both shapes, UTC times and the working folder."""
+    path = tmp_path / "sessions.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, description TEXT, working_dir TEXT,
+          created_at TIMESTAMP, updated_at TIMESTAMP, extension_data TEXT);
+        CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content_json TEXT,
+          created_timestamp INTEGER, timestamp TIMESTAMP, tokens INTEGER, metadata_json TEXT);
+        INSERT INTO sessions VALUES ('20260101_1', '', 'Described', '/w', '2026-01-01 10:00:00', '2026-01-01 11:00:00', '{}');
+        """)
+        rows = [
+            ("user", [{"type": "text", "text": "hi"}]),
+            (
+                "assistant",
+                [
+                    {"type": "thinking", "thinking": "hm"},
+                    {
+                        "type": "toolRequest",
+                        "id": "c",
+                        "toolCall": {"status": "success", "value": {"name": "sh", "arguments": {"x": 1}}},
+                    },
+                ],
+            ),
+            (
+                "user",
+                [
+                    {
+                        "type": "toolResponse",
+                        "id": "c",
+                        "toolResult": {"status": "success", "value": [{"type": "text", "text": "out"}]},
+                    }
+                ],
+            ),
+            (
+                "user",
+                [
+                    {
+                        "type": "toolResponse",
+                        "id": "d",
+                        "toolResult": {
+                            "status": "success",
+                            "value": {"content": [{"type": "text", "text": "new"}], "isError": True},
+                        },
+                    }
+                ],
+            ),
+        ]
+        for n, (role, content) in enumerate(rows):
+            db.execute(
+                "INSERT INTO messages VALUES (?, '20260101_1', ?, ?, ?, NULL, 7, '{\"userVisible\": true}')",
+                (n + 1, role, json.dumps(content), 1767261600 + n),
+            )
+        db.commit()
+    assert recognised(path) == "goose"
+    stream = read(path)
+    assert stream.told() == [("user", "hi"), ("assistant", ""), ("tool", "out"), ("tool", "new")]
+    assert stream.only[1]["toolCalls"] == [{"id": "c", "name": "sh", "arguments": {"x": 1}}]
+    assert stream.only[3]["metadata"]["isError"] is True
+    assert (stream.only_info["name"], stream.only_info["cwd"], stream.only_info["createdAt"]) == (
+        "Described",
+        "/w",
+        "2026-01-01T10:00:00.000Z",
+    )
+
+
+def test_opencode(tmp_path: Path) -> None:
+    """A tool part is the call within its message and a result after it; steps are kept in the metadata."""
+    path = tmp_path / "opencode.db"
+    state = {
+        "status": "completed",
+        "input": {"f": "x"},
+        "output": "ok",
+        "title": "t",
+        "time": {"start": 1700000002000, "end": 1700000003000},
+    }
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, directory TEXT,
+          title TEXT, time_created INTEGER, time_updated INTEGER);
+        CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+        CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+        INSERT INTO session VALUES ('ses_1', 'p', NULL, '/w', 'Talk', 1700000000000, 1700000009000);
+        """)
+        for key, role, at in (("msg_1", "user", 1700000000000), ("msg_2", "assistant", 1700000001000)):
+            about = {"role": role, "modelID": "mm"} if role == "assistant" else {"role": role}
+            db.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?, ?)", (key, at, at, json.dumps(about)))
+        parts = [
+            ("p1", "msg_1", {"type": "text", "text": "hi"}),
+            ("p2", "msg_2", {"type": "step-start"}),
+            ("p3", "msg_2", {"type": "reasoning", "text": "hm"}),
+            ("p4", "msg_2", {"type": "text", "text": "ho"}),
+            ("p5", "msg_2", {"type": "tool", "tool": "edit", "callID": "c", "state": state}),
+        ]
+        db.executemany("INSERT INTO part VALUES (?, ?, 'ses_1', 0, ?)", [(k, m, json.dumps(d)) for k, m, d in parts])
+        db.commit()
+    assert recognised(path) == "opencode"
+    stream = read(path)
+    assert stream.told() == [("user", "hi"), ("assistant", "ho"), ("tool", "ok")]
+    assert stream.only[1]["thinking"] == "hm"
+    assert stream.only[1]["toolCalls"] == [{"id": "c", "name": "edit", "arguments": {"f": "x"}}]
+    assert (stream.only[2]["toolCallId"], stream.only[2]["timestamp"]) == ("c", "2023-11-14T22:13:23.000Z")
+    assert (stream.only_info["model"], stream.only_info["cwd"]) == ("mm", "/w")
+
+
+def llm_db(path: Path) -> Path:
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE conversations (id TEXT PRIMARY KEY, name TEXT, model TEXT);
+        CREATE TABLE responses (id TEXT PRIMARY KEY, model TEXT, prompt TEXT, system TEXT, prompt_json TEXT,
+          options_json TEXT, response TEXT, response_json TEXT,
+          conversation_id TEXT, duration_ms INTEGER, datetime_utc TEXT);
+        CREATE TABLE tool_calls (id INTEGER PRIMARY KEY, response_id TEXT, tool_id INTEGER, name TEXT, arguments TEXT, tool_call_id TEXT);
+        CREATE TABLE tool_results (id INTEGER PRIMARY KEY, response_id TEXT, tool_id INTEGER, name TEXT, output TEXT, tool_call_id TEXT);
+        INSERT INTO conversations VALUES ('c1', 'Ten names', 'm');
+        INSERT INTO responses VALUES ('r1', 'm', 'hi', 'be kind', NULL, '{"t": 1}', 'ho', NULL, 'c1', 5, '2026-01-01T10:00:00.123456');
+        INSERT INTO responses VALUES ('r2', 'm', '', NULL, NULL, NULL, 'so', NULL, 'c1', 5, '2026-01-01T10:00:01+00:00');
+        INSERT INTO responses VALUES ('r3', 'm', 'alone', NULL, NULL, NULL, 'yes', NULL, NULL, 5, '2026-01-02T10:00:00');
+        INSERT INTO tool_calls VALUES (1, 'r1', 1, 'f', '{"a": 1}', 'tc');
+        INSERT INTO tool_results VALUES (1, 'r2', 1, 'f', 'out', 'tc');
+        """)
+    return path
+
+
+def test_llm(tmp_path: Path) -> None:
+    """A row is a prompt and an answer; calls and results are those of newer versions; a row of no conversation is a
+    session."""
+    path = llm_db(tmp_path / "logs.db")
+    assert recognised(path) == "llm"
+    stream = read(path)
+    told = [(m["role"], m["content"]) for m in stream.messages["c1"]]
+    assert told == [("system", "be kind"), ("user", "hi"), ("assistant", "ho"), ("tool", "out"), ("assistant", "so")]
+    assert stream.messages["c1"][2]["toolCalls"] == [{"id": "tc", "name": "f", "arguments": {"a": 1}}]
+    assert stream.messages["c1"][2]["metadata"]["options_json"] == {"t": 1}
+    assert stream.messages["c1"][0]["timestamp"] == "2026-01-01T10:00:00.123Z"
+    assert [m["content"] for m in stream.messages["r3"]] == ["alone", "yes"]
+    assert stream.info["c1"]["name"] == "Ten names"
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[tuple[Path, sqlite3.Connection]]:
+    """A Crush database in WAL mode, with a writer that has it open and rows in the log only."""
+    path = crush(tmp_path / "db" / "crush.db" if (tmp_path / "db").mkdir() is None else tmp_path)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    add_crush(db, "m4", "user", [{"type": "text", "data": {"text": "in the log only"}}])
+    yield path, db
+    db.close()
+
+
+def test_a_log_beside_the_file_is_read_and_nothing_is_touched(live: tuple[Path, sqlite3.Connection]) -> None:
+    """What is only in the write-ahead log is there; no byte, time or file of the source changes."""
+    path, _ = live
+    before = snapshot(path.parent)
+    stream = read(path)
+    assert [m["content"] for m in stream.messages["s1"]][-1] == "in the log only"
+    assert snapshot(path.parent) == before
+
+
+def test_a_file_of_its_own_is_not_touched(tmp_path: Path) -> None:
+    """Without a log no log is made, even of a file that is in WAL mode, and even in a folder that may be written."""
+    path = crush(tmp_path / "crush.db")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    before = snapshot(tmp_path)
+    assert list(before) == ["crush.db"]
+    assert len(read(path).messages["s1"]) == 3
+    assert snapshot(tmp_path) == before
+
+
+def test_a_locked_file_is_read(tmp_path: Path) -> None:
+    """An exclusive lock and an unfinished change of the other tool neither stop us nor show."""
+    path = crush(tmp_path / "crush.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        add_crush(db, "m9", "user", [{"type": "text", "data": {"text": "not committed"}}])
+        before = {name: data for name, (data, _) in snapshot(tmp_path).items()}
+        stream = read(path)
+        assert len(stream.messages["s1"]) == 3
+        assert {name: data for name, (data, _) in snapshot(tmp_path).items()} == before
+
+
+def test_an_unknown_schema_and_a_broken_file_are_reported(tmp_path: Path) -> None:
+    """The message names what is missing; bytes that are no database end the same way."""
+    path = tmp_path / "crush.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE sessions (id TEXT, parent_session_id TEXT, title TEXT)")
+        db.execute("CREATE TABLE messages (id TEXT, parts TEXT)")
+    stream = read(path)
+    assert "session_id" in stream.skipped[0].reason
+    whole = crush(tmp_path / "whole.db").read_bytes()
+    path.write_bytes(whole[:5000] + os.urandom(2000))
+    assert read(path, "crush").skipped
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 100)
+    assert read(path, "crush").skipped

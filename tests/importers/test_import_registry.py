@@ -1,0 +1,148 @@
+"""Finding what can be imported, and keeping memory flat while doing so."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+from collected import corpus, lines, snapshot
+
+from sessiond.importers import registry
+from sessiond.importers.claude_code import ClaudeCode
+from sessiond.importers.record import MessageRecord, SkippedLine, open_source
+from sessiond.importers.registry import Found, Place
+
+S = "11111111-2222-4333-8444-555555555555"
+
+
+def turn(uuid: str, text: str = "hello") -> dict[str, Any]:
+    return {
+        "type": "user",
+        "uuid": uuid,
+        "parentUuid": None,
+        "sessionId": S,
+        "timestamp": "2026-01-02T03:04:05.678Z",
+        "message": {"role": "user", "content": text},
+    }
+
+
+def found(path: Path, tool: str | None = None) -> list[tuple[str, str]]:
+    return [
+        (one.importer, os.path.relpath(one.path, path))
+        for one in registry.walk(str(path), tool)
+        if isinstance(one, Found)
+    ]
+
+
+def test_a_folder_is_walked_in_the_order_of_names(tmp_path: Path) -> None:
+    """Every known file is found once, whatever else lies there; loops of links end; hidden tool folders are looked
+    into."""
+    lines(tmp_path / "b" / ".claude" / f"{S}.jsonl", turn("a"))
+    lines(tmp_path / "a.jsonl", {"role": "user", "content": "x"})
+    (tmp_path / ".aider.chat.history.md").write_text("# aider chat started at 2025-01-01 00:00:00\n")
+    (tmp_path / "readme.md").write_text("# Hello\n")
+    lines(tmp_path / "node_modules" / "x.jsonl", turn("a"))
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    expected = [("aider", ".aider.chat.history.md"), ("messages", "a.jsonl"), ("claude-code", f"b/.claude/{S}.jsonl")]
+    assert found(tmp_path) == expected
+    assert found(tmp_path, "aider") == expected[:1]
+
+
+def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
+    """A native export is found in a folder and by itself, and is left to the service."""
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"sessiond":1}\n')
+    assert found(tmp_path) == [(registry.NATIVE, "s.jsonl")]
+    assert found(path) == [(registry.NATIVE, ".")]
+
+
+def test_a_named_file_must_be_known(tmp_path: Path) -> None:
+    """A file that nobody knows is reported where it was asked for; a named format reads it anyway."""
+    path = tmp_path / "x.txt"
+    path.write_text("words")
+    (skipped,) = registry.walk(str(path))
+    assert isinstance(skipped, SkippedLine)
+    assert found(path, "gptel") == [("gptel", ".")]
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for name in ("none", "pipe.jsonl"):
+        (missing,) = registry.walk(str(tmp_path / name))
+        assert isinstance(missing, SkippedLine)
+
+
+def test_the_corpus_is_found_whole() -> None:
+    """Each real file is recognised as its tool's, and stays as it is."""
+    folder = corpus(".")
+    before = snapshot(folder)
+    tools = [tool for tool, _ in found(folder)]
+    assert sorted(tools) == ["aider"] + ["claude-code"] * 4 + ["cline"] + ["codex"] * 3 + ["pi"]
+    for one in registry.walk(str(folder)):
+        assert isinstance(one, Found)
+        for _ in registry.BY_NAME[one.importer].read(one.path, open_source):
+            pass
+    assert snapshot(folder) == before
+
+
+def test_known_places_follow_the_environment(tmp_path: Path) -> None:
+    """Only places that exist, where the tools' own variables say."""
+    for name in (".claude/projects", "elsewhere/sessions", ".local/share/goose/sessions"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ".local/share/goose/sessions/sessions.db").write_text("")
+    places = registry.known_places(str(tmp_path), {"CODEX_HOME": str(tmp_path / "elsewhere")})
+    assert places == [
+        Place("claude-code", str(tmp_path / ".claude/projects")),
+        Place("codex", str(tmp_path / "elsewhere/sessions")),
+        Place("goose", str(tmp_path / ".local/share/goose/sessions/sessions.db")),
+    ]
+
+
+def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
+    """Growth shows, and so does a log beside a database."""
+    path = lines(tmp_path / "a.jsonl", turn("a"))
+    first = registry.fingerprint(str(path))
+    lines(path, turn("a"), turn("b"))
+    second = registry.fingerprint(str(path))
+    (tmp_path / "a.jsonl-wal").write_bytes(b"x")
+    assert len({first, second, registry.fingerprint(str(path))}) == 3
+
+
+def test_every_protocol_name_has_an_importer() -> None:
+    """The names are PROTOCOL's; only those with a real file in the corpus, or of no tool at all, are no experiment."""
+    assert list(registry.BY_NAME) == [
+        "claude-code",
+        "codex",
+        "pi",
+        "aider",
+        "cline",
+        "gemini-cli",
+        "continue",
+        "gptel",
+        "llm",
+        "goose",
+        "opencode",
+        "crush",
+        "chatgpt",
+        "messages",
+    ]
+    tried = {name for name, importer in registry.BY_NAME.items() if not importer.experimental}
+    assert tried == {"claude-code", "codex", "pi", "aider", "cline", "messages"}
+
+
+def test_memory_stays_flat_while_a_large_file_is_read(tmp_path: Path) -> None:
+    """Reading 20 MB holds ids and hashes, not texts."""
+    path = tmp_path / f"{S}.jsonl"
+    with path.open("wb") as file:
+        for n in range(2000):
+            file.write(json.dumps(turn(f"u{n}", "x" * 10_000)).encode() + b"\n")
+    tracemalloc.start()
+    try:
+        count = sum(isinstance(event, MessageRecord) for event in ClaudeCode().read(str(path), open_source))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 2000
+    assert peak < 3_000_000

@@ -1,0 +1,95 @@
+"""Plain lists of messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from collected import lines, read, recognised
+
+
+def test_a_json_array_of_messages(tmp_path: Path) -> None:
+    """Roles, texts, times and unknown keys are kept, in order."""
+    path = tmp_path / "chat.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"role": "system", "content": "be kind"},
+                {"role": "user", "content": "hi", "timestamp": "2026-01-02T03:04:05+01:00", "mood": "good"},
+                {"role": "assistant", "content": [{"type": "text", "text": "ho"}], "created_at": 1767322000},
+            ]
+        )
+    )
+    assert recognised(path) == "messages"
+    stream = read(path)
+    assert stream.told() == [("system", "be kind"), ("user", "hi"), ("assistant", "ho")]
+    assert stream.only[1]["timestamp"] == "2026-01-02T02:04:05.000Z"
+    assert stream.only[1]["metadata"] == {"mood": "good"}
+    assert stream.only[2]["timestamp"] == "2026-01-02T02:46:40.000Z"
+    assert stream.only_info["name"] == "chat"
+
+
+def test_json_lines_and_openais_calls(tmp_path: Path) -> None:
+    """Nested function calls become toolCalls, a tool's answer names its call, reasoning is thinking."""
+    path = lines(
+        tmp_path / "chat.jsonl",
+        {"role": "user", "content": "2+2?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "add",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "sum", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "4"},
+        {"note": "no message"},
+        {"role": "assistant", "content": "4"},
+    )
+    stream = read(path)
+    assert stream.told() == [("user", "2+2?"), ("assistant", ""), ("tool", "4"), ("assistant", "4")]
+    assert stream.only[1]["toolCalls"] == [{"id": "c", "name": "sum", "arguments": "{}"}]
+    assert stream.only[1]["thinking"] == "add"
+    assert stream.only[2]["toolCallId"] == "c"
+    assert [s.line for s in stream.skipped] == [4]
+
+
+def test_an_object_with_messages_and_anthropics_results(tmp_path: Path) -> None:
+    """What else the object says is kept; a user's tool results have the role tool."""
+    path = tmp_path / "request.json"
+    path.write_text(
+        json.dumps(
+            {
+                "model": "m1",
+                "temperature": 0,
+                "messages": [
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}]},
+                ],
+            }
+        )
+    )
+    stream = read(path)
+    assert stream.told() == [("assistant", ""), ("tool", "r")]
+    assert stream.only_info["model"] == "m1"
+    assert stream.only_info["metadata"]["document"]["temperature"] == 0
+
+
+def test_the_same_words_twice_are_two_messages_with_lasting_ids(tmp_path: Path) -> None:
+    """Ids do not depend on the file's time or on what is appended."""
+    path = lines(tmp_path / "a.jsonl", {"role": "user", "content": "go on"}, {"role": "user", "content": "go on"})
+    first = [m["id"] for m in read(path).only]
+    assert len(set(first)) == 2
+    lines(
+        path,
+        {"role": "user", "content": "go on"},
+        {"role": "user", "content": "go on"},
+        {"role": "user", "content": "go on"},
+    )
+    assert [m["id"] for m in read(path).only][:2] == first
+
+
+def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
+    """A configuration file or a log is nobody's."""
+    (tmp_path / "package.json").write_text('{"name": "x", "role": 1}')
+    lines(tmp_path / "log.jsonl", {"level": "info", "message": "x"})
+    (tmp_path / "empty.json").write_text("")
+    assert [recognised(tmp_path / name) for name in ("package.json", "log.jsonl", "empty.json")] == [None] * 3

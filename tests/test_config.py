@@ -1,0 +1,195 @@
+"""Flags beat the environment, the environment beats the file, and whatever is wrong is said in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond import config
+from sessiond.endpoint import Places, places
+from sessiond.errors import AlreadyExists, ConfigError, InvalidParams
+from sessiond.formats import registry
+from sessiond.fs import RealFileSystem
+from sessiond.limits import Limits
+
+FS = RealFileSystem()
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Places:
+    return places({"HOME": str(tmp_path), "SESSIOND_HOME": str(tmp_path / "home")})
+
+
+def write(where: Places, text: str) -> str:
+    file = Path(where.config) / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return str(file)
+
+
+def load(where: Places, text: str = "", env: Mapping[str, str] | None = None, **flags: Any) -> config.Config:
+    if text:
+        write(where, text)
+    return config.load(FS, where, env or {}, flags)
+
+
+def test_nothing_set_is_the_default(where: Places) -> None:
+    """Without a file everything has its documented default."""
+    settled = load(where)
+    assert (settled.autosave_interval_s, settled.autosave_idle_s) == (300, 2)
+    assert settled.limits == Limits()
+    assert settled.stores == (config.StoreConfig("default", where.data + "/sessions", "jsonl"),)
+    assert settled.explained() == {}
+
+
+def test_flag_beats_environment_beats_file(where: Places) -> None:
+    """Each layer wins over the one below, and each value remembers who set it."""
+    file = "[autosave]\ninterval_s = 1\nidle_s = 1\n[limits]\nconnections = 1\n"
+    env = {"SESSIOND_AUTOSAVE_INTERVAL_S": "2", "SESSIOND_AUTOSAVE_IDLE_S": "2", "SESSIOND_HOME": "/x"}
+    settled = load(where, file, env, **{"autosave.interval_s": 3})
+    assert settled.explained() == {
+        "autosave.interval_s": {"value": 3, "source": "flag"},
+        "autosave.idle_s": {"value": 2, "source": "environment"},
+        "limits.connections": {"value": 1, "source": where.config + "/config.toml"},
+    }
+    assert settled.limits.connections == 1
+
+
+def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
+    """`[limits]` takes the snake_case names of `Limits`, but for the two that are set elsewhere."""
+    names = [name for name in Limits.__struct_fields__ if name not in ("daemon_idle_exit_s", "daemon_start_s")]
+    settled = load(where, "[limits]\n" + "".join(f"{name} = 7\n" for name in names) + "[daemon]\nidle_exit_s = 0\n")
+    assert all(getattr(settled.limits, name) == 7 for name in names)
+    assert settled.limits.daemon_idle_exit_s == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("[autosave]\nintervall_s = 3", "unknown key 'intervall_s' in [autosave]", "did you mean 'interval_s'?"),
+        ("[autosav]\ninterval_s = 3", "unknown key 'autosav'", "did you mean 'autosave'?"),
+        ("interval_s = 3", "unknown key 'interval_s'", "it belongs under [autosave]"),
+        ("[limits]\ndaemon_idle_exit_s = 3", "unknown key 'daemon_idle_exit_s'", "write [daemon] idle_exit_s instead"),
+        ("[limits]\nconnections = 0", "limits.connections is 0", "a whole number over 0"),
+        ("[limits]\nconnections = 2.5", "limits.connections is 2.5", "a whole number over 0"),
+        ("[limits]\nsettle_s = true", "limits.settle_s is True", "a number of seconds over 0"),
+        ("[autosave]\ninterval_s = '5'", "autosave.interval_s is '5'", "a number of seconds, 0 to switch it off"),
+        ("[autosave]\ninterval_s = nan", "autosave.interval_s is nan", "a number of seconds"),
+        ("[autosave]\ninterval_s = -1", "autosave.interval_s is -1", "a number of seconds"),
+        ("[daemon]\nallowed_hosts = 'x'", "daemon.allowed_hosts is 'x'", "a list of strings"),
+        ("autosave = 3", "autosave must be a table", "write [autosave]"),
+        ("[autosave\n", "(at line 1, column 10)", "TOML"),
+        ("[stores.x]\npath='/a/x'\nformat='agentq'", "unknown format 'agentq'", "did you mean 'agent-q'?"),
+        ("[stores.x]\npath='/a/x'", "[stores.x]: format is missing", 'add format = "jsonl"'),
+        ("[stores.x]\nformat='jsonl'", "[stores.x]: path is missing", "add path"),
+        ("[stores.x]\npath='a/x'\nformat='jsonl'", "'a/x' is no absolute path", "from ~/ on"),
+        ("[stores.x]\npath=3\nformat='jsonl'", "path is 3", "must be a string"),
+        ("[stores.x]\npaht='/a'\nformat='jsonl'", "unknown key 'paht'", "did you mean 'path'?"),
+        ("[stores.'My Store']\npath='/a'\nformat='jsonl'", "'My Store' is no name for a store", "a-z, 0-9, - and _"),
+        ("[stores]\nx = '/a'", "stores.x must be a table", "write [stores.x]"),
+        ("[stores.default]\npath='/a'", "the default store lies in", "make a store of another name"),
+        ("[stores.default]\nformat='sibyl'", 'has the format "jsonl"', "make a store of another name"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_what_to_write(where: Places, text: str, message: str, hint: str) -> None:
+    """Every mistake names the file and the key, and says what to write instead."""
+    with pytest.raises(ConfigError) as caught:
+        load(where, text)
+    assert message in caught.value.message
+    assert where.config + "/config.toml" in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("env", "message", "hint"),
+    [
+        ({"SESSIOND_AUTOSAVE_INTERVAL": "1"}, "SESSIOND_AUTOSAVE_INTERVAL", "mean 'SESSIOND_AUTOSAVE_INTERVAL_S'"),
+        ({"SESSIOND_AUTOSAVE_INTERVAL_S": "soon"}, "SESSIOND_AUTOSAVE_INTERVAL_S is 'soon'", "a number of seconds"),
+        ({"SESSIOND_LIMITS_CONNECTIONS": "1e3"}, "SESSIOND_LIMITS_CONNECTIONS is '1e3'", "a whole number over 0"),
+    ],
+)
+def test_the_environment_is_checked_like_the_file(where: Places, env: dict[str, str], message: str, hint: str) -> None:
+    """A wrong variable is as much an error as a wrong key."""
+    with pytest.raises(ConfigError) as caught:
+        load(where, env=env)
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def test_lists_in_the_environment_are_split_at_commas(where: Places) -> None:
+    """`SESSIOND_DAEMON_ALLOWED_HOSTS=a, b` is a list of two."""
+    assert load(where, env={"SESSIOND_DAEMON_ALLOWED_HOSTS": "a, b"}).allowed_hosts == ("a", "b")
+
+
+def test_nested_stores_are_refused_through_links(where: Places, tmp_path: Path) -> None:
+    """Two stores in one folder, or one inside the other, are an error, however the path is spelled."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a/b")
+    for other, how in ((tmp_path / "a", "the same folder as"), (tmp_path / "link", "inside"), (tmp_path, "around")):
+        text = f'[stores.one]\npath="{tmp_path}/x/../a"\nformat="jsonl"\n[stores.two]\npath="{other}"\nformat="jsonl"\n'
+        with pytest.raises(ConfigError, match=how):
+            load(where, text)
+
+
+def test_a_store_never_lies_in_the_daemons_own_folders(where: Places) -> None:
+    """Neither inside the data folder nor around it."""
+    for path in (where.data + "/sessions", where.data + "/trash", where.home, "/"):
+        with pytest.raises(ConfigError, match=r"the daemon's own (data|config) folder"):
+            load(where, f'[stores.x]\npath="{path}"\nformat="jsonl"\n')
+
+
+def test_the_formats_are_those_that_can_be_read() -> None:
+    """Configuration lies below the formats and so has a list of its own; the two are the same."""
+    assert config.STORE_FORMATS == registry.NAMES
+
+
+def test_home_is_expanded(where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` in a store's path is the user's home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    stores = load(where, '[stores.lisp]\npath="~/.emacs.d/s"\nformat="agent-q"\n').stores
+    assert stores[1] == config.StoreConfig("lisp", f"{tmp_path}/.emacs.d/s", "agent-q")
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_its_own(where: Places) -> None:
+    """A folder or bytes that are no UTF-8 in its place give one clear line."""
+    file = Path(write(where, ""))
+    file.write_bytes(b"# \xff\n")
+    with pytest.raises(ConfigError, match="is no UTF-8"):
+        load(where)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(where)
+
+
+def test_adding_a_store_keeps_every_word_of_the_file(where: Places, tmp_path: Path) -> None:
+    """What the user wrote stands unchanged above the new entry, the file's mode and a link to it stay."""
+    text = "# mine\n[autosave]\ninterval_s = 7 # often"
+    real = tmp_path / "dotfiles.toml"
+    real.write_text(text)
+    real.chmod(0o644)
+    link = Path(where.config) / "config.toml"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    odd = str(tmp_path / 'a "quoted" \\ ü')
+    grown = config.with_store(FS, where, load(where), config.StoreConfig("lisp", odd, "agent-q"))
+    assert real.read_text().startswith(text + "\n\n[stores.lisp]\n")
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o644
+    assert grown.stores == load(where).stores
+    assert grown.stores[1] == config.StoreConfig("lisp", odd, "agent-q")
+
+
+def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_path: Path) -> None:
+    """A taken name, a nested folder or a bad name is refused before the file is touched."""
+    before = load(where, f'[stores.one]\npath="{tmp_path}/one"\nformat="jsonl"\n')
+    with pytest.raises(AlreadyExists):
+        config.with_store(FS, where, before, config.StoreConfig("one", "/elsewhere", "jsonl"))
+    with pytest.raises(InvalidParams, match="inside"):
+        config.with_store(FS, where, before, config.StoreConfig("two", f"{tmp_path}/one/two", "jsonl"))
+    with pytest.raises(InvalidParams, match="is no name"):
+        config.with_store(FS, where, before, config.StoreConfig("Two!", f"{tmp_path}/two", "jsonl"))
+    assert load(where) == before
