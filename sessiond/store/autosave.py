@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from sessiond.errors import SessiondError
-from sessiond.limits import Limits
+from sessiond.limits import KIB, Limits
 from sessiond.store.folder import FolderStore
 
 log = logging.getLogger(__name__)
 _ROUND_S = 0.5
+_TIDY_BYTES = 256 * KIB
+"""A journal that nobody needs and that is smaller than this is left as it is."""
 
 
 class GrowingJournal(Protocol):
@@ -20,6 +22,8 @@ class GrowingJournal(Protocol):
     def total_bytes(self) -> int: ...
 
     def oldest_pending(self) -> list[tuple[str, str]]: ...
+
+    async def rotate_and_trim(self) -> None: ...
 
 
 class AutoSave:
@@ -52,7 +56,16 @@ class AutoSave:
                     soonest = min(soonest, due) if due is not None else soonest
             if self._journal.total_bytes > self._limits.journal_bytes:
                 await self._relieve()
+            elif self._journal.total_bytes > _TIDY_BYTES and not any(s.dirty_count() for s in self._stores().values()):
+                await self._tidy()
             await asyncio.sleep(max(soonest, 0.01))
+
+    async def _tidy(self) -> None:
+        """Everything is in its file: the journal need not keep a copy of it."""
+        try:
+            await self._journal.rotate_and_trim()
+        except SessiondError as error:
+            log.warning("the journal is not trimmed: %s", error.message)
 
     async def _relieve(self) -> None:
         """The journal is large: save the sessions that its oldest segment is kept for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 from tests.shell import Shell
 
@@ -26,4 +27,12 @@ def test_the_demo_shows_the_main_job(home: Shell) -> None:
 def test_the_demo_prints_the_same_every_time(home: Shell) -> None:
     """But for the times in the file that it shows, so that documents may hold its output."""
     one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", home("demo").out) for _ in range(2))
+    assert one == two
+
+
+def test_the_readme_shows_what_the_demo_prints(home: Shell) -> None:
+    """Line by line, but for the times in the file that it shows."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = readme.partition("```text\n")[2].partition("```")[0]
+    one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text) for text in (shown, home("demo").out))
     assert one == two
