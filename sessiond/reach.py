@@ -100,6 +100,8 @@ class _Reach:
         try:
             connection.settimeout(max(0.1, min(HELLO_S, self.deadline - time.monotonic())))
             hello = call(connection, "daemon/hello")
+            if not self.start:
+                return True  # whoever starts none replaces none: `status` and `stop` understand any, earlier or later
             theirs = hello.get("protocolVersion")
             if not isinstance(theirs, int) or theirs > endpoint.PROTOCOL_VERSION:
                 raise Unreachable(
@@ -108,8 +110,6 @@ class _Reach:
                 )
             if theirs == endpoint.PROTOCOL_VERSION:
                 return True
-            if not self.start:
-                return True  # whoever does not start one does not replace one: `status` and `stop` understand any
             call(connection, "daemon/stop")
             self.why = f"the older daemon (version {hello.get('version')}) is still stopping"
         except (OSError, ValueError) as error:

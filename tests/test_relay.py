@@ -290,6 +290,20 @@ def test_a_newer_daemon_is_refused_with_a_clear_word(
     assert b"daemon/hello" in heard[0]
 
 
+def test_whoever_starts_no_daemon_may_talk_to_a_newer_one(stand: Callable[..., Stand]) -> None:
+    """`stop` works on any later daemon, for that part of the protocol is frozen."""
+
+    def newer(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(HELLO % 2)
+
+    daemon = stand(newer, protocol=2)
+    connection = relay.reach(daemon.where, start=False)
+    connection.sendall(b"x")
+    assert connection.recv(1000) == HELLO % 2
+    connection.close()
+
+
 def test_a_socket_in_a_folder_open_to_others_is_not_trusted(home: Path, stand: Callable[..., Stand]) -> None:
     """Where others may put a socket, nobody dials."""
     daemon = stand(echo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from sessiond.reach import PATIENCE_S, is_held, reach
 Notification = Callable[[str, dict[str, Any]], None]
 _READ_BYTES = 256 * 1024
 _ANSWER_S = 5.0
+_LOOK_AGAIN_S = 0.02
 
 
 def _kinds() -> dict[str, type[SessiondError]]:
@@ -134,12 +136,16 @@ class Client:
 
 def connect_if_running(where: Places) -> Client | None:
     """For commands that start no daemon: None if none runs; DaemonUnreachable if one does but cannot be talked to."""
-    try:
-        return Client.connect(where, start=False, patience_s=_ANSWER_S, timeout_s=_ANSWER_S)
-    except DaemonUnreachable as error:
-        if is_held(where):
-            raise DaemonUnreachable(f"a daemon owns {where.data}, but {error.message}") from None
-        return None
+    deadline = time.monotonic() + _ANSWER_S
+    while True:
+        try:
+            return Client.connect(where, start=False, patience_s=_ANSWER_S, timeout_s=_ANSWER_S)
+        except DaemonUnreachable as error:
+            if not is_held(where):
+                return None
+            if time.monotonic() > deadline:
+                raise DaemonUnreachable(f"a daemon owns {where.data}, but {error.message}") from None
+        time.sleep(_LOOK_AGAIN_S)  # it is just starting or stopping
 
 
 def error_of(error: Any) -> SessiondError:

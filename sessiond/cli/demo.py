@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
@@ -94,20 +94,22 @@ class _Demo:
     @contextmanager
     def _clients(self) -> Iterator[dict[str, Peer]]:
         """Two over stdio, one over TCP, all with the session open."""
-        peers: dict[str, Peer] = {}
-        with self._tcp() as (host, port, token):
-            try:
-                for name in ("emacs", "vim"):
-                    peers[name] = Peer.over_stdio(self.environment)
-                peers["script"] = Peer.over_tcp(host, port)
-                for name, peer in peers.items():
-                    options = {"initializationOptions": {"token": token}} if name == "script" else {}
-                    peer.call("initialize", {"capabilities": {}, "clientInfo": {"name": name}, **options})
-                    self._open(peer)
-                yield peers
-            finally:
-                for peer in peers.values():
-                    peer.close()
+        with ExitStack() as stack:
+            peers: dict[str, Peer] = {}
+            for name in ("emacs", "vim"):  # both at once: whichever comes first starts the daemon
+                peers[name] = Peer.over_stdio(self.environment)
+                stack.callback(peers[name].close)
+            for name in ("emacs", "vim"):
+                self._begin(name, peers[name], {})
+            host, port, token = stack.enter_context(self._tcp())
+            peers["script"] = Peer.over_tcp(host, port)
+            stack.callback(peers["script"].close)
+            self._begin("script", peers["script"], {"initializationOptions": {"token": token}})
+            yield peers
+
+    def _begin(self, name: str, peer: Peer, options: dict[str, Any]) -> None:
+        peer.call("initialize", {"capabilities": {}, "clientInfo": {"name": name}, **options})
+        self._open(peer)
 
     def _open(self, peer: Peer) -> None:
         try:

@@ -8,7 +8,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, filter_of, filters
-from sessiond.cli.output import local_time, print_json, table
+from sessiond.cli.output import for_people, local_time, print_json, say, table
 
 
 @click.command("list", short_help="Your sessions, the newest first.")
@@ -28,6 +28,9 @@ def command(sort: str, limit: int, everything: bool, as_json: bool, **given: Any
         found = sessions(client, None if everything else limit, {"sort": sort, "filter": filter_of(**given)})
     if as_json:
         print_json(found)
+        return
+    if not found["sessions"] and for_people():
+        say("no such session" if any(given.values()) else "no sessions yet; sessiond new, or sessiond import PATH")
         return
     table(
         ("id", "name", "messages", "changed", "model", "tags"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -9,6 +10,8 @@ import click
 from sessiond.cli import options
 from sessiond.cli.client import Client
 from sessiond.cli.output import clean, message_text, one_line, print_json, say
+
+_AGAIN_S = 0.05
 
 
 @click.command("tail", short_help="Follow a session till interrupted.")
@@ -29,6 +32,7 @@ def command(session_id: str, last: int, as_json: bool) -> None:
                 since = follower.follow(client, last, since)
             except ConnectionError:
                 since = follower.seq  # the daemon went away: go on where we were, with the next one
+                time.sleep(_AGAIN_S)
 
 
 class _Follower:

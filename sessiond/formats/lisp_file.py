@@ -136,7 +136,7 @@ def arrange(source: Source, node: Node, known: Sequence[bool], wanted: Sequence[
         out.element(placed.text, None if placed.index is None else blocks[placed.index])
     for index in orphans:
         out.orphan(blocks[index])
-    out.put(closing)
+    out.put(closing or (out.blank if out.in_comment else ""))
     return f"({text})" if (text := out.text()).strip() else "nil"
 
 

@@ -142,9 +142,15 @@ def _note(heading: Heading, item: Item) -> SeenNote:
         return SeenNote(heading.title, heading.thread, heading.tick, item.text)
     tick = one["tick"] if type(one.get("tick")) is int else None
     return SeenNote(
-        heading.title, heading.thread, tick, org.restore(item.text, one), chat=one["chat"], id=note_id, seq=seq,
+        heading.title,
+        heading.thread,
+        tick,
+        org.restore(item.text, one),
+        chat=one["chat"],
+        id=note_id,
+        seq=seq,
         timestamp=usable_time(one.get("timestamp")),
-    )  # fmt: skip
+    )
 
 
 def add(content: bytes, new: Iterable[Note], chat: str, tick: int) -> bytes:

@@ -170,9 +170,15 @@ def _seen(element: Json) -> Seen:
         raise ValueError("its content is neither text nor a list of blocks")
     check_json(element, "the message")
     return Seen(
-        key=key_of(role, content), role=role, content=content, timestamp=usable_time(element.get("timestamp")),
-        id=usable_id(element.get("id")), status=usable_status(element.get("status")), rest=usable_rest(element), near=key_of(role),
-    )  # fmt: skip
+        key=key_of(role, content),
+        role=role,
+        content=content,
+        timestamp=usable_time(element.get("timestamp")),
+        id=usable_id(element.get("id")),
+        status=usable_status(element.get("status")),
+        rest=usable_rest(element),
+        near=key_of(role),
+    )
 
 
 def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
@@ -305,9 +311,16 @@ def _sidecar(session: Session, plan: _Plan, side: Sidecar | None, raw: bytes | N
         "updatedAt": session.updated_at,
     }
     built = build(
-        session, lambda message: plan.shown.get(message.id), before=side, main_before=raw, main_after=plan.text, info=info,
-        keep_copies=True, witnessed=plan.witnessed, shown_info={"updatedAt": plan.saved_at} if plan.saved_at else {},
-    )  # fmt: skip
+        session,
+        lambda message: plan.shown.get(message.id),
+        before=side,
+        main_before=raw,
+        main_after=plan.text,
+        info=info,
+        keep_copies=True,
+        witnessed=plan.witnessed,
+        shown_info={"updatedAt": plan.saved_at} if plan.saved_at else {},
+    )
     return msgspec.structs.replace(built, main={"theirs": plan.theirs} if plan.theirs else {})
 
 

@@ -102,7 +102,7 @@ class Matcher:
                 for number in self._prefixes
                 if token.text.startswith(self._texts[number].words[0])
             )
-            if (self._by_part or self._prefixes) and token.end - token.start > 2:
+            if (self._by_part or self._prefixes) and token.end - token.start > 1:
                 found.extend(self._in_parts(aligned.text[token.start : token.end], token.start))
         return sorted((*_shift(aligned.original(start, end), offset), number) for start, end, number in found)
 

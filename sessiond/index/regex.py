@@ -126,14 +126,14 @@ class _Job:
                 stderr=subprocess.DEVNULL,
                 cwd="/",
             )
-        request = json.dumps(self._request | {"seconds": self._ticket.left_s}).encode()
-        try:
-            out, _ = self._process.communicate(request, timeout=max(0.0, self._ticket.left_s))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-            raise self._ticket.ended() from None
-        if self._process.returncode != 0:
+        with self._process as process:  # closes its pipes and waits for it
+            request = json.dumps(self._request | {"seconds": self._ticket.left_s}).encode()
+            try:
+                out, _ = process.communicate(request, timeout=max(0.0, self._ticket.left_s))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise self._ticket.ended() from None
+        if process.returncode != 0:
             raise self._ticket.ended() if self._ticket.over() else Cancelled("it took more memory than there is for it")
         return msgspec.json.decode(out, type=_Answer)
 

@@ -115,7 +115,7 @@ def identifiers(plain_text: str) -> list[str]:
         return []
     else:
         found = _WORD.findall(plain_text)
-    return [word for word in set(found) if not word.islower() and len(word) > 2 and parts(word)]
+    return [word for word in set(found) if not word.islower() and parts(word)]
 
 
 def cuts(word: str) -> list[int]:

@@ -17,12 +17,45 @@ from tests.formats.lisp_sessions import NASTY, blocks, json, objects, rests, tex
 
 ID = "session-20260111-143022"
 ORG = [
-    "* heading", "** Human", "** Agent", "*** deep\ntext", "* Tick 9\n:PROPERTIES:\n:TIMESTAMP: 2020-01-01\n:END:", ":PROPERTIES:\n:X: 1\n:END:", ":END:",
-    "#+begin_src emacs-lisp :results none\n(error)\n#+end_src", "  #+end_src", ",* x", ",,#+x", ", x", ",:END:", "DEADLINE: <2025-01-01>",
-    "%%(error)", "<%%(error)>", "Local Variables:\neval: (error)\nEnd:", "# Local Variables:\n# eval: (error)\n# End:", "local\u200b variables:",
-    "Local Variables\u200b:", "\n\nlead", "trail\n\n", "  indent\n", "\t", "*", "* ", "*bold*", "```\n```\n* x\n```\n```", "a\x0cb", "#+SETUPFILE: x",
-    "text\r\nwith\r\nCRLF", "\x1b$B", ":a:\n:END:", "[fn:1] x", "| a | b |", "-*- mode: org; eval: (error) -*-", "TODO x :tag:", "\ufeff* x",
-]  # fmt: skip
+    "* heading",
+    "** Human",
+    "** Agent",
+    "*** deep\ntext",
+    "* Tick 9\n:PROPERTIES:\n:TIMESTAMP: 2020-01-01\n:END:",
+    ":PROPERTIES:\n:X: 1\n:END:",
+    ":END:",
+    "#+begin_src emacs-lisp :results none\n(error)\n#+end_src",
+    "  #+end_src",
+    ",* x",
+    ",,#+x",
+    ", x",
+    ",:END:",
+    "DEADLINE: <2025-01-01>",
+    "%%(error)",
+    "<%%(error)>",
+    "Local Variables:\neval: (error)\nEnd:",
+    "# Local Variables:\n# eval: (error)\n# End:",
+    "local\u200b variables:",
+    "Local Variables\u200b:",
+    "\n\nlead",
+    "trail\n\n",
+    "  indent\n",
+    "\t",
+    "*",
+    "* ",
+    "*bold*",
+    "```\n```\n* x\n```\n```",
+    "a\x0cb",
+    "#+SETUPFILE: x",
+    "text\r\nwith\r\nCRLF",
+    "\x1b$B",
+    ":a:\n:END:",
+    "[fn:1] x",
+    "| a | b |",
+    "-*- mode: org; eval: (error) -*-",
+    "TODO x :tag:",
+    "\ufeff* x",
+]
 words_of_org = st.lists(st.sampled_from([*ORG, *NASTY]), max_size=3).map("\n".join)
 any_text = st.one_of(words_of_org, text)
 turns = st.sampled_from(["user", "assistant"])
@@ -53,7 +86,7 @@ def sessions(draw: st.DrawFn, local_id: str = ID) -> Session:
                 timestamp=draw(lisp_sessions.times),
                 status=status,
                 rest=rest,
-            )  # fmt: skip
+            )
         )
     session.created_at, session.updated_at = sorted([session.created_at, session.updated_at])
     return session

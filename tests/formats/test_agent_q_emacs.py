@@ -188,8 +188,8 @@ def test_an_old_copy_from_emacs_memory_costs_nothing(tmp_path: Path) -> None:
     add = [{"id": "emacs-1", "role": "user", "content": "also newer", "time": 1_768_150_000_000}]
     (stale / "plan.json").write_text(json.dumps([{"id": session.local_id, "messages": add}]), "utf-8")
     emacs(f"(aq-resave {lisp(stale / 'plan.json')} {lisp(stale)})")
-    files = {**{name: data for name, data in files_of(tmp_path).items() if not name.startswith("stale")}, **{
-        agent_q.main_path(session.local_id): (stale / agent_q.main_path(session.local_id)).read_bytes()}}  # fmt: skip
+    files = {**{name: data for name, data in files_of(tmp_path).items() if not name.startswith("stale")},
+        agent_q.main_path(session.local_id): (stale / agent_q.main_path(session.local_id)).read_bytes()}  # fmt: skip
     decoded = load(agent_q, files)
     assert decoded.incomplete
     assert [one.text() for one in decoded.session.messages()] == ["text 1", "text 2", "newer", "also newer"]

@@ -61,7 +61,7 @@ def test_an_append_is_a_small_difference(fmt: ModuleType) -> None:
 
 @each
 def test_a_removed_message_is_gone(fmt: ModuleType) -> None:
-    """A message that its system took out of the middle, or that an editor took out at the end after its system showed it, stays out."""
+    """A message that its system took out, in the middle or at the end, stays out."""
     conversation = [message(n) for n in range(1, 5)]
     files = outside(fmt, {}, by_system(fmt, *conversation).decode())
     files = taken_in(fmt, load(fmt, files), files)
@@ -196,7 +196,7 @@ def test_what_is_not_understood_stays_where_it_stood(fmt: ModuleType) -> None:
     assert [(one.line is not None, one.fatal) for one in decoded.problems] == [(True, False), (True, False)]
     files = taken_in(fmt, decoded, files)
     session = decoded.session
-    assert fmt.encode(session, files) == [], "nothing has changed"
+    assert [write.path for write in fmt.encode(session, files)] in ([], [SIDE]), "nothing has changed"
     perform(session, ("append", [("user", "fourth", {})]))
     perform(session, ("update", {"summary": "s", "name": "n"}))
     files = save(fmt, session, files)
@@ -242,7 +242,7 @@ def test_files_with_crlf_a_mark_or_no_newline(fmt: ModuleType) -> None:
         if fmt is agent_q or newline == "\n":
             assert texts(decoded.session) == ["a\nb", "c\r\nd"]
         files = taken_in(fmt, decoded, files)
-        assert fmt.encode(decoded.session, files) == []
+        assert [write.path for write in fmt.encode(decoded.session, files)] in ([], [SIDE])
         decoded.session.add_message(message(3, content="e\nf"))
         files = save(fmt, decoded.session, files)
         data = files[fmt.main_path(ID)]
@@ -290,7 +290,8 @@ def test_another_id_inside_is_a_warning(fmt: ModuleType) -> None:
 
 
 BAD = [
-    b"", b"\0" * 100, b"\n\n", b";; only a comment\n", b"nil", b"()", b"42", b'"text"', b"(:version 1", b'(:version 1 :id "x', b"(:foo 1)", b"(1 2 . 3)",
+    b"", b"\0" * 100, b"\n\n", b";; only a comment\n", b"nil", b"()", b"42", b'"text"', b"(:version 1", b'(:version 1 :id "x', b"(:foo 1)",
+    b"(1 2 . 3)",
     b"(:version 2 :id \"x\" :messages nil)", b"(:messages (#.(run-program \"x\")))", b"(:messages #1=(a . #1#))", b"(" * 100_000, b"\xff\xfe\x00(",
     b"(:id \"x\" :messages 5)", b"(:id \"x\" :messages (a . b))", b"\x7fELF\x02\x01\x01\0\0(((", b"(:messages (#s(hash-table)))",
 ]  # fmt: skip

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from sessiond.formats import agent_q, sibyl
 from sessiond.formats.base import Tail
+from sessiond.formats.lisp_file import apply_edits
+from sessiond.formats.sexp import Dialect, read
+from sessiond.formats.sexp_values import Source
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.model.changes import Noted, StateSet
 from sessiond.model.session import Session
@@ -146,3 +149,51 @@ def test_any_bytes_are_decoded_without_an_exception(fmt: ModuleType, main: bytes
     decoded = fmt.decode(ID, files)
     if decoded.fatal is not None:
         assert fmt.encode(Session(ID, "2026-01-11T14:30:22.000Z"), files) == []
+
+
+COMMENTS = [' ; c " (\n', "\n;; own line )\n", "\n\n", "  ", "\t;;;\n ;\n"]
+STRAYS = [*COMMENTS, " stray ", " (no message) ", '\n(:content "no role")\n', " nil ", " 12 ; c\n", ' "text" ']
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES * 2, deadline=None)
+@given(session=sessions(), saves=st.lists(st.lists(operations, max_size=4), min_size=1, max_size=3), data=st.data())
+def test_comments_and_strangers_survive_any_save(
+    fmt: ModuleType, session: Session, saves: list[list[Operation]], data: st.DataObject
+) -> None:
+    """A file full of comments and of things that are no messages stays readable, and keeps all of them but what stood inside a cut message."""
+    files = save(fmt, session)
+    text, kept = littered(files[fmt.main_path(ID)].decode(), fmt, data)
+    files[fmt.main_path(ID)] = text.encode()
+    decoded = load(fmt, files)
+    assert [one.wire() for one in decoded.session.messages()] == [one.wire() for one in session.messages()]
+    files = save_numbering(fmt, decoded, files)
+    session = decoded.session
+    for batch in saves:
+        for operation in batch:
+            perform(session, operation)
+        files = save(fmt, session, files)
+        again = load(fmt, files)
+        assert_same(again.session, session)
+        assert not again.incomplete
+        after = files[fmt.main_path(ID)].decode()
+        for one in set(kept):
+            assert after.count(one.strip()) >= kept.count(one), (one, after)
+
+
+def littered(text: str, fmt: ModuleType, data: st.DataObject) -> tuple[str, list[str]]:
+    """The text with litter between the elements of its lists; what of it stands between messages must stay."""
+    dialect = Dialect.EMACS if fmt is agent_q else Dialect.COMMON
+    form = read(text, dialect)
+    source = Source(text, dialect)
+    listed = source.plist(form)[":messages"]
+    between = [one.start for one in listed.items] + [listed.end - 1] if listed.items else []
+    inside = [one.start for node in (form, *listed.items) for one in node.items]
+    edits = []
+    kept = []
+    for position in data.draw(st.lists(st.sampled_from(sorted({*between, *inside})), unique=True, max_size=8)):
+        litter = data.draw(st.sampled_from(STRAYS if position in between else COMMENTS))
+        edits.append((position, position, litter))
+        if position in between and litter.strip() and litter.strip() != "nil":
+            kept.append(litter)
+    return apply_edits(text, edits), kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sessiond.index.text import searchable, searchable_name, searchable_note
 from sessiond.index.values import IndexedInfo
@@ -30,6 +31,7 @@ def is_single(char: str) -> bool:
     return unicodedata.category(char) in ("So", "Sc", "Sm")
 
 
+@lru_cache(maxsize=10_000)
 def words(text: str) -> list[str]:
     """Words in order, case kept."""
     out: list[str] = []
@@ -46,6 +48,7 @@ def words(text: str) -> list[str]:
     return [*out, run] if run else out
 
 
+@lru_cache(maxsize=10_000)
 def camel(word: str) -> list[str]:
     """Parts of a word in order, folded; just the word where it has none."""
     out = [word[0]]
@@ -167,15 +170,14 @@ class Corpus:
                 continue
             if info.name:
                 out.append(Doc((session_id, None), "name", None, info.updated_at, list(searchable_name(info.name)), info))
-            for note in self.notes.get(session_id, []):
-                out.append(Doc((session_id, note.seq), "note", None, note.timestamp, list(searchable_note(note)), info))
-            for m in self.messages.get(session_id, []):
-                out.append(Doc((session_id, m.seq), "message", m.role, m.timestamp, list(searchable(m)), info))
+            out += [
+                Doc((session_id, note.seq), "note", None, note.timestamp, list(searchable_note(note)), info)
+                for note in self.notes.get(session_id, [])
+            ]
+            out += [Doc((session_id, m.seq), "message", m.role, m.timestamp, list(searchable(m)), info) for m in self.messages.get(session_id, [])]
         return out
 
     def found(self, asked: Asked, *, archived: bool = False) -> set[tuple[str, int | None]]:
         return {
-            doc.key
-            for doc in self.docs(archived=archived)
-            if all(any(atom.holds(doc, asked.thinking) for atom in group) for group in asked.groups)
+            doc.key for doc in self.docs(archived=archived) if all(any(atom.holds(doc, asked.thinking) for atom in group) for group in asked.groups)
         }

@@ -20,19 +20,53 @@ from sessiond.limits import DEFAULT
 from tests.index.feeding import all_hits, at, info, key, message, note, opened, search
 from tests.index.reference import Asked, Cond, Corpus, Term
 
-ITEMS = (
-    "alpha", "beta", "Gamma", "alphabet", "getUserName", "getUser", "get_user", "user", "HTTPServer", "naïve", "NAIVE", "foo.bar()", "foo bar",
-    "src/app/main.py", "日本語", "日本", "本", "検索する", "ﾃｽﾄ", "テスト", "Pythonで", "안녕하세요", "녕하", "x2Y", "don't", "→", "🎉", "a", "Straße", "strasse",
-)  # fmt: skip
-TEXT = st.lists(st.sampled_from(ITEMS), min_size=1, max_size=6).flatmap(
-    lambda items: st.lists(st.sampled_from([" ", "\n", "", ", ", "_", "-"]), min_size=len(items), max_size=len(items)).map(
-        lambda between: "".join(itertools.chain(*zip(items, between, strict=True)))
-    )
-)
+ITEMS = [
+    "alpha",
+    "beta",
+    "Gamma",
+    "alphabet",
+    "getUserName",
+    "getUser",
+    "get_user",
+    "user",
+    "HTTPServer",
+    "naïve",
+    "NAIVE",
+    "foo.bar()",
+    "src/app/main.py",
+    "日本語",
+    "日本",
+    "本",
+    "検索する",
+    "ﾃｽﾄ",
+    "テスト",
+    "Pythonで",
+    "안녕하세요",
+    "녕하",
+    "x2Y",
+    "aB",
+    "don't",
+    "→",
+    "🎉",
+    "a",
+    "Straße",
+    "strasse",
+]
+INSIDE = ["us", "alph", "server", "serv", "語", "する", "py", "userName", "2"]
+
+
+def joined(items: list[str], between: list[str]) -> str:
+    return "".join(itertools.chain(*zip(items, between, strict=True)))
+
+
+BETWEEN = st.lists(st.sampled_from([" ", "\n", "", ", ", "_", "-"]), min_size=6, max_size=6)
+TEXT = st.builds(lambda items, between: joined(items, between[: len(items)]), st.lists(st.sampled_from(ITEMS), min_size=1, max_size=6), BETWEEN)
+BLOCKS = st.lists(TEXT.map(lambda text: {"type": "text", "text": text}), max_size=2)
+CALLS = TEXT.map(lambda text: [{"id": "1", "name": "getUser", "arguments": {"q": text}}])
 MESSAGE = st.fixed_dictionaries(
-    {"content": st.one_of(TEXT, st.lists(TEXT.map(lambda t: {"type": "text", "text": t}), max_size=2)), "role": st.sampled_from(["user", "assistant", "tool"])},
-    optional={"thinking": TEXT, "toolCalls": TEXT.map(lambda t: [{"id": "1", "name": "getUser", "arguments": {"q": t}}])},
-)  # fmt: skip
+    {"content": st.one_of(TEXT, BLOCKS), "role": st.sampled_from(["user", "assistant", "tool"])},
+    optional={"thinking": TEXT, "toolCalls": CALLS},
+)
 SESSION = st.fixed_dictionaries(
     {
         "name": st.one_of(st.none(), TEXT),
@@ -46,26 +80,19 @@ SESSION = st.fixed_dictionaries(
         "notes": st.lists(TEXT, max_size=1),
     }
 )
-TERM = st.builds(
-    Term,
-    st.one_of(st.sampled_from([item for item in ITEMS if " " not in item]), st.sampled_from(["us", "alph", "server", "serv", "語", "する", "py", "userName"])),
-    prefix=st.booleans(),
-    negated=st.sampled_from([False, False, True]),
-).map(lambda term: term if term.text[-1].isalnum() else Term(term.text, negated=term.negated))  # fmt: skip
-PHRASE = st.builds(Term, TEXT.map(str.strip).filter(lambda t: any(c.isalnum() for c in t)), quoted=st.just(True), negated=st.booleans())
-COND = st.builds(
-    lambda pair, negated: Cond(*pair, negated=negated),
-    st.sampled_from(
-        [("role", "user"), ("role", "tool"), ("tag", "work"), ("tag", "home"), ("tag", "my tag"), ("in", "name"), ("model", "opus"), ("store", "lisp")]
-        + [("cwd", "proj"), ("before", at(3)), ("after", at(3)), ("cwd", "nowhere")]
-    ),
-    st.booleans(),
-)  # fmt: skip
-ASKED = st.builds(
-    Asked,
-    st.lists(st.lists(st.one_of(TERM, TERM, PHRASE, COND), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple),
-    thinking=st.booleans(),
-)  # fmt: skip
+
+
+def prefixed(text: str, prefix: bool, negated: bool) -> Term:
+    return Term(text, prefix=prefix and text[-1].isalnum(), negated=negated)
+
+
+TERM = st.builds(prefixed, st.sampled_from(ITEMS + INSIDE), st.booleans(), st.sampled_from([False, False, True]))
+PHRASE = st.builds(Term, TEXT.filter(lambda text: any(c.isalnum() for c in text)), quoted=st.just(True), negated=st.booleans())
+CONDITIONS = [("role", "user"), ("role", "tool"), ("tag", "work"), ("tag", "home"), ("tag", "my tag"), ("in", "name"), ("model", "opus")]
+CONDITIONS += [("store", "lisp"), ("cwd", "proj"), ("cwd", "nowhere"), ("before", at(3)), ("after", at(3))]
+COND = st.builds(lambda pair, negated: Cond(*pair, negated=negated), st.sampled_from(CONDITIONS), st.booleans())
+GROUP = st.lists(st.one_of(TERM, TERM, PHRASE, COND), min_size=1, max_size=3).map(tuple)
+ASKED = st.builds(Asked, st.lists(GROUP, min_size=1, max_size=3).map(tuple), thinking=st.booleans())
 
 
 @pytest.fixture
@@ -110,7 +137,7 @@ async def check(index: Index, corpus: Corpus, asked: Asked) -> None:
 def test_as_brute_force(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     """Every generated query over every generated set of sessions finds exactly what brute force finds, page by page, total and all."""
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(SESSION, min_size=1, max_size=4), st.lists(ASKED, min_size=1, max_size=12))
     def run(drawn: list[dict[str, object]], queries: list[Asked]) -> None:
         corpus = corpus_of(drawn)
@@ -142,14 +169,14 @@ async def test_real_transcripts_as_brute_force(tmp_path: Path) -> None:
     corpus = Corpus()
     for number, path in enumerate(sorted((folder / "claude-code").glob("*.jsonl"))):
         records = [json.loads(line) for line in path.read_text().splitlines()]
-        found = [r["message"] for r in records if isinstance(r.get("message"), dict) and r["message"].get("content")][:150]
+        found = [r["message"] for r in records if isinstance(r.get("message"), dict) and r["message"].get("content")][:100]
         session_id = f"r{number}"
         corpus.infos[session_id] = info(session_id, name=path.stem)
         corpus.messages[session_id] = [message(seq + 1, m["content"], m.get("role", "user")) for seq, m in enumerate(found)]
         corpus.notes[session_id] = []
     vocabulary = sorted({word for m in corpus.messages["r1"][:40] for word in str(m.content).split() if word.isalnum()})
     assert len(vocabulary) > 100
-    queries = [Asked(((Term(word),),)) for word in vocabulary[::25]]
+    queries = [Asked(((Term(word),),)) for word in vocabulary[::60]]
     queries += [Asked(((Term(a),), (Term(b, negated=True),))) for a, b in zip(vocabulary[::90], vocabulary[1::90], strict=False)]
     queries += [Asked(((Term(text),),)) for text in ("の", "して", "テスト", "tsx", "useState", "node_modules")]
     async with opened(tmp_path) as index:
@@ -207,7 +234,7 @@ async def test_thinking_only_when_asked(tmp_path: Path) -> None:
         index.add_messages("s", [message(1, "said", thinking="secret plan")])
         await index.settled()
         assert (await search(index, "secret")).total == 0
-        page = await search(index, "secret said in:thinking")
+        page = await search(index, "secret in:thinking")
         assert page.hits[0].snippet == "secret plan"
 
 
@@ -296,7 +323,10 @@ async def test_messages_before_their_session(tmp_path: Path) -> None:
         assert (await search(index, "word")).total == 1
 
 
-@pytest.mark.parametrize("query", ['"', "NEAR(a b)", "a AND", "foo:bar", "*", "-", "\0", 'a" OR "', "(a", "a)", "{body}: a", "^a", "a + b", "'", "%", "\ud83c"])
+SYNTAX = ['"', "NEAR(a b)", "a AND", "foo:bar", "*", "-", "\0", 'a" OR "', "(a", "a)", "{body}: a", "^a", "a + b", "'", "%", "\ud83c"]
+
+
+@pytest.mark.parametrize("query", SYNTAX)
 async def test_typed_syntax_is_literal(tmp_path: Path, query: str) -> None:
     """Nothing that is typed is an error, nor syntax of SQLite's."""
     async with opened(tmp_path) as index:
@@ -305,7 +335,7 @@ async def test_typed_syntax_is_literal(tmp_path: Path, query: str) -> None:
         await index.settled()
         assert (await search(index, query)).total >= 0
         assert (await search(index, "y")).total == 1
-        assert (await search(index, "x" * 99_999)).total == 0
+        assert (await search(index, "x" * 999)).total == 0
 
 
 async def test_query_of_100_kb(tmp_path: Path) -> None:

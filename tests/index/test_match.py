@@ -22,7 +22,7 @@ def matched(query: str, text: str) -> list[str]:
         ("user", "getUserName of user_name", ["User", "user"]),
         ("getUser", "getUserName getuser get_user", ["getUser", "getuser"]),
         ("getus*", "getUserName", ["getUserName"]),
-        ("getUs*", "getUserName x", ["getUserName", "getUser"]),
+        ("getUs*", "getUserName x", ["getUser", "getUserName"]),
         ("nam*", "getUserName names", ["Name", "names"]),
         ("foo.bar()", "foo.bar() foo, bar", ["foo.bar", "foo, bar"]),
         ("本語", "日本語のﾃｽﾄ", ["本語"]),

@@ -1,0 +1,315 @@
+"""What formats whose files only grow at the end have in common (amacs, cortex).
+
+The main file has every finished message whole, with its id and seq, in pieces: a line, an exchange. A piece that was
+written is never written again. The sidecar has the rest:
+
+- what belongs to the session as a whole: names, tags, state, notes;
+- messages that are not in the main file (an entry without key): still streaming, or of a kind that the file does not
+  show;
+- what the main file does not say of a message that it has (an entry with key): id and seq of a line that somebody else
+  wrote, and all of
+  a message that changed after it was written (`beside` is whole then, its role included).
+
+An append is two steps, the sidecar first, as `sidecar_file` tells. A message that waited in the sidecar stays there
+during these two and is taken out in a third, so that no crash in between loses it. A rewrite (after clear or truncate)
+goes the other way round: the main file first, since what is cut must not come back where somebody appends in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sessiond.formats.base import TAIL_BYTES, Decoded, Problem, Tail, Write
+from sessiond.formats.sidecar import (
+    EPOCH,
+    Entry,
+    Seen,
+    Sidecar,
+    Woven,
+    append_writes,
+    encode_sidecar,
+    restore_beside,
+    sidecar_path,
+    through_of,
+    weave,
+)
+from sessiond.model.changes import Appended, Change, Cleared, Created, Extended, Finished, Truncated
+from sessiond.model.message import Message
+from sessiond.model.session import UPDATABLE, Session
+from sessiond.model.values import Json, same_json
+
+
+class Piece(msgspec.Struct):
+    """A part of the main file that is kept or cut as a whole, and the messages in it."""
+
+    raw: bytes
+    seen: list[Seen] = []
+
+
+class Ahead(msgspec.Struct):
+    """What an update has to place."""
+
+    session: Session
+    """The session less the messages of the main file."""
+    waiting: list[Message]
+    """Messages that the main file does not have, in order of seq."""
+    entries: list[Entry]
+    """Of messages that it has."""
+
+
+class Layout(msgspec.Struct):
+    """How the main file stands to a session."""
+
+    kept: bytes
+    entries: list[Entry]
+    written: set[str]
+    """Ids of the messages in `kept`."""
+    missing: list[Message]
+    """Messages of the session that are not in `kept`, in order of seq."""
+
+
+def seen_of(pieces: Iterable[Piece], side: Sidecar | None) -> list[Seen]:
+    """All messages of the pieces. A copy of an earlier one (same id, or same seq) is a message of its own, without
+    either.
+    """
+    ids: set[str] = set()
+    seqs: set[int] = set()
+    waiting = {entry.seq: entry.id for entry in (side.entries if side else ()) if entry.key is None}
+    for item in (item for piece in pieces for item in piece.seen):
+        if item.id in ids or item.seq in seqs or (item.seq in waiting and waiting[item.seq] != item.id):
+            item.id = item.seq = None
+        if item.id is not None:
+            ids.add(item.id)
+        if item.seq is not None:
+            seqs.add(item.seq)
+    return [item for piece in pieces for item in piece.seen]
+
+
+def weave_pieces(pieces: Sequence[Piece], side: Sidecar | None, main: bytes, floor: int = 0) -> Woven:
+    fallback = side.info.get("createdAt", EPOCH) if side else EPOCH
+    return weave(seen_of(pieces, side), side, main, floor=floor, fallback_time=fallback, rewrites_whole=False)
+
+
+def decode_pieces(
+    local_id: str, pieces: Sequence[Piece], main: bytes, side: Sidecar | None, problems: list[Problem], floor: int
+) -> Decoded:
+    woven = weave_pieces(pieces, side, main, floor)
+    session = Session(local_id, EPOCH)
+    for message in woven.messages:
+        session.add_message(message)
+    if woven.messages:
+        session.created_at = session.updated_at = woven.messages[0].timestamp
+    restore_beside(session, side)
+    known = side.seq if side and "updatedAt" in side.info else 0
+    for message in woven.messages:
+        if message.seq > known:
+            session.touch(message.timestamp)
+    inline = {item.seq for piece in pieces for item in piece.seen if item.seq is not None}
+    shown = set(woven.ids)
+    return Decoded(
+        session=session,
+        problems=problems,
+        through=woven.through,
+        beyond=frozenset(seq for seq in inline if seq > woven.through),
+        renumbered=woven.renumbered,
+        # A crash came before the third step of an append: the sidecar still has what the main file has now.
+        incomplete=woven.put_back
+        or any(entry.key is None and entry.id in shown for entry in (side.entries if side else ())),
+    )
+
+
+def catch_up(local_id: str, side: Sidecar | None, tail: Tail, changes: Sequence[Change]) -> Ahead | None:
+    """What the sidecar and the changes since add up to, without the main file. None where that cannot be told without
+    it.
+    """
+    created = next((change for change in changes if isinstance(change, Created)), None)
+    if (side is None and (created is None or tail.size > 0)) or (side is not None and not tail.exists):
+        return None
+    if any(isinstance(change, (Cleared, Truncated)) for change in changes):
+        return None
+    session = Session(local_id, created.at if created else EPOCH)
+    restore_beside(session, side)
+    behind = sorted(
+        (entry for entry in (side.entries if side else ()) if _is_whole(entry)), key=lambda entry: entry.seq
+    )
+    for entry in behind:
+        session.add_message(_whole(entry))
+    for change in changes:
+        if isinstance(change, (Extended, Finished)) and session.message(change.message_id) is None:
+            return None  # of a message that was written as finished
+        if isinstance(change, Appended) and any(session.message(wire["id"]) for wire in change.messages):
+            return None  # of a save that a crash cut short
+        session.apply(change)
+    in_main = {entry.id for entry in (side.entries if side else ()) if entry.key is not None}
+    entries = [_renewed(entry, session) for entry in (side.entries if side else ()) if entry.key is not None]
+    return Ahead(session, [message for message in session.messages() if message.id not in in_main], entries)
+
+
+def _is_whole(entry: Entry) -> bool:
+    return entry.key is None or "role" in entry.beside
+
+
+def _whole(entry: Entry) -> Message:
+    return Message.from_wire({**(entry.copy or entry.beside), "id": entry.id, "seq": entry.seq})
+
+
+def _renewed(entry: Entry, session: Session) -> Entry:
+    now = session.message(entry.id)
+    return entry if now is None else msgspec.structs.replace(entry, beside=_beside(now))
+
+
+def _beside(message: Message) -> dict[str, Json]:
+    whole = {key: value for key, value in message.wire().items() if key not in ("id", "seq")}
+    return {**whole, "status": message.status}  # None too, where the main file shows another one
+
+
+def lay_out(session: Session, pieces: Sequence[Piece], main: bytes, side: Sidecar | None) -> Layout:
+    """Which pieces stay as they are. One that shows a message that is gone, or that cannot be corrected from beside, is
+    cut as a whole.
+    """
+    ids = iter(weave_pieces(pieces, side, main).ids)
+    kept: list[bytes] = []
+    entries: list[Entry] = []
+    written: set[str] = set()
+    for piece in pieces:
+        there = [(item, session.message(message_id)) for item, message_id in zip(piece.seen, ids, strict=False)]
+        if not all(now is not None and now.id not in written and _correctable(item, now) for item, now in there):
+            continue
+        kept.append(piece.raw)
+        for item, now in there:
+            assert now is not None
+            written.add(now.id)
+            entry = _entry(item, now)
+            entries += [entry] if entry else []
+    return Layout(
+        b"".join(kept), entries, written, [message for message in session.messages() if message.id not in written]
+    )
+
+
+def _correctable(item: Seen, now: Message) -> bool:
+    """Keys can be replaced from beside, but not taken away."""
+    return item.rest.keys() <= now.rest.keys()
+
+
+def _entry(item: Seen, now: Message) -> Entry | None:
+    """What must be kept beside for a message that the main file shows as `item`, or None."""
+    shown = Message(
+        id=now.id,
+        seq=now.seq,
+        role=item.role,
+        content=item.content,
+        timestamp=item.timestamp or now.timestamp,
+        status=item.status,
+        rest=item.rest,
+    )
+    if not same_json(shown.wire(), now.wire()):
+        beside: dict[str, Json] = _beside(now)
+    elif item.timestamp is None:
+        beside = {"timestamp": now.timestamp}
+    elif (item.id, item.seq) == (now.id, now.seq):
+        return None
+    else:
+        beside = {}
+    return Entry(id=now.id, seq=now.seq, key=item.key, beside=beside, near=item.near)
+
+
+def sidecar_for(
+    session: Session,
+    entries: Iterable[Entry],
+    waiting: Iterable[Message],
+    *,
+    notes: bool = True,
+    main: Mapping[str, Any] | None = None,
+) -> Sidecar:
+    """`session`: whatever has the info, the notes and the state. `notes` False: another file has them. `main`: what the
+    format itself must know.
+    """
+    blank = Session("", "")
+    info = {
+        key: getattr(session, key) for key in UPDATABLE if not same_json(getattr(session, key), getattr(blank, key))
+    }
+    unwritten = [Entry(id=message.id, seq=message.seq, copy=message.wire()) for message in waiting]
+    return Sidecar(
+        id=session.local_id,
+        seq=session.seq,
+        through=session.seq,
+        info={"createdAt": session.created_at, "updatedAt": session.updated_at, **info},
+        entries=sorted([*entries, *unwritten], key=lambda entry: entry.seq),
+        notes=[note.wire() for note in session.notes] if notes else [],
+        state=dict(session.state),
+        saved_at=session.saved_at,
+        main=dict(main or {}),
+    )
+
+
+def append_steps(
+    side: Sidecar, before: Sidecar | None, main_path: str, data: bytes, tail: Tail, written: Iterable[str]
+) -> list[Write]:
+    """The steps that save `side` and append `data`, in which the messages `written` are."""
+    path = sidecar_path(side.id)
+    if not data and tail.exists:
+        last = before.append if before else None
+        return [Write(path, encode_sidecar(msgspec.structs.replace(side, append=last)), "replace")]
+    moved = set(written)
+    waited = [entry for entry in (before.entries if before else ()) if entry.key is None and entry.id in moved]
+    careful = msgspec.structs.replace(side, entries=sorted([*side.entries, *waited], key=lambda entry: entry.seq))
+    first, append = append_writes(careful, main_path, data, tail, before)
+    if not waited:
+        return [first, append]
+    intent = msgspec.json.decode(first.data, type=Sidecar).append
+    return [first, append, Write(path, encode_sidecar(msgspec.structs.replace(side, append=intent)), "replace")]
+
+
+def rewrite_steps(
+    side: Sidecar,
+    before: Sidecar | None,
+    main_path: str,
+    old: bytes | None,
+    kept: bytes,
+    data: bytes,
+    written: Iterable[str],
+) -> list[Write]:
+    """The steps that leave `kept` and `data` in the main file, where `old` is now, and `side` beside it. None for what
+    is so already.
+    """
+    if old is not None and kept == old:
+        if data:
+            return append_steps(
+                side, before, main_path, data, Tail(exists=True, size=len(old), end=old[-TAIL_BYTES:]), written
+            )
+        sound = before is not None and before.through == through_of(before, old)
+        content = encode_sidecar(msgspec.structs.replace(side, append=before.append if before and sound else None))
+        return (
+            []
+            if before is not None and content == encode_sidecar(before)
+            else [Write(sidecar_path(side.id), content, "replace")]
+        )
+    return [Write(main_path, kept + data, "replace"), Write(sidecar_path(side.id), encode_sidecar(side), "replace")]
+
+
+def numbering(
+    decoded: Decoded,
+    pieces: Sequence[Piece],
+    main: bytes,
+    side: Sidecar | None,
+    *,
+    notes: bool = True,
+    remember: Mapping[str, Any] | None = None,
+) -> Sidecar:
+    """The sidecar that makes the ids and seqs of `decoded.session` durable. Its claim of what the files hold does not
+    grow by it.
+    """
+    session = decoded.session
+    woven = weave_pieces(pieces, side, main)
+    entries: list[Entry] = []
+    for item, message_id in zip(seen_of(pieces, side), woven.ids, strict=True):
+        now = session.message(message_id)
+        entry = _entry(item, now) if now is not None else None
+        entries += [entry] if entry else []
+    shown = set(woven.ids)
+    entries += [entry for entry in (side.entries if side else ()) if entry.key is None and entry.id not in shown]
+    new = sidecar_for(session, entries, (), notes=notes, main=remember)
+    return msgspec.structs.replace(new, seq=max(session.seq, side.seq if side else 0), through=through_of(side, main))

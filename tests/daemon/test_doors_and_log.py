@@ -1,0 +1,99 @@
+"""The token's file, and the log's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.daemon.doors import TcpDoors
+from sessiond.daemon.log import logging_to
+from sessiond.endpoint import Places, places
+from sessiond.errors import AlreadyExists, InvalidParams
+from sessiond.fs import RealFileSystem
+from sessiond.limits import Limits
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Places:
+    found = places({"HOME": "/", "SESSIOND_HOME": str(tmp_path)})
+    os.mkdir(found.data, 0o700)
+    return found
+
+
+class Nobody:
+    """An acceptor that is never asked."""
+
+    def refusal(self, *_: Any) -> bytes | None:
+        raise NotImplementedError
+
+    def connect(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+def doors(where: Places) -> TcpDoors:
+    return TcpDoors(RealFileSystem(), where, Limits(), Nobody())
+
+
+async def token_of(where: Places) -> str:
+    tcp = doors(where)
+    address, _ = await tcp.listen(None, 0)
+    tcp.close()
+    file = Path(address["tokenFile"])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text() == f"{tcp.token}\n"
+    return str(tcp.token)
+
+
+async def test_a_token_lives_as_long_as_the_data_folder(where: Places) -> None:
+    """A restart keeps it, so that a script goes on; one that others could read, or that is cut off, is replaced."""
+    first = await token_of(where)
+    assert len(first) >= 43
+    assert await token_of(where) == first
+    os.chmod(where.data + "/token", 0o644)
+    second = await token_of(where)
+    assert second != first
+    Path(where.data + "/token").write_text("short\n")
+    assert await token_of(where) not in (second, "short")
+
+
+async def test_what_cannot_be_listened_on_is_said(where: Places) -> None:
+    """A taken port and a name that is no address are errors of their kinds."""
+    tcp = doors(where)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(AlreadyExists, match="is taken by another program"):
+            await tcp.listen("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(InvalidParams, match="is no address"):
+        await tcp.listen("no such host", 0)
+    assert tcp.status() is None
+    tcp.close()
+
+
+def test_the_log_rotates_and_stays_private(where: Places) -> None:
+    """No file grows over its limit by more than a line, there are only so many, and all are 0600 under any umask."""
+    before = os.umask(0)
+    try:
+        with logging_to(where, Limits(log_bytes=2000, log_files=2), on_stderr=False):
+            for number in range(200):
+                logging.getLogger("test").info("line %d", number)
+    finally:
+        os.umask(before)
+    files = sorted(Path(where.log).iterdir())
+    assert [file.name for file in files] == ["sessiond.log", "sessiond.log.1", "sessiond.log.2"]
+    assert all(file.stat().st_size <= 2000 and stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    assert files[0].read_text().endswith("INFO    test: line 199\n")
+
+
+def test_a_log_that_cannot_be_written_costs_only_the_log(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file in the log folder's place: what was to be logged goes to stderr alone."""
+    Path(where.log).write_text("")
+    with logging_to(where, Limits(), on_stderr=True):
+        logging.getLogger("test").info("still here")
+    assert "still here" in capsys.readouterr().err
