@@ -18,6 +18,11 @@ _SYMBOL_SPECIAL = re.compile("[\x00-\x20\x7f\u00a0\"';()\\[\\]#`,\\\\?]")
 _NUMBER_LIKE = re.compile(r"[+-]?[0-9.].*", re.DOTALL)
 _PLAIN_COMMON = re.compile(r"[a-z*!$%&<=>?_~][a-z0-9*+!$%&/<=>?^_~.-]*")
 
+_WORDS: dict[Dialect, dict[bool | None, str]] = {
+    Dialect.EMACS: {True: "t", False: ":false", None: "nil"},
+    Dialect.COMMON: {True: "t", False: "nil", None: ":null"},
+}
+
 
 def string(text: str, dialect: Dialect) -> str:
     """A string literal. Newlines stand as they are; in Emacs other control characters are escaped, since ESC, NUL and
@@ -73,10 +78,8 @@ def json_form(value: Json, dialect: Dialect, indent: int = 0) -> str:
     Emacs: property lists and vectors. Common Lisp: association lists with string keys, and lists.
     """
     match value:
-        case None:
-            return "nil"
-        case True | False:
-            return "t" if value else ":false"
+        case None | True | False:
+            return _WORDS[dialect][value]
         case str():
             return string(value, dialect)
         case int() | float():

@@ -6,7 +6,8 @@ value leaves the source as it stands, so this loses nothing.
 | Lisp | JSON |
 | --- | --- |
 | string, integer of 64 bits, finite float | the same |
-| `nil`, `:null`; `t`; `:false`, `:json-false` | `null`; `true`; `false` |
+| `t`; `:false`, `:json-false`; `:null`, `:json-null` | `true`; `false`; `null` |
+| `nil` | in Emacs `null`, in Common Lisp `false`: as their JSON libraries have it |
 | list that alternates different keywords and values | object; a keyword without its colon is the key |
 | list of different `("key" . value)` (in Emacs also `(symbol . atom)`) | object |
 | any other list, vector | array |
@@ -126,6 +127,10 @@ class Source(msgspec.Struct, frozen=True):
                 return self._list(node.items, depth)
         return without_surrogates(self.raw(node))
 
+    @property
+    def _nil(self) -> Json:
+        return False if self.common else None
+
     def _atom(self, node: Node) -> Json:
         number = self.number(node)
         if number is not None:
@@ -133,13 +138,15 @@ class Source(msgspec.Struct, frozen=True):
         if node.kind is Kind.CHAR:
             return common_char(self.raw(node))
         name = self.symbol(node)
+        if name == "nil":
+            return self._nil
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         return without_surrogates(self.raw(node)) if name is None else name
 
     def _list(self, items: Sequence[Node], depth: int) -> Json:
         if not items:
-            return None
+            return self._nil
         found = self._keyword_object(items, depth)
         found = self._pair_object(items, depth) if found is None else found
         return [self.json(item, depth + 1) for item in items] if found is None else found
@@ -181,7 +188,6 @@ class Source(msgspec.Struct, frozen=True):
 
 
 _CONSTANTS: dict[str | None, Json] = {
-    "nil": None,
     ":null": None,
     ":json-null": None,
     "t": True,

@@ -17,7 +17,7 @@ import msgspec
 from sessiond.index import chunks
 from sessiond.index.schema import ARCHIVED, zone
 from sessiond.index.text import Texts
-from sessiond.index.tokens import identifiers, parts, plain, stream
+from sessiond.index.tokens import identifiers, plain, stream
 
 BARRIER = " \u00b7 "
 """Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
@@ -237,4 +237,4 @@ def _columns(texts: Texts) -> tuple[str, str, str, str, str]:
 
 
 def _parts(found: set[str]) -> str:
-    return BARRIER.join([" ".join(parts(word)) for word in sorted(found)]) if found else ""
+    return BARRIER.join(sorted(found)) if found else ""

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from sessiond.index.tokens import identifiers, parts, plain, words
+from sessiond.index.tokens import identifiers, plain, words
 from sessiond.model.values import epoch_ms
 
 
@@ -126,8 +126,7 @@ def _text(text: str, *, prefix: bool, negated: bool) -> Text | None:
         return None
     split: tuple[str, ...] = ()
     if len(found) == 1:
-        # The identifier itself, without what stands around it: `getUser()` is getUser.
-        split = next((parts(word) for word in identifiers(plain(text))), ())
+        split = next((tuple(identifier.split()) for identifier in identifiers(plain(text))), ())
     return Text(tuple(found), split, prefix, negated)
 
 

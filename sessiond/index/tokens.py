@@ -63,6 +63,10 @@ _ODD = re.compile(f"[\u3041-\u30fe\uac00-\ud7a3]?[^{_SIMPLE}]+")
 
 _CUT = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|(?<=[A-Z].)(?=[a-z]))")
 """Where a part of an ASCII word begins. It starts with the rare thing, an upper case letter: that makes it fast."""
+_MARK = "\x01"
+_MARKED = _MARK + r"\g<0>"
+_MARKED_WORD = re.compile(r"(?<![A-Za-z0-9\x01])[A-Za-z0-9]++(?:\x01[A-Za-z0-9]++)+")
+"""An ASCII word with a mark at every cut, of those that have any."""
 _MAY_BE_UPPER = re.compile(
     "[A-Z\u00c0-\u00de\u0100-\u024f\u0370-\u058f\u10a0-\u10ff\u13a0-\u13ff\u1c80-\u1cbf\u1e00-\u1fff\u2c00-\u2dff\ua640-\ua7ff"
     "\U00010400-\U0001ffff]"
@@ -105,17 +109,17 @@ def spans(plain_text: str) -> Iterator[re.Match[str]]:
     return (_ASCII_WORD if plain_text.isascii() else _TOKEN).finditer(plain_text)
 
 
-def identifiers(plain_text: str) -> list[str]:
-    """The words of a plain text that have parts, case kept, each once, in no order."""
+def identifiers(plain_text: str) -> set[str]:
+    """The words of a plain text that have parts: the folded parts of each, with blanks between them."""
     if plain_text.isascii():
-        if _CUT.search(plain_text) is None:
-            return []
-        found = _ASCII_WORD.findall(plain_text)
-    elif _MAY_BE_UPPER.search(plain_text) is None:
-        return []
-    else:
-        found = _WORD.findall(plain_text)
-    return [word for word in set(found) if not word.islower() and parts(word)]
+        marked = _CUT.sub(_MARKED, plain_text.replace(_MARK, " "))
+        if len(marked) == len(plain_text):
+            return set()
+        found = set(_MARKED_WORD.findall(marked))
+        return {word.replace(_MARK, " ").lower() for word in found if len(word) - word.count(_MARK) <= MAX_IDENTIFIER_CHARS}
+    if _MAY_BE_UPPER.search(plain_text) is None:
+        return set()
+    return {" ".join(parts(word)) for word in set(_WORD.findall(plain_text)) if not word.islower() and parts(word)}
 
 
 def cuts(word: str) -> list[int]:

@@ -172,8 +172,14 @@ class Catalog:
 
     def _let_go(self, store: Store, local_id: str) -> None:
         """Release what only the index asked for; a room that has it open keeps it."""
-        if not self.is_open(join_wire_id(store.name, local_id)):
-            task = asyncio.create_task(store.release(local_id))
+        wire_id = join_wire_id(store.name, local_id)
+
+        async def release() -> None:
+            if not self.is_open(wire_id):  # asked now: a room may have been opened since
+                await store.release(local_id)
+
+        if not self.is_open(wire_id):
+            task = asyncio.create_task(release())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from sessiond.errors import Conflict, SessiondError
+from sessiond.errors import Conflict, SessiondError, SessionNotFound
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
 from sessiond.model.session import Session
 from sessiond.model.values import Json
@@ -103,6 +103,9 @@ class Room:
     async def _run_alone(self, waiting: _Waiting) -> None:
         if waiting.answer.cancelled() or waiting.alone is None:
             return
+        if self.gone:
+            _fail(waiting, self._no_more())
+            return
         waiting.started = True
         try:
             result = await waiting.alone()
@@ -121,18 +124,21 @@ class Room:
             if not waiting.answer.cancelled():
                 waiting.started = True
                 taken.append(waiting)
-        for _ in range(_RETRIES):
+        for attempt in range(1, _RETRIES + 1):
             draft = Draft(self.session, self._now(), self._new_id)
             planned = self._plan(taken, draft)
             if not draft.changes:
                 break
             try:
-                await self.store.commit(self.session, draft.changes)
-            except Conflict as error:
-                if self.gone or not await self._refresh():
-                    return _fail_all(planned, error)
-                taken = [waiting for waiting, _, _ in planned]
-                continue
+                if self.gone:
+                    raise self._no_more()
+                try:
+                    await self.store.commit(self.session, draft.changes)
+                except Conflict:
+                    if self.gone or attempt == _RETRIES or not await self._refresh(draft.session):
+                        raise
+                    taken = [waiting for waiting, _, _ in planned]
+                    continue
             except SessiondError as error:
                 return _fail_all(planned, error)
             except Exception as error:  # nobody may wait for ever because of a fault of ours
@@ -158,12 +164,14 @@ class Room:
                 planned.append((waiting, result, len(draft.changes)))
         return planned
 
-    async def _refresh(self) -> bool:
-        """The store has a newer session than ours."""
+    def _no_more(self) -> SessionNotFound:
+        return SessionNotFound(f"the session {self.wire_id!r} was closed for good while this waited for its turn")
+
+    async def _refresh(self, stale: Session) -> bool:
+        """The store has a newer session than the one that was planned on. False if not, which no retry would mend."""
         loaded = await self.store.load(self.session.local_id)
-        changed = loaded.session is not self.session
         self.session, self.warnings = loaded.session, loaded.warnings
-        return changed
+        return self.session is not stale
 
     def _tell(self, planned: list[tuple[_Waiting, Any, int]], draft: Draft) -> None:
         start = 0
@@ -189,16 +197,16 @@ class Room:
         return wires
 
     def _note_writer(self, change: Change, origin: Peer | None) -> None:
-        if origin is None:
+        if isinstance(change, Finished):
+            self.writers.pop(change.message_id, None)
+        elif origin is None:
             return
-        if isinstance(change, Appended):
+        elif isinstance(change, Appended):
             for wire in change.messages:
                 if wire.get("status") == "streaming":
                     self.writers[wire["id"]] = origin.id
         elif isinstance(change, Extended):
             self.writers[change.message_id] = origin.id
-        elif isinstance(change, Finished):
-            self.writers.pop(change.message_id, None)
 
     def streams_of(self, peer: Peer) -> list[str]:
         return [message_id for message_id, writer in self.writers.items() if writer == peer.id]

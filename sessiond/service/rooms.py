@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from sessiond.service.room import Room
 from sessiond.store.port import Appeared, Event, HealthChanged, Loaded, Reloaded, Store, Vanished, WasSaved
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Rooms:
@@ -34,6 +35,8 @@ class Rooms:
         self._new_id = new_id
         self._rooms: dict[str, Room] = {}
         self._loading: dict[str, asyncio.Task[Room]] = {}
+        self._made: dict[str, asyncio.Event] = {}
+        """Sessions that are being made: nobody may see one before it is durable, nor open a second room for it."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -66,6 +69,8 @@ class Rooms:
         """The room of a session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
         store, local_id = self.store_of(wire_id)
         wire_id = join_wire_id(store.name, local_id)
+        while (made := self._made.get(wire_id)) is not None:
+            await made.wait()
         room = self._rooms.get(wire_id)
         if room is not None and not room.gone:
             self._touch(room)
@@ -76,6 +81,15 @@ class Rooms:
             self._loading[wire_id] = task
             task.add_done_callback(lambda done: self._loaded(wire_id, done))
         return await asyncio.shield(task)
+
+    async def make(self, wire_id: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work`, which makes a session and opens its room; whoever asks for it meanwhile waits."""
+        made = self._made[wire_id] = asyncio.Event()
+        try:
+            return await work
+        finally:
+            del self._made[wire_id]
+            made.set()
 
     async def _load(self, store: Store, local_id: str, wire_id: str) -> Room:
         loaded: Loaded = await store.load(local_id)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
-from sessiond.errors import AlreadyExists, InvalidParams, SessionNotFound, TooLarge, Unavailable
+from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.message import Note, check_message, check_tool_calls, message_from_client
@@ -25,6 +25,7 @@ from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms, check_store
 from sessiond.service.transfer import Transfer
 from sessiond.store.port import FileWarning, Store
+from sessiond.store.unbroken import through
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
@@ -112,22 +113,27 @@ class Service:
         checked = self._check_messages(messages or [])
         fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
         local_id = session_id or await self._fresh_id(target)
-        async with _Claim(self._making, join_wire_id(target.name, local_id)):
-            session = await target.begin(local_id, self.rooms.now())
-            changes = self._first_changes(session, fields, checked)
-            try:
-                # Shielded: once the journal has it, it must be applied too, whatever becomes of the one who asked.
-                await asyncio.shield(target.commit(session, changes))
-            except BaseException:
-                await target.release(local_id)
-                raise
-        room = self.rooms.open_room(target, join_wire_id(target.name, local_id), await target.load(local_id))
+        wire_id = join_wire_id(target.name, local_id)
+        async with _Claim(self._making, wire_id):
+            room, changes = await through(self.rooms.make(wire_id, self._begun(target, local_id, fields, checked)))
         for change in changes:
             room._note_writer(change, peer)
         if peer is not None:
             room.audience.attach(peer, room.session.seq)
         self.catalog.changed(target, room.session, room.wire_id, changes)
         return self.rooms.info(room)
+
+    async def _begun(
+        self, store: Store, local_id: str, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]
+    ) -> tuple[Room, list[Change]]:
+        session = await store.begin(local_id, self.rooms.now())
+        try:
+            changes = self._first_changes(session, fields, messages)
+            await store.commit(session, changes)
+        except BaseException:
+            await store.release(local_id)
+            raise
+        return self.rooms.open_room(store, join_wire_id(store.name, local_id), await store.load(local_id)), changes
 
     def _first_changes(
         self, session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]
@@ -335,7 +341,7 @@ class Service:
             self.catalog.vanished(store, local_id)
 
         try:
-            await (room.alone(delete) if room is not None else delete())
+            await (room.alone(delete) if room is not None else through(delete()))
         except SessionNotFound:
             # Permanently deleting what lies in the trash already is how the trash is emptied by hand.
             if not permanent or not any(one.trash_id == local_id for one in await store.trash()):
@@ -347,7 +353,7 @@ class Service:
     async def restore(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
         store, local_id = self.rooms.store_of(session_id)
         async with _Claim(self._making, join_wire_id(store.name, local_id)):
-            loaded = await store.restore(local_id, local_id)
+            loaded = await through(store.restore(local_id, local_id))
         self.catalog.replaced(store, loaded.session)
         room = await self.rooms.get(join_wire_id(store.name, local_id))
         return self.rooms.info(room)
@@ -360,7 +366,7 @@ class Service:
         room = await self.rooms.get(session_id)
         local_id = await self._fresh_id(room.store)
         async with _Claim(self._making, join_wire_id(room.store.name, local_id)):
-            return await self.transfer.fork(room, local_id, at_seq, name)
+            return await through(self.transfer.fork(room, local_id, at_seq, name))
 
     async def save(self, session_id: str | None = None) -> list[dict[str, Json]]:
         """Bring files up to date. Of one session its file is told even where it was current."""
@@ -369,11 +375,20 @@ class Service:
             saved = await room.store.save(room.session.local_id)
             path, size = (saved.path, saved.bytes) if saved else self.transfer.file_of(room)
             return [{"sessionId": room.wire_id, "path": path, "bytes": size}]
-        done = []
-        for room in list(self.rooms.rooms().values()):
-            saved = await room.store.save(room.session.local_id)
-            if saved is not None:
-                done.append({"sessionId": room.wire_id, "path": saved.path, "bytes": saved.bytes})
+        done: list[dict[str, Json]] = []
+        failed: SessiondError | None = None
+        for store in list(self.stores.values()):
+            for local_id in store.dirty_ids():
+                try:
+                    saved = await store.save(local_id)
+                except SessiondError as error:  # the others are saved all the same
+                    failed = failed or error
+                    continue
+                if saved is not None:
+                    wire_id = join_wire_id(store.name, local_id)
+                    done.append({"sessionId": wire_id, "path": saved.path, "bytes": saved.bytes})
+        if failed is not None:
+            raise failed
         return done
 
     # Notes and state

@@ -52,6 +52,8 @@ class AutoSave:
                     due = await store.save_due()
                 except SessiondError as error:
                     log.warning("store %s: %s", store.name, error.message)
+                except Exception:  # whatever it is: the timer goes on, for the other stores and the next round
+                    log.exception("store %s: auto-save failed", store.name)
                 else:
                     soonest = min(soonest, due) if due is not None else soonest
             if self._journal.total_bytes > self._limits.journal_bytes:

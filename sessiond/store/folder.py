@@ -8,12 +8,13 @@ between is repaired at the next start from the journal, whose changes are replay
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from sessiond.clock import Clock
-from sessiond.errors import AlreadyExists, BadFile, Conflict, ReadOnly, SessionNotFound, Unavailable
+from sessiond.errors import AlreadyExists, BadFile, Conflict, ReadOnly, SessiondError, SessionNotFound, Unavailable
 from sessiond.formats.base import Format
 from sessiond.formats.names import is_local_id
 from sessiond.fs import DiskFailed
@@ -26,6 +27,7 @@ from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, 
 from sessiond.store.sync import Run, Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
+from sessiond.store.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 _SCAN_BATCH = 500
@@ -234,11 +236,14 @@ class FolderStore:
 
     async def put(self, session: Session) -> Saved:
         self._writable()
+        return await unbroken(self._put(session))
+
+    async def _put(self, session: Session) -> Saved:
         local_id = session.local_id
-        if await self.exists(local_id):
-            raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
         tracked = self._track(local_id)
         async with tracked.io:
+            if await self.exists(local_id):
+                raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
             tracked.session = session
             tracked.rewrite = True
             try:
@@ -282,13 +287,20 @@ class FolderStore:
         return tracked is not None and tracked.dirty
 
     def dirty_count(self) -> int:
-        return sum(1 for tracked in self._tracked.values() if tracked.dirty)
+        return len(self.dirty_ids())
+
+    def dirty_ids(self) -> list[str]:
+        return [tracked.local_id for tracked in self._tracked.values() if tracked.dirty]
 
     async def save(self, local_id: str) -> Saved | None:
         self._reachable(local_id)
         tracked = self._tracked.get(local_id)
         if tracked is None or not tracked.dirty:
             return None
+        return await unbroken(self._save(tracked))
+
+    async def _save(self, tracked: Tracked) -> Saved | None:
+        local_id = tracked.local_id
         async with tracked.io:
             try:
                 saved = await self._sync.save(tracked)
@@ -313,6 +325,9 @@ class FolderStore:
                 log.warning("store %s: %s is not saved: %s", self.name, tracked.local_id, error.message)
                 if isinstance(error, SessionNotFound):
                     await self._orphaned(tracked)
+            except Exception:  # a fault of ours in one session: the others are saved all the same, its words stay in the journal
+                tracked.retry_at = self._clock.monotonic() + 10.0
+                log.exception("store %s: %s is not saved", self.name, tracked.local_id)
 
     async def _orphaned(self, tracked: Tracked) -> None:
         """The journal has changes for a session whose file is gone: it was deleted while no daemon ran."""
@@ -376,7 +391,7 @@ class FolderStore:
                 await self._sync.compare(tracked)
             except OSError as error:
                 log.warning("store %s: %s cannot be compared with its file: %s", self.name, local_id, error)
-            except (BadFile, Unavailable) as error:
+            except SessiondError as error:
                 tracked.retry_at = self._clock.monotonic() + 10.0
                 log.warning("store %s: %s", self.name, error.message)
 
@@ -400,10 +415,25 @@ class FolderStore:
 
     async def discard(self, session: Session, trash_id: str, reason: str) -> None:
         self._writable()
-        await self._sync.discard(session.snapshot(), trash_id, reason)
+        with self._on_disk(f"{session.local_id} cannot be put into the trash"):
+            await self._sync.discard(session.snapshot(), trash_id, reason)
+
+    @contextlib.contextmanager
+    def _on_disk(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ReadOnly(
+                f"{what}: {reason}", hint="nothing was lost; make room or mend the disk, then try again", reason=reason
+            ) from error
 
     async def delete(self, local_id: str, *, permanent: bool) -> None:
         self._writable()
+        with self._on_disk(f"{local_id} cannot be deleted"):
+            await unbroken(self._delete(local_id, permanent))
+
+    async def _delete(self, local_id: str, permanent: bool) -> None:
         tracked = self._track(local_id)
         async with tracked.io:
             try:
@@ -455,6 +485,10 @@ class FolderStore:
         self._writable()
         if not is_local_id(trash_id):
             raise SessionNotFound(f"no session {trash_id!r} in the trash")
+        with self._on_disk(f"{trash_id} cannot be restored"):
+            return await unbroken(self._restore(trash_id, new_id))
+
+    async def _restore(self, trash_id: str, new_id: str) -> Loaded:
         session, files, reason, was_id = await self._run(self._trash.get, trash_id)
         if await self.exists(new_id):
             raise AlreadyExists(f"there is a session {new_id!r} already", hint="rename or delete that one first")

@@ -80,6 +80,9 @@ class MemoryStore:
     def dirty_count(self) -> int:
         return len(self._dirty)
 
+    def dirty_ids(self) -> list[str]:
+        return list(self._dirty)
+
     def file_path(self, local_id: str) -> str:
         return f"{self.path}/{local_id}.jsonl"
 

@@ -23,6 +23,7 @@ from sessiond.store.folder import FolderStore, Journal
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.port import HealthChanged
 from sessiond.store.trash import Trash
+from sessiond.store.unbroken import unbroken
 from sessiond.store.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ class DaemonJournal(Journal, GrowingJournal, Protocol):
 
 
 async def off_loop(function: Callable[..., Any], *args: Any) -> Any:
-    """Blocking work on one of aiofiles' threads."""
-    return await aiofiles.os.wrap(function)(*args)
+    """Blocking work on one of aiofiles' threads. A cancelled caller waits for its end, and so keeps its locks until then."""
+    return await unbroken(aiofiles.os.wrap(function)(*args))
 
 
 class _Mounted:

@@ -125,6 +125,9 @@ class Store(Protocol):
 
     def dirty_count(self) -> int: ...
 
+    def dirty_ids(self) -> list[str]:
+        """The sessions whose file is behind, open or not."""
+
     def file_path(self, local_id: str) -> str: ...
 
     def fingerprint(self, local_id: str) -> str | None:

@@ -41,6 +41,8 @@ class Watch:
                     await self._look([path for _, path in changes])
             except (OSError, RuntimeError) as error:
                 log.info("store %s cannot be watched now: %s", self._store.name, error)
+            except Exception:  # a fault of ours: hints go on coming, and the files are compared at other times too
+                log.exception("store %s: the watch failed", self._store.name)
             if not self._stop.is_set():
                 await _pause(self._stop, _RETRY_S)
 

@@ -197,10 +197,10 @@ def test_any_keyword_comes_back(dialect: Dialect, name: str) -> None:
 def tolerant(value: Any, dialect: Dialect) -> Any:
     """What the JSON of a printed value is: empty things are nil."""
     if isinstance(value, dict):
-        return {key: tolerant(one, dialect) for key, one in value.items()} or None
+        return {key: tolerant(one, dialect) for key, one in value.items()} or (None if dialect is EMACS else False)
     if isinstance(value, list):
         found = [tolerant(one, dialect) for one in value]
-        return found if found or dialect is EMACS else None
+        return found if found or dialect is EMACS else False
     return value
 
 
@@ -234,8 +234,8 @@ def test_objects_come_back_from_common_lisp(value: Any) -> None:
         ("(a . b)", EMACS, "(a . b)"),
         ("'x", EMACS, "'x"),
         ("123456789012345678901234567890", EMACS, "123456789012345678901234567890"),
-        ("(:FALSE :Null T nil)", COMMON, [False, None, True, None]),
-        ("((\"a\" . 1) (\"b\" 1 2) (\"c\" . ((\"d\" . \"e\"))) (\"f\"))", COMMON, {"a": 1, "b": [1, 2], "c": {"d": "e"}, "f": None}),
+        ("(:FALSE :Null T nil)", COMMON, [False, None, True, False]),
+        ("((\"a\" . 1) (\"b\" 1 2) (\"c\" . ((\"d\" . \"e\"))) (\"f\"))", COMMON, {"a": 1, "b": [1, 2], "c": {"d": "e"}, "f": False}),
         ("(1/2 1.5d0 #\\a #\\Newline :|Mixed Case| PKG::SYM)", COMMON, ["1/2", 1.5, "a", "\n", ":Mixed Case", "sym"]),
         ("(:A 1)", COMMON, {"a": 1}),
     ],

@@ -64,9 +64,9 @@ def test_parts(word: str, expected: tuple[str, ...]) -> None:
 
 def test_identifiers_are_only_words_with_parts() -> None:
     """Of a text, only the words that have parts are identifiers, each once, also beside Japanese."""
-    assert sorted(tokens.identifiers("fooBar foo fooBar HTTPServer x2")) == ["HTTPServer", "fooBar"]
-    assert tokens.identifiers("これはgetUserです") == ["getUser"]
-    assert tokens.identifiers("これは何") == []
+    assert sorted(tokens.identifiers("fooBar foo fooBar HTTPServer x2")) == ["foo bar", "http server"]
+    assert tokens.identifiers("これはgetUserです") == {"get user"}
+    assert tokens.identifiers("これは何") == set()
 
 
 def test_simple_characters_need_no_normalization() -> None:

@@ -13,7 +13,7 @@
    :timestamp 3977130625
    :tool-calls ((:id "call-1"
                  :name "read-file"
-                 :arguments (("path" . "auth.lisp") ("lines" . (1 40)) ("all" . :false)))))
+                 :arguments (("path" . "auth.lisp") ("lines" . (1 40)) ("all" . nil)))))
   (:role :tool
    :content "; auth
 (in-package :auth)"
