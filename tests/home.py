@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -78,7 +79,9 @@ class Client:
 
     def close(self) -> None:
         # The file keeps the descriptor open, so both must go for the daemon to notice.
-        self._file.close()
+        # What was not sent to a daemon that is gone stays unsent.
+        with contextlib.suppress(OSError):
+            self._file.close()
         self._sock.close()
 
 

@@ -208,6 +208,26 @@ def test_a_folder_that_goes_away_and_comes_back(home, tmp_path):
     until(lambda: "waits" in (folder / "transcripts/helper/transcript.jsonl").read_text())
 
 
+def test_what_waits_for_a_folder_survives_a_restart_without_it(home, tmp_path):
+    """The disk is unplugged, the daemon is killed and comes back first: what was acknowledged is in the file once the disk is there."""
+    folder = made(tmp_path / "theirs", "agent-q")
+    wire_id = f"s/{SYSTEMS['agent-q'][1]}"
+    client = home.client()
+    client.call("store/adopt", path=str(folder), name="s")
+    client.call("session/append", sessionId=wire_id, messages=[{"role": "user", "content": "waits for the disk"}])
+    home.kill()
+    away = tmp_path / "away"
+    folder.rename(away)
+    home.start()
+    client = home.client()
+    assert problem(client, "s") == "unavailable"
+    client.call("session/new", sessionId="x", messages=[{"role": "user", "content": "others work"}])
+    away.rename(folder)
+    until(lambda: problem(client, "s") is None)
+    assert texts(client, wire_id)[-1] == "waits for the disk"
+    until(lambda: "waits for the disk" in (folder / "session-20260111-143022.el").read_text())
+
+
 def test_two_daemons_never_share_a_folder(home, tmp_path):
     """The second one says that its store is unavailable, and leaves it alone."""
     folder = made(tmp_path / "theirs", "theia")

@@ -187,7 +187,7 @@ def bench_many(scale: Scale) -> Iterator[Row]:
                 client = home.client()
                 client.call("session/new", sessionId=f"s{number}-{n}")
                 call = appender(client, f"s{number}-{n}")
-                threads.append(threading.Thread(target=lambda call=call: times.extend(timed(call, each))))
+                threads.append(threading.Thread(target=lambda call=call, to=times: to.extend(timed(call, each))))
             start = time.perf_counter()
             for thread in threads:
                 thread.start()
@@ -296,9 +296,10 @@ def main() -> None:
             for row in bench(QUICK if options.quick else FULL):
                 print(f"{row.what}: {row.ours}  {row.against}  {row.ratio}  {row.aim}", flush=True)
                 rows.append(row)
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}"
     text = (
-        "# Performance\n\nWritten by `python -m tests.bench.run --write docs/performance.md`. Ratios are from one run, figures side by side; absolute times say"
-        f" more about the machine (Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}) than about the program.\n\n{table(rows)}\n"
+        "# Performance\n\nWritten by `python -m tests.bench.run --write docs/performance.md`. Ratios are from one run, figures "
+        f"side by side; absolute times say more about the machine ({machine}) than about the program.\n\n{table(rows)}\n"
     )
     if options.write:
         options.write.write_text(text)
