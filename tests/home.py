@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 START_S = 30.0
 ANSWER_S = 20.0
@@ -26,6 +26,11 @@ class Client:
         self._last = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self.notifications: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def stream(self) -> BinaryIO:
+        """The bare connection, for another framing than lines."""
+        return self._file
 
     def send(self, method: str, params: Any = None) -> int:
         """Send a request; answers its id."""

@@ -19,6 +19,7 @@ from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import SessiondError, Unavailable
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
+from sessiond.index.index import MODES
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
 from sessiond.rpc.methods import Client
@@ -72,7 +73,13 @@ class Daemon:
         """Serve as soon as the journal is read; the index is looked through in the background. SessiondError, OSError."""
         service = await self._parts.open()
         self._server = server = Server(
-            service, self, limits=self.limits, version=sessiond.__version__, formats=list(registry.NAMES)
+            service,
+            self,
+            limits=self.limits,
+            version=sessiond.__version__,
+            formats=list(registry.NAMES),
+            search_modes=list(MODES),
+            documents=self._parts.documents(),
         )
         self._tcp = TcpDoors(self._fs, self._where, self.limits, server)
         self._unix = UnixDoor(

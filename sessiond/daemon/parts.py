@@ -14,6 +14,7 @@ import msgspec
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
+from sessiond.daemon.reading import SessionDocuments
 from sessiond.endpoint import Places
 from sessiond.fs import FileSystem
 from sessiond.index.index import Index
@@ -98,6 +99,12 @@ class Parts:
             await self._index.close()
         if self._journal is not None:
             await self._journal.close()
+
+    def documents(self) -> SessionDocuments:
+        """What stock editors are shown of session files."""
+        assert self._mounts is not None
+        assert self._service is not None
+        return SessionDocuments(self._mounts.stores, self._service)
 
     async def status(self) -> dict[str, Any]:
         return {} if self._service is None else await self._service.status()
