@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from sessiond.errors import SessiondError
 from sessiond.index.values import IndexedInfo
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
-from sessiond.model.message import Note
+from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.store.port import FileWarning, Listed, Store
@@ -51,6 +51,7 @@ class Catalog:
         self.ready = asyncio.Event()
         """The index knows every session that lay in a store at start."""
         self._waiting: dict[str, _Waiting] = {}
+        self._filling: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
@@ -87,7 +88,7 @@ class Catalog:
         for wire_id, one in waiting.items():
             if one.drop_after is not None:
                 self.index.drop_after(wire_id, one.drop_after)
-            self.index.put_info(indexed(one.store, one.session))
+            self.index.put_info(self._indexed(one.store, one.session))
             messages = [message for message in map(one.session.message, one.messages) if message is not None]
             if messages:
                 self.index.add_messages(wire_id, messages)
@@ -96,16 +97,39 @@ class Catalog:
 
     def saved(self, store: Store, session: Session) -> None:
         self.feed()
-        self.index.put_info(indexed(store, session))
+        self.index.put_info(self._indexed(store, session))
+
+    def _indexed(self, store: Store, session: Session) -> IndexedInfo:
+        """While only a part of it is in the index, no fingerprint says that all of it is."""
+        info = indexed(store, session)
+        return msgspec.structs.replace(info, fingerprint=None) if info.session_id in self._filling else info
 
     def replaced(self, store: Store, session: Session) -> None:
         """Everything known of it is to be forgotten: it was merged, restored or made as a whole."""
-        self._waiting.pop(join_wire_id(store.name, session.local_id), None)
+        wire_id = join_wire_id(store.name, session.local_id)
+        self._waiting.pop(wire_id, None)
+        self._filling.discard(wire_id)
         self.index.put_session(indexed(store, session), session.messages(), session.notes)
+
+    async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]]) -> None:
+        """Index a new session a part at a time, so that nobody who asks for something else waits for all of it."""
+        wire_id = info.session_id
+        self._filling.add(wire_id)
+        self.index.put_session(msgspec.structs.replace(info, fingerprint=None), [], [])
+        async for part in parts:
+            if wire_id not in self._filling:
+                return  # somebody replaced or deleted it meanwhile, and the index knows better
+            self.index.add_messages(wire_id, part)
+            await self.index.settled()
+        if wire_id in self._filling:
+            self._filling.discard(wire_id)
+            if not self.is_open(wire_id):
+                self.index.put_info(info)
 
     def vanished(self, store: Store, local_id: str) -> None:
         wire_id = join_wire_id(store.name, local_id)
         self._waiting.pop(wire_id, None)
+        self._filling.discard(wire_id)
         self.index.remove(wire_id)
 
     async def settled(self) -> None:
@@ -185,12 +209,17 @@ class Catalog:
 
     async def recheck(self, store: Store, local_id: str) -> None:
         """The files of a session that nobody has open were written or removed by somebody."""
-        if self.is_open(join_wire_id(store.name, local_id)):
+        wire_id = join_wire_id(store.name, local_id)
+        if self.is_open(wire_id) or wire_id in self._filling:
             return
-        if not await store.exists(local_id):
+        listed = await store.look(local_id)
+        if listed is None:
             self.vanished(store, local_id)
             return
-        await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
+        await self.settled()
+        known = await self.index.info(wire_id)
+        if known is None or not listed.fingerprint or known.fingerprint != listed.fingerprint:
+            await self._reindex(store, listed)
 
     async def close(self) -> None:
         self._closed = True

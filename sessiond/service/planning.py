@@ -184,14 +184,14 @@ class Draft:
 
     # The rest
 
-    def update(self, fields: Mapping[str, Json], expected_seq: int | None) -> None:
-        """Plan new info; fields that have that value already are no change."""
+    def update(self, fields: Mapping[str, Json], expected_seq: int | None, *, at: str | None = None) -> None:
+        """Plan new info; fields that have that value already are no change. `at`: now, if not given."""
         now_has = {key: self._fields.get(key, getattr(self.session, key)) for key in fields}
         new = {key: value for key, value in fields.items() if not same_json(value, now_has[key])}
         self.expect(expected_seq)
         if new:
             self._fields |= new
-            self._add(Updated(seq=self.seq + 1, at=self._now, fields=new))
+            self._add(Updated(seq=self.seq + 1, at=at or self._now, fields=new))
 
     def note(self, heading: str, content: str, thread: str | None, tick: int | None, note_id: str | None) -> Note:
         if note_id is not None:

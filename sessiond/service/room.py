@@ -54,6 +54,8 @@ class Room:
         self.writers: dict[str, int] = {}
         """Streamed message -> the connection that writes it."""
         self.gone = False
+        self.told: Session | None = None
+        """The merged session that the audience was last told to read again."""
         self.last_used = 0.0
         self._now = now
         self._new_id = new_id

@@ -182,11 +182,10 @@ class Rooms:
         await self.catalog.recheck(store, local_id)
 
     def _replaced(self, room: Room, session: Session) -> None:
-        """Somebody else's edit was merged."""
-        if room.session is session and room.session.seq == session.seq and not len(room.audience):
-            self.catalog.replaced(room.store, session)
+        """Somebody else's edit was merged. Whoever finds it first tells of it; the store's event may come after that."""
+        if room.told is session:
             return
-        room.session = session
+        room.session = room.told = session
         room.writers = {mid: peer for mid, peer in room.writers.items() if session.message(mid) is not None}
         self.catalog.replaced(room.store, session)
         room.audience.tell("session/reloaded", {"session": self.info(room), "reason": "externalEdit"})
@@ -281,6 +280,13 @@ class Rooms:
             await room.alone(forget)
         except SessiondError as error:
             log.info("session %s is not forgotten: %s", room.wire_id, error.message)
+
+    async def let_go(self, room: Room) -> None:
+        """Whoever asked for it needs it no more: gone from memory at once, unless somebody else has it open or it is not
+        saved.
+        """
+        if self._rooms.get(room.wire_id) is room:
+            await self._release(room)
 
     async def _release(self, room: Room) -> None:
         if len(room.audience) or room.busy or room.store.dirty(room.session.local_id):

@@ -22,7 +22,7 @@ from sessiond.fs import FileSystem, Stat
 
 Print: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes, mtime in nanoseconds."""
-_MARK = ".sessiond-"
+MARK = ".sessiond-"
 
 
 class OutsideChange(Exception):
@@ -206,7 +206,7 @@ class StoreFiles:
     def _replace(self, write: Write, wanted: Print | None) -> Print:
         path = self.fs.real_path(self.path(write.path))
         folder, name = posixpath.split(path)
-        token = f"{_MARK}{secrets.token_hex(4)}"
+        token = f"{MARK}{secrets.token_hex(4)}"
         fresh, displaced = posixpath.join(folder, f".{name}{token}.new"), posixpath.join(folder, f".{name}{token}.old")
         old = self.fs.stat(path) if wanted is not None else None
         stat = self.fs.create(fresh, write.data, (old.mode & 0o7777) if old else 0o600)
@@ -254,6 +254,22 @@ class StoreFiles:
                 self.fs.sync_dir(posixpath.dirname(path))
         self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
 
+    def clear_leftovers(self, local_id: str) -> None:
+        """A sidecar without its main file is of another life of this id."""
+        if self.print_of(self.format.main_path(local_id)) is None:
+            self.remove(local_id)
+
+    def put_back(self, local_id: str, files: Mapping[str, bytes]) -> None:
+        """Files of a session that is not there, byte for byte. The main file last: the session is there when it is."""
+        self.clear_leftovers(local_id)
+        main = self.format.main_path(local_id)
+        for relative in sorted(files, key=lambda one: one == main):
+            target = self.path(relative)
+            folder = posixpath.dirname(target)
+            self.fs.make_dirs(folder)
+            self.fs.create(target, files[relative])
+            self.fs.sync_dir(folder)
+
     def shared_files(self) -> tuple[str, ...]:
         """Files that belong to several sessions of the folder (amacs' scratchpad): never removed with one of them."""
         return tuple(getattr(self.format, "shared_files", ()))
@@ -280,14 +296,14 @@ class StoreFiles:
             except OSError:
                 continue
             for name in names:
-                if name.startswith(".") and _MARK in name and name.endswith((".new", ".old")):
+                if name.startswith(".") and MARK in name and name.endswith((".new", ".old")):
                     self._settle(posixpath.join(self.path(folder) if folder else self.root, name))
                     seen.append(name)
         return seen
 
     def _settle(self, leftover: str) -> None:
         folder, name = posixpath.split(leftover)
-        target = posixpath.join(folder, name[1:].partition(_MARK)[0])
+        target = posixpath.join(folder, name[1:].partition(MARK)[0])
         if name.endswith(".old") and self.fs.stat(target) is None:
             self.fs.replace(leftover, target)
         else:

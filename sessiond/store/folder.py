@@ -24,6 +24,7 @@ from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
+from sessiond.store.receiving import Incoming, Receiving
 from sessiond.store.sync import Run, Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
@@ -191,6 +192,12 @@ class FolderStore:
         except BadFile:
             return True
 
+    async def look(self, local_id: str) -> Listed | None:
+        if not await self.exists(local_id):
+            return None
+        listed: list[Listed] = await self._run(self._look, [local_id])
+        return listed[0]
+
     def file_path(self, local_id: str) -> str:
         return self._files.path(self._fmt.main_path(local_id))
 
@@ -247,7 +254,7 @@ class FolderStore:
             tracked.session = session
             tracked.rewrite = True
             try:
-                await self._run(self._clear_leftovers, local_id)
+                await self._run(self._files.clear_leftovers, local_id)
                 saved = await self._sync.save(tracked)
             except OSError as error:
                 tracked.session, tracked.rewrite = None, False
@@ -263,10 +270,25 @@ class FolderStore:
             saved = Saved(local_id, self.file_path(local_id), 0, timestamp(self._clock.now_ms()))
         return saved
 
-    def _clear_leftovers(self, local_id: str) -> None:
-        """A sidecar without its file is of another life of this id."""
-        if self._files.print_of(self._fmt.main_path(local_id)) is None:
-            self._files.remove(local_id)
+    def receive(self, local_id: str, created_at: str) -> Incoming | None:
+        self._writable()
+        parts = getattr(self._fmt, "InParts", None)
+        if parts is None:
+            return None
+        receiving = Receiving(self._files, local_id, parts(local_id, created_at))
+        return Incoming(receiving, self._run, self._on_disk, self._take)
+
+    async def _take(self, receiving: Receiving, session: Session) -> Saved:
+        local_id = session.local_id
+        tracked = self._track(local_id)
+        async with tracked.io:
+            if await self.exists(local_id):
+                raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
+            await self._run(self._files.clear_leftovers, local_id)
+            size = await self._run(receiving.finish, session)
+        self._forget(tracked)
+        self._journal.note_saved(self.name, local_id, session.seq)
+        return Saved(local_id, receiving.path, size, timestamp(self._clock.now_ms()))
 
     async def release(self, local_id: str) -> None:
         tracked = self._tracked.get(local_id)
@@ -430,6 +452,7 @@ class FolderStore:
 
     async def delete(self, local_id: str, *, permanent: bool) -> None:
         self._writable()
+        self._reachable(local_id)
         with self._on_disk(f"{local_id} cannot be deleted"):
             await unbroken(self._delete(local_id, permanent))
 
@@ -493,7 +516,7 @@ class FolderStore:
         if await self.exists(new_id):
             raise AlreadyExists(f"there is a session {new_id!r} already", hint="rename or delete that one first")
         if files and new_id == was_id:
-            await self._run(self._put_files, new_id, files)
+            await self._run(self._files.put_back, new_id, files)
             await self._run(self._trash.remove, trash_id)
             return await self.load(new_id)
         fresh = _under_new_id(session, new_id)
@@ -505,17 +528,6 @@ class FolderStore:
         await self.put(fresh)
         await self._run(self._trash.remove, trash_id)
         return await self.load(new_id)
-
-    def _put_files(self, local_id: str, files: dict[str, bytes]) -> None:
-        self._clear_leftovers(local_id)
-        # The main file last: the session is there when it is.
-        main = self._fmt.main_path(local_id)
-        for path in sorted(files, key=lambda one: one == main):
-            target = self._files.path(path)
-            folder = target.rpartition("/")[0]
-            self._files.fs.make_dirs(folder)
-            self._files.fs.create(target, files[path])
-            self._files.fs.sync_dir(folder)
 
     async def purge(self, trash_id: str) -> None:
         await self._run(self._trash.remove, trash_id)

@@ -71,6 +71,12 @@ class MemoryStore:
         self.sessions[session.local_id] = session
         return self._saved(session.local_id)
 
+    def receive(self, local_id: str, created_at: str) -> None:
+        """Memory takes sessions as a whole."""
+
+    async def look(self, local_id: str) -> Listed | None:
+        return Listed(local_id, self.file_path(local_id), "") if local_id in self.sessions else None
+
     def _saved(self, local_id: str) -> Saved:
         return Saved(local_id, self.file_path(local_id), 0, self.sessions[local_id].updated_at)
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from sessiond.model.changes import Change
+from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
 
 
@@ -53,6 +54,24 @@ class Trashed(msgspec.Struct, frozen=True):
     info: SessionInfo
     reason: str
     """`deleted`, `cleared`, `truncated` or `edited`."""
+
+
+class Incoming(Protocol):
+    """A whole new session on its way in, a part at a time. Nobody sees it before `finish`. ReadOnly, after which only
+    `abandon` is left to do.
+    """
+
+    async def add(self, messages: Sequence[Message]) -> None:
+        """The next ones, by their seqs."""
+
+    async def finish(self, session: Session) -> Saved:
+        """Durable when answered. `session`: everything but the messages. AlreadyExists."""
+
+    async def abandon(self) -> None:
+        """Nothing is left of it."""
+
+    def messages(self) -> AsyncIterator[list[Message]]:
+        """After `finish`: the messages once more, a part at a time."""
 
 
 class Reloaded(msgspec.Struct):
@@ -119,6 +138,12 @@ class Store(Protocol):
 
     async def put(self, session: Session) -> Saved:
         """A whole new session at once, durable when answered (fork, restore, import, move). AlreadyExists."""
+
+    def receive(self, local_id: str, created_at: str) -> Incoming | None:
+        """As `put`, for a session that is too large for memory; None where this store can take it as a whole only."""
+
+    async def look(self, local_id: str) -> Listed | None:
+        """One session of a scan; None where there is none."""
 
     def dirty(self, local_id: str) -> bool:
         """Whether the session file is behind."""

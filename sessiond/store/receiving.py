@@ -1,0 +1,122 @@
+"""A whole new session that is taken in a part at a time, so that its length costs no memory.
+
+It is written under a dot-name, which a crash leaves to be tidied away, and gets its own name when it is complete: no
+half of it is ever seen. Synchronous; the folder store calls it on a thread.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sessiond.errors import AlreadyExists
+from sessiond.formats.base import Write
+from sessiond.limits import MIB
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+from sessiond.store.files import MARK, StoreFiles
+from sessiond.store.port import Saved
+from sessiond.store.sync import Run
+from sessiond.store.unbroken import unbroken
+
+_READ_BYTES = 1 * MIB
+
+
+class InParts(Protocol):
+    """What a format that can be written a part at a time offers; `formats.jsonl.InParts` is one."""
+
+    beginning: bytes
+
+    def messages(self, messages: Sequence[Message]) -> bytes: ...
+
+    def ending(self, session: Session) -> bytes: ...
+
+    def beside(self, session: Session) -> list[Write]: ...
+
+    def read(self, lines: bytes) -> list[Message]: ...
+
+
+class Receiving:
+    """Messages come by `add`, in order; then `finish` or `abandon`. All of them OSError; after one, `abandon`."""
+
+    def __init__(self, files: StoreFiles, local_id: str, parts: InParts) -> None:
+        self._files = files
+        self._local_id = local_id
+        self._parts = parts
+        self._main = files.format.main_path(local_id)
+        self.path = files.path(self._main)
+        folder, name = posixpath.split(self.path)
+        self._folder = folder
+        self._temporary = posixpath.join(folder, f".{name}{MARK}{secrets.token_hex(4)}.new")
+        self._begun = False
+
+    def add(self, messages: Sequence[Message]) -> None:
+        self._append(self._parts.messages(messages))
+
+    def _append(self, data: bytes) -> None:
+        if self._begun:
+            self._files.fs.append(self._temporary, data)
+        else:
+            self._files.fs.create(self._temporary, self._parts.beginning + data)
+            self._begun = True
+
+    def finish(self, session: Session) -> int:
+        """Give it its name. `session`: everything but the messages. Answers the file's size. AlreadyExists."""
+        self._append(self._parts.ending(session))
+        fs = self._files.fs
+        try:
+            fs.link(self._temporary, self.path)
+        except FileExistsError:
+            raise AlreadyExists(f"{self.path} is there already") from None
+        fs.remove(self._temporary)
+        fs.sync_dir(self._folder)
+        self._files.perform(self._parts.beside(session), {})
+        stat = fs.stat(self.path)
+        return stat.size if stat else 0
+
+    def abandon(self) -> None:
+        """Nothing is left of it."""
+        if self._files.fs.stat(self._temporary) is not None:
+            self._files.fs.remove(self._temporary)
+
+    def messages(self) -> Iterator[list[Message]]:
+        """What was written, read back a part at a time. OSError, ValueError where somebody changed the file since."""
+        offset, rest = 0, b""
+        while chunk := self._files.fs.read(self.path, offset, _READ_BYTES):
+            offset += len(chunk)
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline and (found := self._parts.read(whole)):
+                yield found
+
+
+class Incoming:
+    """The same for the service, off the loop. ReadOnly where the disk will not; then only `abandon` is left to do."""
+
+    def __init__(
+        self, receiving: Receiving, run: Run, guard: Callable[[str], AbstractContextManager[None]],
+        take: Callable[[Receiving, Session], Awaitable[Saved]],
+    ) -> None:  # fmt: skip
+        self._receiving = receiving
+        self._run = run
+        self._guard = guard
+        self._take = take
+
+    async def add(self, messages: Sequence[Message]) -> None:
+        with self._guard(f"{self._receiving.path} cannot be written"):
+            await unbroken(self._run(self._receiving.add, messages))
+
+    async def finish(self, session: Session) -> Saved:
+        with self._guard(f"{self._receiving.path} cannot be written"):
+            return await unbroken(self._take(self._receiving, session))
+
+    async def abandon(self) -> None:
+        with self._guard(f"{self._receiving.path} cannot be removed"):
+            await unbroken(self._run(self._receiving.abandon))
+
+    async def messages(self) -> AsyncIterator[list[Message]]:
+        parts = self._receiving.messages()
+        while part := await self._run(next, parts, None):
+            yield part
