@@ -25,6 +25,7 @@ from sessiond.model.values import timestamp
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
+from sessiond.store.schedule import Schedule
 from sessiond.store.sync import Run, Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
@@ -55,8 +56,7 @@ class FolderStore:
         self.name = name
         self.format = fmt.name
         self.path = files.root
-        self.autosave_interval_s = autosave_interval_s
-        self.autosave_idle_s = autosave_idle_s
+        self._schedule = Schedule(autosave_interval_s, autosave_idle_s)
         self._fmt = fmt
         self._files = files
         self._trash = trash
@@ -369,33 +369,13 @@ class FolderStore:
         if self._problem is not None and self._problem.kind == "saveFailed":
             self.set_problem(None)
 
-    async def save_due(self, *, everything: bool = False) -> float | None:
+    async def save_due(self) -> float | None:
         """Save what the auto-save rules say; answers in how many seconds to look again, None where nothing is dirty."""
-        now = self._clock.monotonic()
-        due: list[Tracked] = []
-        soonest: float | None = None
-        for tracked in self._tracked.values():
-            if not tracked.dirty or self._is_blank(tracked):
-                continue
-            at = now if everything else self._due_at(tracked)
-            if at is None:
-                continue
-            at = max(at, tracked.retry_at)
-            if at <= now:
-                due.append(tracked)
-            else:
-                soonest = at - now if soonest is None else min(soonest, at - now)
+        dirty = (tracked for tracked in self._tracked.values() if tracked.dirty and not self._is_blank(tracked))
+        due, soonest = self._schedule.due(dirty, self._clock.monotonic())
         if due and not (self._problem and self._problem.kind in ("unavailable", "readOnly")):
             await asyncio.gather(*(self._try_save(tracked) for tracked in due))
         return soonest
-
-    def _due_at(self, tracked: Tracked) -> float | None:
-        times = []
-        if self.autosave_idle_s > 0:
-            times.append(tracked.changed_at + self.autosave_idle_s)
-        if self.autosave_interval_s > 0 and tracked.dirty_since is not None:
-            times.append(tracked.dirty_since + self.autosave_interval_s)
-        return min(times, default=None)
 
     def _is_blank(self, tracked: Tracked) -> bool:
         return tracked.session is not None and tracked.session.is_blank and not tracked.prints
