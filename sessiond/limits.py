@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """A text search or a list that takes longer ends as `cancelled`."""
     held_hits_bytes: int = 16 * MIB
     """Orders of hits kept for cursors; the longest unused go first, their cursors are then stale."""
-    index_waiting_bytes: int = 64 * MIB
+    index_waiting_bytes: int = 16 * MIB
     """What may wait to be written into the index: more waits for room, and is fed again later while the index's disk is
     full.
     """

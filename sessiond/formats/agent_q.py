@@ -157,6 +157,7 @@ def _version(source: Source, node: Node) -> Json:
 
 class _Schema:
     dialect = _EMACS
+    data_keys = frozenset({":metadata", ":context-snapshot"})
     message_indent = 2
     session_readers: Mapping[str, Reader] = {
         ":version": _version,
@@ -239,8 +240,7 @@ class _Schema:
             "metadata": f":metadata {json_form(session.metadata, _EMACS, len(' :metadata '))}",
         }
 
-    def fresh(self, session: Session, messages: Sequence[str]) -> str:
-        shown = self.show_session(session)
+    def fresh(self, session: Session, shown: Mapping[str, str], messages: Sequence[str]) -> str:
         listed = "\n (" + "\n  ".join(messages) + ")" if messages else " nil"
         lines = [
             "(:version 1",

@@ -36,6 +36,7 @@ from sessiond.model.changes import (
     Truncated,
     Updated,
 )
+from sessiond.model.message import Message
 from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
 
@@ -47,6 +48,7 @@ _SUFFIX = ".jsonl"
 _BOM = b"\xef\xbb\xbf"
 _BLANK_INFO: dict[str, Json] = {key: getattr(Session("", ""), key) for key in UPDATABLE}
 _encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
 
 
 def matches(names: Sequence[str], head: Callable[[str], bytes]) -> int:
@@ -184,17 +186,7 @@ def encode(session: Session, before: Files) -> list[Write]:
         position = max(position, after)
         lines.append(line)
     lines += [_encoder.encode(m.wire()) for m in session.messages(position)]
-    for note in session.notes:
-        lines.append(_encoder.encode({"change": "note", "seq": note.seq, "at": note.timestamp, "note": note.wire()}))
-    if session.state or session.saved_at:
-        at = session.saved_at or session.updated_at
-        lines.append(_encoder.encode({"change": "state", "seq": session.seq, "at": at, "values": session.state}))
-    said = {**_BLANK_INFO, **msgspec.json.decode(lines[0])}
-    fields = {key: getattr(session, key) for key in UPDATABLE if not same_json(getattr(session, key), said[key])}
-    if fields:
-        at = session.created_at
-        lines.append(_encoder.encode({"change": "updated", "seq": session.seq, "at": at, "fields": fields}))
-    lines.append(_base_line(session.seq, session.updated_at))
+    lines += _after_messages(session, lines[0])
     bom = _BOM if old.startswith(_BOM) else b""
     content = bom + b"\n".join(lines) + b"\n"
     if content == old:
@@ -202,6 +194,48 @@ def encode(session: Session, before: Files) -> list[Write]:
     # The main file first: its `base` line says itself what it holds.
     marked = encode_sidecar(_mark(session.local_id, None, session.seq))
     return [Write(path, content, "replace"), Write(sidecar_path(session.local_id), marked, "replace")]
+
+
+def _after_messages(session: Session, header: bytes) -> list[bytes]:
+    """What a whole file says of the session beside its header and messages."""
+    lines = [
+        _encoder.encode({"change": "note", "seq": note.seq, "at": note.timestamp, "note": note.wire()})
+        for note in session.notes
+    ]
+    if session.state or session.saved_at:
+        at = session.saved_at or session.updated_at
+        lines.append(_encoder.encode({"change": "state", "seq": session.seq, "at": at, "values": session.state}))
+    said = {**_BLANK_INFO, **msgspec.json.decode(header)}
+    fields = {key: getattr(session, key) for key in UPDATABLE if not same_json(getattr(session, key), said[key])}
+    if fields:
+        at = session.created_at
+        lines.append(_encoder.encode({"change": "updated", "seq": session.seq, "at": at, "fields": fields}))
+    lines.append(_base_line(session.seq, session.updated_at))
+    return lines
+
+
+class InParts:
+    """The same file as `encode`'s, for a session whose messages pass by a part at a time and are never all in memory."""
+
+    def __init__(self, local_id: str, created_at: str) -> None:
+        self.beginning = _header_line(local_id, {"createdAt": created_at}, created_at, 0) + b"\n"
+
+    def messages(self, messages: Sequence[Message]) -> bytes:
+        return b"".join(_encoder.encode(message.wire()) + b"\n" for message in messages)
+
+    def ending(self, session: Session) -> bytes:
+        """`session`: everything but its messages, with the seq and time of the last change."""
+        return b"".join(line + b"\n" for line in _after_messages(session, self.beginning))
+
+    def beside(self, session: Session) -> list[Write]:
+        """What goes to other files, after the main one."""
+        marked = encode_sidecar(_mark(session.local_id, None, session.seq))
+        return [Write(sidecar_path(session.local_id), marked, "replace")]
+
+    def read(self, lines: bytes) -> list[Message]:
+        """The messages among whole lines of such a file."""
+        found = (_decoder.decode(line) for line in lines.split(b"\n") if line)
+        return [Message.from_wire(wire) for wire in found if "role" in wire]
 
 
 def _kept_lines(session: Session, content: bytes) -> tuple[bytes | None, list[tuple[int, bytes]]]:

@@ -122,6 +122,7 @@ def _calls(source: Source, node: Node) -> Json:
 
 class _Schema:
     dialect = _LISP
+    data_keys = frozenset({":tool-calls"})
     message_indent = 2
     session_readers: Mapping[str, Reader] = {
         ":version": _version,
@@ -187,8 +188,7 @@ class _Schema:
             "summary": f":summary {summary}",
         }
 
-    def fresh(self, session: Session, messages: Sequence[str]) -> str:
-        shown = self.show_session(session)
+    def fresh(self, session: Session, shown: Mapping[str, str], messages: Sequence[str]) -> str:
         lines = [
             "(:version 1",
             f":id {string(name_of(session.local_id), _LISP)}",

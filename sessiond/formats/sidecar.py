@@ -146,7 +146,8 @@ def build(
         copy = message.wire() if keep_copies and not had else None
         keys = _older(old.older, old.key, shown.key) if old and keep_copies else []
         entry = Entry(id=message.id, seq=message.seq, key=shown.key, beside=shown.beside, copy=copy, older=keys)
-        entries.append(msgspec.structs.replace(entry, near=shown.near, shown=shown.shown))
+        since = 0 if old is None else old.since if old.key is not None else session.seq
+        entries.append(msgspec.structs.replace(entry, near=shown.near, shown=shown.shown, since=since))
     digests = {name: key_of(value) for name, value in (shown_info or {}).items()}
     older = {
         name: kept

@@ -62,6 +62,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole message (wire form), as long as no writer but the daemon is known to have had it as it is now."""
     older: list[str] = []
     """Keys of it in earlier saves of ours, the newest last."""
+    since: int = 0
+    """The session's seq when the main file first showed it, where that was later than its own: a reply that was streamed first."""
     near: str | None = None
     """Digest of what an edit of it most likely leaves as it is (role and time), for formats without ids."""
     shown: dict[str, str] = {}

@@ -358,12 +358,10 @@ def _fresh(session: Session) -> _Plan:
         if message.status != "streaming":
             listed.append(element := {"role": message.role, "content": message.text()})
             plan.shown[message.id] = Shown.of(message, _seen(element))
-    keys = [key for key in _ORDER if key in session.state] + [
-        key for key in session.state if key not in (*_ORDER, *_RESERVED)
-    ]
-    state = {key: session.state[key] for key in keys}
+    others = [key for key in session.state if key not in (*_ORDER, *_RESERVED)]
+    state = {key: session.state.get(key) for key in (*_ORDER, *others)}
     plan.text = msgspec.json.encode({"messages": listed, **state, "savedAt": plan.saved_at})
-    plan.theirs = dict.fromkeys(keys)
+    plan.theirs = {key: None for key, value in state.items() if value is not None}
     return plan
 
 

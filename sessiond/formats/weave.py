@@ -125,7 +125,8 @@ def _take_seen(
         time = item.timestamp or time
         message_id = entry.id if entry else item.id
         if message_id is None or message_id in used:
-            message_id, woven.renumbered = _fresh_id(item, nth, ids | used), True
+            message_id, woven.renumbered = _fresh_id(item, nth, ids), True
+        ids.add(message_id)
         used.add(message_id)
         woven.ids.append(message_id)
         copy = entry.copy if entry is not None and item.key != entry.key else None
@@ -240,7 +241,8 @@ def _kept_unseen(
     """Positions of entries that the main file does not show and that belong to the session all the same."""
     kept: list[int] = []
     later_of_ours_is_there = False
-    for position in range(len(entries) - 1, -1, -1):
+    by_save = sorted(range(len(entries)), key=lambda position: entries[position].since or entries[position].seq)
+    for position in reversed(by_save):
         entry = entries[position]
         if entry.key is None:
             kept.append(position)

@@ -83,7 +83,9 @@ class Batch:
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
         before = None
         if known.max_seq and not self._docs.waiting(known.no, NOTE, note.seq):
-            before = next((stored for stored in self._docs.of(known.no, NOTE) if self._docs.key(stored) == note.id), None)
+            before = next(
+                (stored for stored in self._docs.of(known.no, NOTE) if self._docs.key(stored) == note.id), None
+            )
         self._put_doc(known, self._note_doc(known, note), searchable_note(note), before)
 
     def drop_after(self, session_id: str, seq: int) -> None:

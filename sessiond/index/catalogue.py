@@ -105,10 +105,8 @@ def session_info(db: sqlite3.Connection, session_id: str) -> IndexedInfo | None:
 
 
 def fingerprints(db: sqlite3.Connection, store: str) -> dict[str, str]:
-    """Id on the wire -> fingerprint, of the sessions of a store that are not in the trash and whose files' state is
-    known.
-    """
-    sql = "SELECT id, fingerprint FROM session WHERE store = ? AND shelf < ? AND fingerprint IS NOT NULL"
+    """Id on the wire -> fingerprint, of the sessions of a store that are not in the trash; empty where it is not known."""
+    sql = "SELECT id, ifnull(fingerprint, '') FROM session WHERE store = ? AND shelf < ?"
     return dict(db.execute(sql, (store, DELETED)))
 
 

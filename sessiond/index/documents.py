@@ -162,9 +162,7 @@ class Documents:
             start = len(data)
             data += item.packed
             live += 1
-            rows.append(
-                (item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, self.next_chunk, start, size)
-            )
+            rows.append((item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, self.next_chunk, start, size))
             if len(data) >= chunks.CHUNK_BYTES:
                 written.append((self.next_chunk, live, chunks.compress(bytes(data))))
                 self.next_chunk += 1

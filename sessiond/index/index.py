@@ -23,11 +23,12 @@ from sessiond.errors import InvalidParams, TooLarge
 from sessiond.index import catalogue, schema
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import Held
+from sessiond.index.lanes import Step
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.regex import RegexSearch
 from sessiond.index.search import search_text
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
-from sessiond.index.writer import Step, Writer
+from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
 
@@ -108,27 +109,35 @@ class Index:
         self._feed(session_id, 1, lambda batch: batch.drop_after(session_id, seq))
 
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
-        """All there is of a session; what was known of it beside that is gone."""
+        """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
         size = sum(_size(message) for message in messages) + sum(len(note.content) for note in notes)
-        self._feed(info.session_id, size, lambda batch: batch.put_session(info, messages, notes))
+        self._feed(info.session_id, size, lambda batch: batch.put_session(info, messages, notes), bulk=True)
 
     def remove(self, session_id: str) -> None:
         self._feed(session_id, 1, lambda batch: batch.remove(session_id))
 
-    async def settled(self) -> None:
-        """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`)."""
-        if self._writer.problem is None:
-            await asyncio.wrap_future(self._writer.mark())
+    async def settled(self, patience_s: float | None = None) -> None:
+        """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
+
+        `patience_s`: for whole sessions (`put_session`) it waits at most so long, for changes of single ones till they are there.
+        """
+        if self._writer.problem is not None:
+            await asyncio.sleep(0)
+            return
+        whole = asyncio.wrap_future(self._writer.mark(bulk=True))
+        await asyncio.wrap_future(self._writer.mark(bulk=False))
+        await asyncio.wait((whole,), timeout=patience_s)
 
     async def room(self) -> None:
         """For whoever feeds much: until less than `index_waiting_bytes` waits to be written."""
-        while self._writer.waiting_bytes > self._limits.index_waiting_bytes and self._writer.problem is None:
-            await asyncio.wrap_future(self._writer.mark())
+        mark = self._writer.room()
+        if mark is not None:
+            await asyncio.wrap_future(mark)
 
     # Asking
 
     async def fingerprints(self, store: str) -> dict[str, str]:
-        """Id on the wire -> fingerprint, of all sessions of a store (not in the trash) that the index has in full."""
+        """Id on the wire -> fingerprint, of all sessions of a store that are not in the trash; empty where it is not known."""
         return await self._ask(lambda db: catalogue.fingerprints(db, store), {})
 
     async def info(self, session_id: str) -> IndexedInfo | None:
@@ -167,8 +176,8 @@ class Index:
 
     # Within
 
-    def _feed(self, session_id: str, size: int, apply: Callable[..., None]) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply))
+    def _feed(self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False) -> None:
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply), bulk=bulk)
 
     async def _ask(self, job: Callable[[sqlite3.Connection], _T], instead: _T) -> _T:
         """The job's result, or `instead` where the file turns out to be damaged."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from sessiond.index.query import Text
 from sessiond.index.snippets import SNIPPET_CHARS, clip, window
-from sessiond.index.tokens import Alignment, Token, cuts, spans
+from sessiond.index.tokens import Alignment, cuts, may_have_parts, spans
 
 _PIECE_CHARS = 4096
 _CUT = re.compile(r"\s")
@@ -39,7 +39,8 @@ class Matcher:
                     self._by_part.setdefault(text.words[0], []).append(number)
             if text.parts:
                 self._by_part.setdefault(text.parts[0], []).append(number)
-        self._first = [*self._by_word, *self._by_part, *(texts[number].words[0] for number in self._prefixes)]
+        self._stems = tuple(texts[number].words[0] for number in self._prefixes)
+        self._first = [*self._by_word, *self._by_part, *self._stems]
 
     def snippet(self, texts: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
         """The piece of one message's texts that shows most of the query, and the ranges in it. Without a match: how it
@@ -90,50 +91,60 @@ class Matcher:
         folded = aligned.text.casefold()
         if not any(word in folded for word in self._first):
             return []
-        tokens = [Token(m.group().casefold(), m.start(), m.end()) for m in spans(aligned.text)]
+        places = [match.span() for match in spans(aligned.text)]
+        if len(folded) == len(aligned.text):
+            tokens = [folded[start:end] for start, end in places]
+        else:
+            tokens = [aligned.text[start:end].casefold() for start, end in places]
         found: list[Span] = []
         for i, token in enumerate(tokens):
-            for number in self._by_word.get(token.text, ()):
-                length = self._phrase_at(self._texts[number].words, self._texts[number].prefix, tokens, i)
-                if length:
-                    found.append((token.start, tokens[i + length - 1].end, number))
-            found.extend(
-                (token.start, token.end, number)
-                for number in self._prefixes
-                if token.text.startswith(self._texts[number].words[0])
-            )
-            if (self._by_part or self._prefixes) and token.end - token.start > 1:
-                found.extend(self._in_parts(aligned.text[token.start : token.end], token.start))
+            if token in self._by_word:
+                for number in self._by_word[token]:
+                    length = self._phrase_at(self._texts[number].words, self._texts[number].prefix, tokens, i)
+                    if length:
+                        found.append((places[i][0], places[i + length - 1][1], number))
+            if self._stems and token.startswith(self._stems):
+                found.extend(
+                    (*places[i], number) for number in self._prefixes if token.startswith(self._texts[number].words[0])
+                )
+        if self._by_part or self._prefixes:
+            found.extend(self._in_identifiers(aligned.text, places))
         return sorted((*_shift(aligned.original(start, end), offset), number) for start, end, number in found)
 
-    def _in_parts(self, word: str, at: int) -> Iterator[Span]:
-        edges = cuts(word)
-        if not edges:
+    def _in_identifiers(self, text: str, places: list[tuple[int, int]]) -> Iterator[Span]:
+        """Matches of parts, in the words of a plain text that have any."""
+        if not may_have_parts(text):
             return
-        edges = [0, *edges, len(word)]
-        pieces = [Token(word[a:b].casefold(), at + a, at + b) for a, b in pairwise(edges)]
-        for i, piece in enumerate(pieces):
-            for number in self._by_part.get(piece.text, ()):
+        for start, end in places:
+            word = text[start:end]
+            if not word.islower() and (edges := cuts(word)):
+                yield from self._in_parts(word, start, [0, *edges, len(word)])
+
+    def _in_parts(self, word: str, at: int, edges: list[int]) -> Iterator[Span]:
+        pieces = [(at + a, at + b) for a, b in pairwise(edges)]
+        parts = [word[a:b].casefold() for a, b in pairwise(edges)]
+        for i, part in enumerate(parts):
+            for number in self._by_part.get(part, ()):
                 text = self._texts[number]
-                if len(text.words) == 1 and text.words[0] == piece.text:
-                    yield piece.start, piece.end, number
-                length = self._phrase_at(text.parts, text.prefix, pieces, i)
+                if len(text.words) == 1 and text.words[0] == part:
+                    yield *pieces[i], number
+                length = self._phrase_at(text.parts, text.prefix, parts, i)
                 if length:
-                    yield piece.start, pieces[i + length - 1].end, number
+                    yield pieces[i][0], pieces[i + length - 1][1], number
             for number in self._prefixes:
-                if piece.text.startswith(self._texts[number].words[0]):
-                    yield piece.start, piece.end, number
+                if part.startswith(self._texts[number].words[0]):
+                    yield *pieces[i], number
 
     @staticmethod
-    def _phrase_at(words: Sequence[str], prefix: bool, tokens: Sequence[Token], at: int) -> int:
+    def _phrase_at(words: Sequence[str], prefix: bool, tokens: Sequence[str], at: int) -> int:
         """How many tokens a phrase takes that begins at `at`: all of its words, or 0."""
         length = len(words)
         if not length or at + length > len(tokens):
             return 0
         for i in range(length - 1):
-            if tokens[at + i].text != words[i]:
+            if tokens[at + i] != words[i]:
                 return 0
-        last = tokens[at + length - 1].text
+        last = tokens[at + length - 1]
         return length if last == words[-1] or (prefix and last.startswith(words[-1])) else 0
 
 
@@ -155,6 +166,8 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 def _anchor(found: list[Span]) -> Span:
     """The first match from which a snippet shows the most of the query."""
+    if len({number for _, _, number in found}) == 1:
+        return found[0]
     starts = [start for start, _, _ in found]
     best, most = found[0], 0
     for i, span in enumerate(found[:500]):

@@ -37,6 +37,8 @@ class Plan(msgspec.Struct):
     order: str
     ranked: bool
     lone: bool
+    stems: bool
+    """It looks for a prefix. Whatever FTS5 is asked about one costs a pass over the words of all documents that have it."""
 
     def below(self, doc: int) -> str:
         """The condition for documents older than one."""
@@ -72,12 +74,22 @@ def _plan(db: sqlite3.Connection, query: Query, wanted: Filter, kind: int) -> Pl
     lone = not conditions.all
     if match is None:
         conditions.add(f"doc.kind {'=' if kind == NAME else '!='} {NAME}")
-        return Plan(base, "doc", conditions.sql(), conditions.params, "doc.id", "doc.id", ranked=False, lone=False)
+        return Plan(
+            base, "doc", conditions.sql(), conditions.params, "doc.id", "doc.id", ranked=False, lone=False, stems=False
+        )
     source = "fts" if lone else f"fts CROSS JOIN doc ON doc.id = fts.rowid - {base}"
     conditions.add(f"fts.rowid BETWEEN {base} AND {base + (1 << ZONE_BITS) - 1}")
     conditions.add("fts MATCH ?", match)
     return Plan(
-        base, source, conditions.sql(), conditions.params, f"fts.rowid - {base}", "fts.rowid", ranked=True, lone=lone
+        base=base,
+        source=source,
+        where=conditions.sql(),
+        params=conditions.params,
+        id=f"fts.rowid - {base}",
+        order="fts.rowid",
+        ranked=True,
+        lone=lone,
+        stems=compiler.stems,
     )
 
 
@@ -88,6 +100,7 @@ class _Compiler:
         self._kind = kind
         self._base = base
         self.conditions = Conditions()
+        self.stems = False
 
     def match(self, groups: Iterable[tuple[Atom, ...]]) -> str | None:
         """The part of the query that FTS5 answers, or None. The rest is in `conditions`."""
@@ -111,6 +124,7 @@ class _Compiler:
         whole = "body tool thought" if self._thinking else "body tool"
         inner = "parts thought_parts" if self._thinking else "parts"
         star = " *" if text.prefix else ""
+        self.stems = self.stems or text.prefix
         phrase = f'"{" ".join(text.words)}"{star}'
         if len(text.words) > 1:
             return f"{{{whole}}} : {phrase}"

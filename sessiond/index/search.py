@@ -8,6 +8,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from array import array
@@ -30,6 +31,9 @@ RANKED = 1000
 
 _RANKED_NAMES, _OTHER_NAMES, _RANKED_OTHERS, _OTHERS = range(4)
 """Segments of the answer, in this order."""
+
+
+_DOCS = "SELECT doc.id, doc.kind, doc.at, role.name, 0.0 FROM doc JOIN role ON role.no = doc.role WHERE doc.id IN (SELECT value FROM json_each(?))"
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -89,15 +93,19 @@ def _first(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> tuple[_Posit
 
 def _ranked(db: sqlite3.Connection, plan: Plan, now_ms: int) -> tuple[list[tuple[float, int]], int]:
     """(score, id) of the newest, best first, and the number of all."""
-    score = BM25 if plan.ranked else "0.0"
-    source = f"{plan.source} CROSS JOIN doc ON doc.id = {plan.id}" if plan.lone else plan.source
-    sql = f"SELECT doc.id, doc.kind, doc.at, role.name, {score} FROM {source} CROSS JOIN role ON role.no = doc.role WHERE {plan.where} "  # noqa: S608
-    rows = db.execute(f"{sql} ORDER BY {plan.order} DESC LIMIT {RANKED}", plan.params).fetchall()
+    if plan.stems:
+        ids = _newest(db, plan, -1)
+        rows = db.execute(_DOCS, (json.dumps(ids[:RANKED]),)).fetchall()
+        count = len(ids)
+    else:
+        source = f"{plan.source} CROSS JOIN doc ON doc.id = {plan.id}" if plan.lone else plan.source
+        sql = f"SELECT doc.id, doc.kind, doc.at, role.name, {BM25 if plan.ranked else 0.0} FROM {source} CROSS JOIN role ON role.no = doc.role"  # noqa: S608
+        rows = db.execute(f"{sql} WHERE {plan.where} ORDER BY {plan.order} DESC LIMIT {RANKED}", plan.params).fetchall()
+        count = len(rows)
+        if count == RANKED:
+            count = db.execute(f"SELECT count(*) FROM {plan.source} WHERE {plan.where}", plan.params).fetchone()[0]  # noqa: S608
     found = [(relevance(kind, role, at, bm25, now_ms), doc) for doc, kind, at, role, bm25 in rows]
     found.sort(reverse=True)
-    if len(rows) < RANKED:
-        return found, len(rows)
-    count = db.execute(f"SELECT count(*) FROM {plan.source} WHERE {plan.where}", plan.params).fetchone()[0]  # noqa: S608
     return found, count
 
 
@@ -129,7 +137,12 @@ def _page(
 
 
 def _older(db: sqlite3.Connection, plan: Plan, than: int, count: int) -> list[int]:
-    sql = f"SELECT {plan.id} FROM {plan.source} WHERE {plan.where} AND {plan.below(than)} ORDER BY {plan.order} DESC LIMIT {count}"  # noqa: S608
+    return _newest(db, msgspec.structs.replace(plan, where=f"{plan.where} AND {plan.below(than)}"), count)
+
+
+def _newest(db: sqlite3.Connection, plan: Plan, count: int) -> list[int]:
+    """Ids, newest first; all of them where `count` is -1."""
+    sql = f"SELECT {plan.id} FROM {plan.source} WHERE {plan.where} ORDER BY {plan.order} DESC LIMIT {count}"  # noqa: S608
     return [doc for (doc,) in db.execute(sql, plan.params)]
 
 

@@ -20,7 +20,6 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 VERSION = f"1/{unicodedata.unidata_version}"
 """Changes whenever the same text may give other tokens. An index of another version is built anew."""
@@ -73,14 +72,6 @@ _MAY_BE_UPPER = re.compile(
 )
 
 
-class Token(NamedTuple):
-    """A token of a text; `start` and `end` in code points of that text, `end` excluded."""
-
-    text: str
-    start: int
-    end: int
-
-
 def plain(text: str) -> str:
     """Without accents and compatibility forms; case kept. The length may change: `Alignment` leads back."""
     return text if text.isascii() else _ODD.sub(_made_plain, text)
@@ -116,10 +107,17 @@ def identifiers(plain_text: str) -> set[str]:
         if len(marked) == len(plain_text):
             return set()
         found = set(_MARKED_WORD.findall(marked))
-        return {word.replace(_MARK, " ").lower() for word in found if len(word) - word.count(_MARK) <= MAX_IDENTIFIER_CHARS}
+        return {
+            word.replace(_MARK, " ").lower() for word in found if len(word) - word.count(_MARK) <= MAX_IDENTIFIER_CHARS
+        }
     if _MAY_BE_UPPER.search(plain_text) is None:
         return set()
     return {" ".join(parts(word)) for word in set(_WORD.findall(plain_text)) if not word.islower() and parts(word)}
+
+
+def may_have_parts(plain_text: str) -> bool:
+    """Whether any word of a plain text may have parts. Quick."""
+    return (_CUT if plain_text.isascii() else _MAY_BE_UPPER).search(plain_text) is not None
 
 
 def cuts(word: str) -> list[int]:

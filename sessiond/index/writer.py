@@ -15,35 +15,25 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-import msgspec
-
 from sessiond.index import schema
 from sessiond.index.batch import Batch
 from sessiond.index.chunks import DamagedChunk
+from sessiond.index.lanes import Lanes, Mark, Step
 
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.1
 """No transaction takes in more than fits into this."""
 RETRY_S = 1.0
-TRANSACTION_BYTES = 4 * 1024 * 1024
+TRANSACTION_BYTES = 1024 * 1024
 """Nor more than this."""
 
 _log = logging.getLogger(__name__)
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One thing that was fed. `weight`: about how many bytes it keeps in memory."""
-
-    session_id: str
-    weight: int
-    apply: Callable[[Batch], None]
 
 
 class Writer:
@@ -58,15 +48,14 @@ class Writer:
         self.lost: set[str] = set()
         self.fresh = False
         """The file was empty when it was opened or replaced."""
-        self.waiting_bytes = 0
         self._refill = refill
-        self._queue: queue.SimpleQueue[Step | Future[None] | None] = queue.SimpleQueue()
+        self._lanes = Lanes()
         self._thread = threading.Thread(target=self._run, name="index-writer", daemon=True)
-        self._room = threading.Condition()
         self._suspect = threading.Event()
         self._closing = threading.Event()
         self._file: tuple[int, int] | None = None
-        self._marks: list[Future[None]] = []
+        self._marks: list[Mark] = []
+        self._waiting_for_room: list[Mark] = []
         self._broken_in_a_row = 0
 
     # Any thread
@@ -79,27 +68,32 @@ class Writer:
         self._thread.start()
         return state
 
-    def submit(self, step: Step) -> None:
+    def submit(self, step: Step, *, bulk: bool = False) -> None:
         """Returns at once."""
-        if self.problem is not None and self.waiting_bytes > self._most_waiting:
+        if self.problem is not None and self._lanes.weight > self._most_waiting:
             self.lost.add(step.session_id)
-            return
-        with self._room:
-            self.waiting_bytes += step.weight
-        self._queue.put(step)
+        else:
+            self._lanes.put(step, bulk=bulk)
 
-    def mark(self) -> Future[None]:
-        """Done when all that was submitted before is committed, or when it turns out that it cannot be now."""
-        mark: Future[None] = Future()
-        mark.set_running_or_notify_cancel()  # from here on nobody can cancel it
-        self._queue.put(mark)
+    def mark(self, *, bulk: bool) -> Mark:
+        """Done when all that was submitted to a lane before is committed, or when it turns out that it cannot be now."""
+        return self._lanes.mark(bulk=bulk)
+
+    def room(self) -> Mark | None:
+        """Done when there is room again; None: there is."""
+        if self._lanes.weight <= self._most_waiting or self.problem is not None:
+            return None
+        mark: Mark = Future()
+        mark.set_running_or_notify_cancel()
+        self._waiting_for_room.append(mark)
+        self._lanes.mark(bulk=True)  # so that somebody looks, even if all was written meanwhile
         return mark
 
     def suspect(self, generation: int) -> None:
         """A reader met damage in the file of that generation: it is replaced."""
         if generation == self.generation:
             self._suspect.set()
-            self.mark()
+            self.mark(bulk=False)
 
     def intact(self) -> bool:
         """Whether the file at `path` is still the one that is open."""
@@ -109,17 +103,10 @@ class Writer:
             return False
         return (found.st_dev, found.st_ino) == self._file
 
-    def wait_for_room(self) -> None:
-        """Block while more waits than may."""
-        with self._room:
-            self._room.wait_for(
-                lambda: self.waiting_bytes <= self._most_waiting or self.problem is not None or self._closing.is_set()
-            )
-
     def close(self) -> None:
         """Write what waits, close the file, end the thread."""
         self._closing.set()
-        self._queue.put(None)
+        self._lanes.close()
         self._thread.join()
 
     # The thread
@@ -133,45 +120,37 @@ class Writer:
 
     def _run(self) -> None:
         last_commit = 0.0
-        ending = False
-        while not ending:
-            first = self._queue.get()
-            steps, ending = self._gather(first, last_commit + COMMIT_EVERY_S)
+        while not self._lanes.ended():
+            steps = self._gather(last_commit + COMMIT_EVERY_S)
             self._write(steps)
             last_commit = time.monotonic()
-            with self._room:
-                self.waiting_bytes -= sum(step.weight for step in steps)
-                self._room.notify_all()
+            self._lanes.written(steps)
             self._release_marks()
         self._end()
 
-    def _release_marks(self) -> None:
-        marks, self._marks = self._marks, []
-        for mark in marks:
-            mark.set_result(None)
-
-    def _gather(self, first: Step | Future[None] | None, not_before: float) -> tuple[list[Step], bool]:
-        """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one
-        transaction.
-        """
+    def _gather(self, not_before: float) -> list[Step]:
+        """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one transaction."""
         steps: list[Step] = []
-        item = first
         weight = 0
-        while True:
-            if item is None:
-                return steps, True
-            if isinstance(item, Future):
-                self._marks.append(item)
-            else:
+        item = self._lanes.take(None)
+        while item is not None:
+            if isinstance(item, Step):
                 steps.append(item)
                 weight += item.weight
+            else:
+                self._marks.append(item)
             if weight > TRANSACTION_BYTES:
-                return steps, False
-            rest = 0.0 if self._marks else not_before - time.monotonic()
-            try:
-                item = self._queue.get(timeout=rest) if rest > 0 else self._queue.get_nowait()
-            except queue.Empty:
-                return steps, False
+                break
+            item = self._lanes.take(0.0 if self._marks else max(0.0, not_before - time.monotonic()))
+        return steps
+
+    def _release_marks(self) -> None:
+        marks, self._marks = self._marks, []
+        if self._lanes.weight <= self._most_waiting // 2 or self.problem is not None:
+            waiting, self._waiting_for_room = self._waiting_for_room, []
+            marks += waiting
+        for mark in marks:
+            mark.set_result(None)
 
     def _write(self, steps: list[Step]) -> None:
         """All of them, in as many transactions as it takes; never raises."""
@@ -231,8 +210,6 @@ class Writer:
             _log.warning("the index cannot be written: %s", error)
         self.problem = str(error) or type(error).__name__
         self._release_marks()
-        with self._room:
-            self._room.notify_all()
         return not self._closing.wait(RETRY_S)
 
     def _replace(self) -> bool:

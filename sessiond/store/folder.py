@@ -448,13 +448,10 @@ class FolderStore:
                 self._forget_after(tracked)
                 raise
             async with tracked.gate:
-                if (
-                    tracked.session is not None
-                    and not permanent
-                    and (tracked.session.seq or not tracked.session.is_blank)
-                ):
+                kept = None if permanent else tracked.session
+                if kept is not None and (kept.seq or not kept.is_blank):
                     files = await self._originals(tracked)
-                    await self._sync.discard(tracked.session, local_id, "deleted", files)
+                    await self._sync.discard(kept, local_id, "deleted", files)
                 await self._run(self._files.remove, local_id)
                 await self._journal.note_gone(self.name, local_id)
                 tracked.session, tracked.pending, tracked.prints = None, [], {}

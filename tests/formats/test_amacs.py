@@ -39,7 +39,15 @@ def said(session: Session, *turns: tuple[str, str], status: str | None = None, *
 
 def note(session: Session, heading: str, content: str, thread: str | None = None, tick: int | None = None) -> Noted:
     change = Noted.of(
-        Note(id=f"n{session.seq + 1}", seq=session.seq + 1, heading=heading, content=content, thread=thread, tick=tick, timestamp=AT)
+        Note(
+            id=f"n{session.seq + 1}",
+            seq=session.seq + 1,
+            heading=heading,
+            content=content,
+            thread=thread,
+            tick=tick,
+            timestamp=AT,
+        )
     )
     session.apply(change)
     return change
@@ -95,15 +103,33 @@ def test_ticks_go_on_from_the_highest() -> None:
     """A message's own tick counts; otherwise the next number."""
     decoded, files = settle(amacs, {MAIN: TICK}, CHAT)
     session = decoded.session
-    changes: list[Change] = [said(session, ("user", "a"), ("assistant", "b")), said(session, ("user", "c"), ("assistant", "d"), tick=50)]
+    changes: list[Change] = [
+        said(session, ("user", "a"), ("assistant", "b")),
+        said(session, ("user", "c"), ("assistant", "d"), tick=50),
+    ]
     changes.append(said(session, ("user", "e"), ("assistant", "f")))
     after = written(files, steps(amacs, session, files, changes))
     assert after[MAIN].startswith(TICK)
-    assert [line for line in after[MAIN].decode().split("\n") if line.startswith("* ")] == ["* Tick 42", "* Tick 43", "* Tick 50", "* Tick 51"]
+    assert [line for line in after[MAIN].decode().split("\n") if line.startswith("* ")] == [
+        "* Tick 42",
+        "* Tick 43",
+        "* Tick 50",
+        "* Tick 51",
+    ]
     assert show(load(amacs, after, CHAT).session) == show(session)
 
 
-@pytest.mark.parametrize("before", [TICK, TICK.rstrip(b"\n"), TICK.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf#+TITLE: chat\n\n" + TICK, b"#+TITLE: chat", b"# x\r\n"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        TICK,
+        TICK.rstrip(b"\n"),
+        TICK.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf#+TITLE: chat\n\n" + TICK,
+        b"#+TITLE: chat",
+        b"# x\r\n",
+    ],
+)
 def test_an_adopted_file_keeps_every_byte(before: bytes) -> None:
     """CRLF, a BOM, no newline at the end, a preamble: an append comes behind, with the file's own line ends."""
     decoded, files = settle(amacs, {MAIN: before}, CHAT)
@@ -121,7 +147,9 @@ def test_an_adopted_file_keeps_every_byte(before: bytes) -> None:
 def test_a_rewrite_keeps_what_is_not_ours() -> None:
     """Unknown headings, properties and subheadings stay where they stood when an exchange is taken out."""
     whole = (
-        b"#+TITLE: x\n* Ideas\ntext\n** Human\nno turn\n" + TICK + b"* Tick 43\n:PROPERTIES:\n:TIMESTAMP: 2025-01-02T14:31:00Z\n:MOOD: good\n:END:\n"
+        b"#+TITLE: x\n* Ideas\ntext\n** Human\nno turn\n"
+        + TICK
+        + b"* Tick 43\n:PROPERTIES:\n:TIMESTAMP: 2025-01-02T14:31:00Z\n:MOOD: good\n:END:\n"
         b"** Human\nq\n*** deep\n- x\n** Remarks\nr\n** Agent\na\n* Tail\n"
     )
     decoded, files = settle(amacs, {MAIN: whole}, CHAT)
@@ -153,7 +181,12 @@ def test_an_exchange_that_was_edited_by_hand() -> None:
     without = files[MAIN][: files[MAIN].index(b"** Agent")]
     assert [one.id for one in load(amacs, {**files, MAIN: without}, CHAT).session.messages()] == ["m1"]
     twice, _ = settle(amacs, {**files, MAIN: files[MAIN] + b"\n" + files[MAIN]}, CHAT)
-    assert [(one.seq, one.content) for one in twice.session.messages()] == [(1, "* q"), (2, "a\n"), (3, "* q"), (4, "a\n")]
+    assert [(one.seq, one.content) for one in twice.session.messages()] == [
+        (1, "* q"),
+        (2, "a\n"),
+        (3, "* q"),
+        (4, "a\n"),
+    ]
 
 
 @pytest.mark.parametrize("main", [b"* Todo\n** x\n", b"plain words\n", b"\0\1\2", b"\xff\xfe"])
@@ -180,12 +213,17 @@ def test_notes_belong_to_every_chat_of_the_folder() -> None:
     other, changes = begin("other")
     files = written(files, steps(amacs, other, files, [*changes, said(other, ("user", "q"))]))
     decoded, files = settle(amacs, files, "other")
-    assert [(note.id, note.seq, note.content, note.tick) for note in decoded.session.notes] == [("n1", 2, "* content", 42)]
+    assert [(note.id, note.seq, note.content, note.tick) for note in decoded.session.notes] == [
+        ("n1", 2, "* content", 42)
+    ]
     more = note(decoded.session, "Working Notes", "more")
     files = written(files, steps(amacs, decoded.session, files, [more]))
     assert files[PAD].endswith(b":END:\n,* content\n\nmore\n")
     again, files = settle(amacs, files, "one")
-    assert [(note.id, note.seq, note.content) for note in again.session.notes] == [("n1", 1, "* content"), ("n3", 2, "more")]
+    assert [(note.id, note.seq, note.content) for note in again.session.notes] == [
+        ("n1", 1, "* content"),
+        ("n3", 2, "more"),
+    ]
     pad = files[PAD]
     files = written(files, steps(amacs, again.session, files, [said(again.session, ("user", "q"))]))
     assert files[PAD] == pad
@@ -202,7 +240,11 @@ def test_a_note_of_its_own_thread_has_its_own_heading() -> None:
         ("Other", None, None, ""),
     ]
     assert session.notes[0].timestamp == "2025-01-02T14:30:00.000Z"
-    changes: list[Change] = [note(session, "Parser", "new", "rust"), note(session, "Parser", "global"), note(session, "Other", "first")]
+    changes: list[Change] = [
+        note(session, "Parser", "new", "rust"),
+        note(session, "Parser", "global"),
+        note(session, "Other", "first"),
+    ]
     files = written(files, steps(amacs, session, files, changes))
     assert [line for line in files[PAD].split(b"\n") if not line.startswith(b":SESSIOND")] == (
         b"* Parser\n:PROPERTIES:\n:THREAD: rust\n:TICK: 45\n:CUSTOM: x\n:END:\nold words\n** sub\n\nnew\n\n* Other\n:PROPERTIES:\n:END:\nfirst\n\n"
@@ -231,7 +273,11 @@ def test_a_crash_with_notes_and_messages_in_one_save() -> None:
     session, changes = begin()
     changes += [said(session, ("user", "q")), note(session, "H", "one")]
     files = written({}, steps(amacs, session, {}, changes))
-    later: list[Change] = [note(session, "H", "two"), said(session, ("assistant", "a"), ("user", "b")), note(session, "G", "three")]
+    later: list[Change] = [
+        note(session, "H", "two"),
+        said(session, ("assistant", "a"), ("user", "b")),
+        note(session, "G", "three"),
+    ]
     for crashed in states(files, steps(amacs, session, files, later)):
         decoded = load(amacs, crashed, CHAT, floor=session.seq)
         replay(decoded, later)

@@ -28,10 +28,25 @@ def emacs() -> str:
 
 def calls(emacs: str, folder: Path, *wanted: list[Any]) -> list[Any]:
     """Run functions of amacs.el; `@name` in an argument is a file of the folder."""
-    asked = [[f"{folder}/{one[1:]}" if isinstance(one, str) and one.startswith("@") else one for one in call] for call in wanted]
+    asked = [
+        [f"{folder}/{one[1:]}" if isinstance(one, str) and one.startswith("@") else one for one in call]
+        for call in wanted
+    ]
     (folder / ".calls").write_text(json.dumps(asked))
     run(
-        ["timeout", "60", emacs, "-Q", "--batch", "-l", f"{HERE}/amacs.el", "-f", "amacs-main", f"{folder}/.calls", f"{folder}/.answers"],
+        [
+            "timeout",
+            "60",
+            emacs,
+            "-Q",
+            "--batch",
+            "-l",
+            f"{HERE}/amacs.el",
+            "-f",
+            "amacs-main",
+            f"{folder}/.calls",
+            f"{folder}/.answers",
+        ],
         env={"TZ": "UTC", "LC_ALL": "C.UTF-8", "HOME": str(folder)},
     )
     found: list[Any] = json.loads((folder / ".answers").read_text())
@@ -71,7 +86,14 @@ def session_of(messages: list[Message], notes: list[Note] | None = None) -> Sess
 def test_chat_persistence(emacs: str, tmp_path: Path) -> None:
     """Five exchanges that amacs wrote are there with ticks and times, and after a restart they are still the same."""
     wanted = [
-        ["agent-chat-append-exchange", "@agent-chat.org", tick, f"問い {tick}\n\n- a\n- b", f"answer {tick}", f"2025-01-02T14:3{tick}:00Z"]
+        [
+            "agent-chat-append-exchange",
+            "@agent-chat.org",
+            tick,
+            f"問い {tick}\n\n- a\n- b",
+            f"answer {tick}",
+            f"2025-01-02T14:3{tick}:00Z",
+        ]
         for tick in range(1, 6)
     ]
     calls(emacs, tmp_path, *wanted)
@@ -100,7 +122,15 @@ def test_scratchpad_persistence(emacs: str, tmp_path: Path) -> None:
         ("Parser Notes", "rust", "rust-debugging", 45),
     ]
     notes = [
-        Note(id="n1", seq=9, heading="Parser Notes", content="* more", thread="rust-debugging", tick=46, timestamp=session.updated_at),
+        Note(
+            id="n1",
+            seq=9,
+            heading="Parser Notes",
+            content="* more",
+            thread="rust-debugging",
+            tick=46,
+            timestamp=session.updated_at,
+        ),
         Note(id="n2", seq=10, heading="Parser Notes", content="global", timestamp=session.updated_at),
     ]
     changes: list[Change] = [Noted.of(note) for note in notes]
@@ -137,7 +167,10 @@ def test_thread_scoped_notes(emacs: str, tmp_path: Path) -> None:
     ]
     put(tmp_path, save(amacs, session_of(talk(("q", "a")), notes)))
     (loaded,) = calls(emacs, tmp_path, ["agent-scratchpad-load", "@scratchpad.org"])
-    seen = {thread: [one["heading"] for one in loaded if one["thread"] in (None, thread)] for thread in ("other", "rust-debugging")}
+    seen = {
+        thread: [one["heading"] for one in loaded if one["thread"] in (None, thread)]
+        for thread in ("other", "rust-debugging")
+    }
     assert seen == {"other": ["All"], "rust-debugging": ["All", "Rust"]}
 
 
@@ -160,19 +193,39 @@ def test_both_write_in_turns(emacs: str, tmp_path: Path) -> None:
     assert after["agent-chat.org"].startswith(files["agent-chat.org"])
     put(tmp_path, after)
     (history,) = calls(emacs, tmp_path, ["agent-chat-load-history", "@agent-chat.org"])
-    assert [(one["tick"], one["human"], one["agent"]) for one in history] == [(1, "one", "uno"), (2, "two", "dos"), (3, "three", "tres")]
+    assert [(one["tick"], one["human"], one["agent"]) for one in history] == [
+        (1, "one", "uno"),
+        (2, "two", "dos"),
+        (3, "three", "tres"),
+    ]
 
 
 def test_no_text_is_structure(emacs: str, tmp_path: Path) -> None:
     """Whatever people and models write, Org sees headings and drawers of ours only, and Emacs evaluates nothing of it."""
     hostile = [text.replace("(error)", "(setq amacs-evaluated t)") for text in [*ORG, *NASTY]]
-    hostile += ["Local Variables:\namacs-set: t\nEnd:", "# Local Variables:\n# amacs-set: t\n# End:", ",# LOCAL VARIABLES:\n,# amacs-set: t\n,# End:"]
+    hostile += [
+        "Local Variables:\namacs-set: t\nEnd:",
+        "# Local Variables:\n# amacs-set: t\n# End:",
+        ",# LOCAL VARIABLES:\n,# amacs-set: t\n,# End:",
+    ]
     texts = [(one, two) for one, two in zip(hostile, reversed(hostile), strict=True)]
     notes = [
-        Note(id=f"n{number}", seq=1000 + number, heading=text, content=text, thread=text[:20] or None, timestamp=timestamp(0))
+        Note(
+            id=f"n{number}",
+            seq=1000 + number,
+            heading=text,
+            content=text,
+            thread=text[:20] or None,
+            timestamp=timestamp(0),
+        )
         for number, text in enumerate(hostile)
     ]
-    notes.insert(0, Note(id="first", seq=999, heading="-*- eval: (setq amacs-evaluated t) -*-", content="x", timestamp=timestamp(0)))
+    notes.insert(
+        0,
+        Note(
+            id="first", seq=999, heading="-*- eval: (setq amacs-evaluated t) -*-", content="x", timestamp=timestamp(0)
+        ),
+    )
     files = save(amacs, session_of(talk(*texts), notes))
     put(tmp_path, files)
     chat, pad, evaluated, evaluated_too, history = calls(
@@ -186,12 +239,19 @@ def test_no_text_is_structure(emacs: str, tmp_path: Path) -> None:
     )
     expected = []
     for number in range(len(texts)):
-        expected += [["headline", 1, f"Tick {number + 1}"], ["property-drawer", 0, ""], ["headline", 2, "Human"], ["headline", 2, "Agent"]]
+        expected += [
+            ["headline", 1, f"Tick {number + 1}"],
+            ["property-drawer", 0, ""],
+            ["headline", 2, "Human"],
+            ["headline", 2, "Agent"],
+        ]
     assert chat == expected
     assert [one[:2] for one in pad] == [["headline", 1], ["property-drawer", 0]] * (len(pad) // 2)
     assert (evaluated, evaluated_too) == ("(nil nil)", "(nil nil)")
     assert len(history) == len(texts)
-    assert [one.content for one in load(amacs, files, CHAT).session.messages()] == [text for pair in texts for text in pair]
+    assert [one.content for one in load(amacs, files, CHAT).session.messages()] == [
+        text for pair in texts for text in pair
+    ]
     assert [one.content for one in load(amacs, files, CHAT).session.notes] == [note.content for note in notes]
 
 
@@ -199,6 +259,8 @@ def test_the_trap_works(emacs: str, tmp_path: Path) -> None:
     """The same words unescaped would have been structure, and would have been evaluated."""
     words = "#+begin_src x\n#+end_src\n:D:\n:END:\n%%(setq amacs-evaluated t)\nLocal Variables:\namacs-set: t\nEnd:\n"
     put(tmp_path, {"agent-chat.org": f"* Tick 1\n** Human\n{words}".encode()})
-    structure, evaluated = calls(emacs, tmp_path, ["amacs-structure", "@agent-chat.org"], ["amacs-visit", "@agent-chat.org"])
+    structure, evaluated = calls(
+        emacs, tmp_path, ["amacs-structure", "@agent-chat.org"], ["amacs-visit", "@agent-chat.org"]
+    )
     assert {one[0] for one in structure} == {"headline", "src-block", "drawer", "diary-sexp"}
     assert evaluated == "(t t)"

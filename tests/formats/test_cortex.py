@@ -37,7 +37,8 @@ def begin(agent: str = AGENT) -> tuple[Session, list[Change]]:
 def said(session: Session, *texts: str, role: str = "user", status: str | None = None) -> Appended:
     seq = session.seq
     messages = [
-        Message(id=f"m{seq + n}", seq=seq + n, role=role, content=text, timestamp=AT, status=status) for n, text in enumerate(texts, 1)
+        Message(id=f"m{seq + n}", seq=seq + n, role=role, content=text, timestamp=AT, status=status)
+        for n, text in enumerate(texts, 1)
     ]
     change = Appended.of(messages, AT)
     session.apply(change)
@@ -48,7 +49,12 @@ def test_an_adopted_transcript_is_a_session() -> None:
     """Lines of cortex' own are messages with seqs from 1 and ids that stay; the file is not touched."""
     decoded, files = settle(cortex, {MAIN: THREE}, AGENT)
     messages = decoded.session.messages()
-    assert [(one.seq, one.role, one.content, one.timestamp) for one in messages][1] == (2, "assistant", "Hi there!", "2023-11-14T22:13:22.000Z")
+    assert [(one.seq, one.role, one.content, one.timestamp) for one in messages][1] == (
+        2,
+        "assistant",
+        "Hi there!",
+        "2023-11-14T22:13:22.000Z",
+    )
     assert (decoded.session.created_at, decoded.session.updated_at) == (messages[0].timestamp, messages[-1].timestamp)
     assert files[MAIN] == THREE
     again = load(cortex, files, AGENT)
@@ -68,7 +74,9 @@ def test_no_file_and_an_empty_one_are_an_empty_session(files: dict[str, bytes]) 
 def test_a_malformed_line_is_a_warning_and_stays() -> None:
     """Path and line are named, the rest is read, and a rewrite leaves the line where it stood."""
     lines = THREE.split(b"\n")
-    odd = b"\n".join([lines[0], b'{"role":"user","content', b"[1]", b'{"content":"x"}', lines[1], b"\0\0\0", *lines[2:]])
+    odd = b"\n".join(
+        [lines[0], b'{"role":"user","content', b"[1]", b'{"content":"x"}', lines[1], b"\0\0\0", *lines[2:]]
+    )
     decoded, files = settle(cortex, {MAIN: odd}, AGENT)
     assert [(one.path, one.line) for one in decoded.problems] == [(MAIN, 2), (MAIN, 3), (MAIN, 4), (MAIN, 6)]
     assert len(decoded.session) == 3
@@ -78,13 +86,18 @@ def test_a_malformed_line_is_a_warning_and_stays() -> None:
     assert after[MAIN] == b"\n".join([lines[0], b'{"role":"user","content', b"[1]", b'{"content":"x"}', b"\0\0\0", b""])
 
 
-@pytest.mark.parametrize(("before", "joint"), [(THREE, b""), (THREE.rstrip(b"\n"), b"\n"), (THREE.replace(b"\n", b"\r\n"), b"")])
+@pytest.mark.parametrize(
+    ("before", "joint"), [(THREE, b""), (THREE.rstrip(b"\n"), b"\n"), (THREE.replace(b"\n", b"\r\n"), b"")]
+)
 def test_an_append_goes_behind_what_is_there(before: bytes, joint: bytes) -> None:
     """With or without a newline at the end, with CRLF too, the old bytes stay and the new line is a line of its own."""
     decoded, files = settle(cortex, {MAIN: before}, AGENT)
     change = said(decoded.session, "more")
     after = written(files, steps(cortex, decoded.session, files, [change]))
-    assert after[MAIN] == before + joint + b'{"role":"user","content":"more","timestamp":1700000001000,"id":"m4","seq":4}\n'
+    assert (
+        after[MAIN]
+        == before + joint + b'{"role":"user","content":"more","timestamp":1700000001000,"id":"m4","seq":4}\n'
+    )
     assert show(load(cortex, after, AGENT).session) == show(decoded.session)
 
 
@@ -121,7 +134,12 @@ def test_what_cortex_appends_meanwhile_is_merged() -> None:
     files = written({}, steps(cortex, session, {}, changes))
     files[MAIN] += THREE
     decoded, files = settle(cortex, files, AGENT)
-    assert [(one.seq, one.content) for one in decoded.session.messages()] == [(1, "one"), (2, "Hello"), (3, "Hi there!"), (4, "And?")]
+    assert [(one.seq, one.content) for one in decoded.session.messages()] == [
+        (1, "one"),
+        (2, "Hello"),
+        (3, "Hi there!"),
+        (4, "And?"),
+    ]
     assert decoded.holds(changes[-1])
 
 
@@ -133,7 +151,10 @@ def test_what_somebody_took_out_stays_out() -> None:
     lines = files[MAIN].split(b"\n")
     files[MAIN] = b"\n".join([lines[0].replace(b"one", b"uno"), *lines[2:]])
     decoded = load(cortex, files, AGENT)
-    assert [(one.id, one.seq, one.content) for one in decoded.session.messages()] == [("m1", 1, "uno"), ("m3", 3, "three")]
+    assert [(one.id, one.seq, one.content) for one in decoded.session.messages()] == [
+        ("m1", 1, "uno"),
+        ("m3", 3, "three"),
+    ]
 
 
 def test_a_line_that_was_copied_is_a_message_of_its_own() -> None:
@@ -150,7 +171,15 @@ def test_a_line_that_was_copied_is_a_message_of_its_own() -> None:
 def test_names_of_agents() -> None:
     """An agent's name that is no id stands percent-encoded on the wire and names its folder; its sidecar's name stays short."""
     long = "エージェント" * 10
-    found = cortex.find(["transcripts", "transcripts/a", "transcripts/a/transcript.jsonl", f"transcripts/{long}/transcript.jsonl", "x.jsonl"])
+    found = cortex.find(
+        [
+            "transcripts",
+            "transcripts/a",
+            "transcripts/a/transcript.jsonl",
+            f"transcripts/{long}/transcript.jsonl",
+            "x.jsonl",
+        ]
+    )
     assert found["a"] == "transcripts/a/transcript.jsonl"
     (other,) = [one for one in found if one != "a"]
     assert cortex.main_path(other) == f"transcripts/{long}/transcript.jsonl"
@@ -192,7 +221,12 @@ def test_restart_and_last_n_with_its_own_adapter(tmp_path: Path) -> None:
     files = written(files, steps(cortex, decoded.session, files, changes))
     put(tmp_path, files)
     whole, last, other, nobody = calls(
-        node, tmp_path, ["loadHistory", AGENT], ["loadHistory", AGENT, 3], ["loadHistory", "other"], ["loadHistory", "nobody"]
+        node,
+        tmp_path,
+        ["loadHistory", AGENT],
+        ["loadHistory", AGENT, 3],
+        ["loadHistory", "other"],
+        ["loadHistory", "nobody"],
     )["answers"]
     assert [one["content"] for one in whole] == [*texts, *texts]
     assert whole[: len(sent)] == sent
@@ -218,7 +252,11 @@ def test_a_session_of_any_kind_is_strings_for_its_adapter(tmp_path: Path) -> Non
     node = need("node")
     session, _ = begin()
     blocks = [{"type": "text", "text": "a"}, {"type": "image", "data": "…"}, {"type": "text", "text": "b"}]
-    session.add_message(Message(id="1", seq=1, role="tool", content=blocks, timestamp=AT, rest={"sessiond": 1, "toolCallId": "c", "x": None}))
+    session.add_message(
+        Message(
+            id="1", seq=1, role="tool", content=blocks, timestamp=AT, rest={"sessiond": 1, "toolCallId": "c", "x": None}
+        )
+    )
     session.apply(Updated(seq=2, at=AT, fields={"tags": ["t"]}))
     files = save(cortex, session)
     put(tmp_path, files)

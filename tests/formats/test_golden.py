@@ -40,14 +40,25 @@ def golden(name: str, case: str) -> tuple[ModuleType, dict[str, bytes], dict[str
 
 
 def turn(seq: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
-    return {"id": f"m{seq}", "seq": seq, "role": role, "content": content, "timestamp": f"2026-01-11T14:30:{22 + seq}.000Z", **more}
+    return {
+        "id": f"m{seq}",
+        "seq": seq,
+        "role": role,
+        "content": content,
+        "timestamp": f"2026-01-11T14:30:{22 + seq}.000Z",
+        **more,
+    }
 
 
 def life() -> list[list[Change]]:
     """Three saves: a first exchange, a second one while its reply still grows, its end."""
     error = "What's causing the ownership error?"
     org_like = "* line 45\n#+begin_src rust\nlet x = y;\n#+end_src"
-    first = [turn(1, "system", "Answer briefly."), turn(2, "user", error), turn(3, "assistant", org_like, metadata={"tokens": 12})]
+    first = [
+        turn(1, "system", "Answer briefly."),
+        turn(2, "user", error),
+        turn(3, "assistant", org_like, metadata={"tokens": 12}),
+    ]
     note = Note(
         id="n7", seq=7, heading="Parser Investigation", content="look at main.rs", thread="rust-debugging", tick=45,
         timestamp="2026-01-11T14:31:01.000Z",
@@ -77,7 +88,9 @@ def test_the_bytes_are_the_golden_ones(name: str) -> None:
         for change in batch:
             session.apply(change)
         made = written(made, steps(fmt, session, made, batch))
-    assert {path: content.decode() for path, content in made.items()} == {path: content.decode() for path, content in files.items()}
+    assert {path: content.decode() for path, content in made.items()} == {
+        path: content.decode() for path, content in files.items()
+    }
     decoded = fmt.decode(expected["id"], files)
     assert {"id": expected["id"], **show(decoded.session), "warnings": []} == expected
     assert (decoded.problems, decoded.renumbered, decoded.incomplete) == ([], False, False)
@@ -98,6 +111,8 @@ def test_the_document_shows_the_golden_bytes(name: str) -> None:
     """The worked bytes of a format's document are what is written."""
     fmt, files, expected = golden(name, "written")
     text = (DOCS / f"{name}.md").read_text()
-    shown = [path for path in fmt.paths(expected["id"]) if path in files and (name != "theia" or not path.startswith("."))]
+    shown = [
+        path for path in fmt.paths(expected["id"]) if path in files and (name != "theia" or not path.startswith("."))
+    ]
     for path in shown:
         assert files[path].decode().rstrip("\n") in text, path

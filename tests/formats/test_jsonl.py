@@ -39,7 +39,15 @@ def begin(**info: object) -> tuple[Session, list[Change]]:
 
 def said(session: Session, *texts: str, status: str | None = None, **rest: object) -> Appended:
     messages = [
-        Message(id=f"m{session.seq + n}", seq=session.seq + n, role="user", content=text, timestamp=AT, status=status, rest=dict(rest))
+        Message(
+            id=f"m{session.seq + n}",
+            seq=session.seq + n,
+            role="user",
+            content=text,
+            timestamp=AT,
+            status=status,
+            rest=dict(rest),
+        )
         for n, text in enumerate(texts, 1)
     ]
     change = Appended.of(messages, AT)
@@ -127,7 +135,10 @@ def test_a_file_that_is_not_ours_at_all() -> None:
     """Lines of `{role, content}` alone are a session too; after a cut the file has a header."""
     files = {MAIN: b'{"role":"user","content":"a"}\n{"role":"assistant","content":"b"}'}
     decoded, files = settle(jsonl, files, CHAT)
-    assert [(one.seq, one.role, one.content) for one in decoded.session.messages()] == [(1, "user", "a"), (2, "assistant", "b")]
+    assert [(one.seq, one.role, one.content) for one in decoded.session.messages()] == [
+        (1, "user", "a"),
+        (2, "assistant", "b"),
+    ]
     more = saved(decoded.session, files, said(decoded.session, "c"))
     assert more[MAIN].startswith(files[MAIN] + b"\n{")
     assert show(load(jsonl, more, CHAT).session) == show(decoded.session)
@@ -135,8 +146,20 @@ def test_a_file_that_is_not_ours_at_all() -> None:
 
 def test_a_line_that_cannot_be_read_stays_where_it_stands() -> None:
     """It is a warning with its number, also after a rewrite, and costs nothing else."""
-    odd = [b"{", b"\0\0\0", b"[]", b'{"change":"what"}', b'{"change":"updated","seq":4,"fields":{"tags":"x"}}', b'{"change":"note","note":{}}']
-    odd += [b'{"role":"user","content":5}', b'{"role":"user","content":"\xff"}', b'{"change":"state","values":[]}', b'{"change":"base","seq":-1}']
+    odd = [
+        b"{",
+        b"\0\0\0",
+        b"[]",
+        b'{"change":"what"}',
+        b'{"change":"updated","seq":4,"fields":{"tags":"x"}}',
+        b'{"change":"note","note":{}}',
+    ]
+    odd += [
+        b'{"role":"user","content":5}',
+        b'{"role":"user","content":"\xff"}',
+        b'{"change":"state","values":[]}',
+        b'{"change":"base","seq":-1}',
+    ]
     one = b'{"id":"a","seq":1,"role":"user","content":"1","timestamp":"2026-01-11T14:30:22.000Z"}'
     two = b'{"id":"b","seq":2,"role":"user","content":"2","timestamp":"2026-01-11T14:30:22.000Z"}'
     decoded = load(jsonl, {MAIN: b"\n".join([HEADER, one, *odd, two, b""])}, CHAT)
@@ -162,7 +185,11 @@ def test_an_empty_file_is_an_empty_session(content: bytes) -> None:
 
 def test_crlf_and_a_bom() -> None:
     """Lines that end with CRLF, after a BOM, are read like any other; a rewrite keeps the BOM."""
-    files = {MAIN: b"\xef\xbb\xbf" + HEADER + b'\r\n{"id":"a","seq":1,"role":"user","content":"x","timestamp":"2026-01-11T14:30:22.000Z"}\r\n'}
+    files = {
+        MAIN: b"\xef\xbb\xbf"
+        + HEADER
+        + b'\r\n{"id":"a","seq":1,"role":"user","content":"x","timestamp":"2026-01-11T14:30:22.000Z"}\r\n'
+    }
     decoded = load(jsonl, files, CHAT)
     assert (len(decoded.session), decoded.problems) == (1, [])
     assert save(jsonl, decoded.session, files)[MAIN].startswith(b"\xef\xbb\xbf{")
@@ -171,7 +198,8 @@ def test_crlf_and_a_bom() -> None:
 def test_a_file_in_the_wrong_order_costs_no_square_of_its_length() -> None:
     """Fifty thousand messages whose seqs fall are read at once, in order."""
     lines = [
-        json.dumps({"id": f"m{n}", "seq": n, "role": "user", "content": "x", "timestamp": timestamp(n)}) for n in range(50_000, 0, -1)
+        json.dumps({"id": f"m{n}", "seq": n, "role": "user", "content": "x", "timestamp": timestamp(n)})
+        for n in range(50_000, 0, -1)
     ]
     found = load(jsonl, {MAIN: "\n".join(lines).encode()}, CHAT).session.messages()
     assert [found[0].seq, found[-1].seq, len(found)] == [1, 50_000, 50_000]

@@ -429,3 +429,21 @@ def test_emacs_times_of_every_kind() -> None:
         decoded = load(agent_q, {agent_q.main_path(ID): text.encode()})
         assert [one.timestamp for one in decoded.session.messages()] == [expected, expected]
         assert (decoded.session.created_at, decoded.session.updated_at) == (expected, expected)
+
+
+@each
+def test_a_session_larger_than_the_readers_limit_is_whole(fmt: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would make the file unreadable is not shown in it: the data first, then the messages; the sidecar has them."""
+    monkeypatch.setattr("sessiond.formats.sexp.MAX_SEXP_NODES", 500)
+    monkeypatch.setattr("sessiond.formats.lisp_plan.MAX_SEXP_NODES", 500)
+    calls = [{"id": "c", "name": "n", "arguments": {"many": list(range(1000))}}]
+    session = session_of(message(1), message(2, "assistant", toolCalls=calls, metadata={"m": [1] * 1000}))
+    files = save(fmt, session)
+    assert "text 2" in main_of(fmt, files)
+    assert plain(load(fmt, files).session) == plain(session)
+    perform(session, ("append", [("user", f"more {n}", {}) for n in range(100)]))
+    files = save(fmt, session, files)
+    assert "text 2" in main_of(fmt, files)
+    assert "more 1" not in main_of(fmt, files)
+    assert plain(load(fmt, files).session) == plain(session)
+    assert fmt.encode(session, files) == []

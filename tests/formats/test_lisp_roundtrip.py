@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sessiond.formats import agent_q, sibyl
 from sessiond.formats.base import Tail
@@ -16,9 +17,21 @@ from sessiond.formats.sexp import Dialect, read
 from sessiond.formats.sexp_values import Source
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.model.changes import Noted, StateSet
+from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.store.merge import replay
-from tests.formats.lisp_sessions import Operation, assert_same, load, operations, perform, save, sessions, written
+from tests.formats.lisp_sessions import (
+    Operation,
+    assert_same,
+    load,
+    message,
+    operations,
+    perform,
+    save,
+    session_of,
+    sessions,
+    written,
+)
 
 FORMATS = [agent_q, sibyl]
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "25"))
@@ -151,6 +164,17 @@ def test_any_bytes_are_decoded_without_an_exception(fmt: ModuleType, main: bytes
         assert fmt.encode(Session(ID, "2026-01-11T14:30:22.000Z"), files) == []
 
 
+AT = "2026-01-12T06:40:00.000Z"
+
+
+def by_system(fmt: ModuleType, memory: list[Message]) -> bytes:
+    """The main file as a system writes it that knows nothing but these messages."""
+    session = Session(ID, AT)
+    for number, one in enumerate(memory, 1):
+        session.add_message(structs.replace(one, seq=number))
+    return save(fmt, session)[fmt.main_path(ID)]
+
+
 COMMENTS = [' ; c " (\n', "\n;; own line )\n", "\n\n", "  ", "\t;;;\n ;\n"]
 STRAYS = [*COMMENTS, " stray ", " (no message) ", '\n(:content "no role")\n', " nil ", " 12 ; c\n", ' "text" ']
 
@@ -197,3 +221,46 @@ def littered(text: str, fmt: ModuleType, data: st.DataObject) -> tuple[str, list
         if position in between and litter.strip() and litter.strip() != "nil":
             kept.append(litter)
     return apply_edits(text, edits), kept
+
+
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
+@settings(max_examples=EXAMPLES * 4, deadline=None)
+@given(steps=st.lists(st.sampled_from(["ours", "ours", "theirs", "theirs", "save", "look", "load"]), max_size=30))
+def test_a_system_that_writes_from_memory_and_the_daemon_lose_nothing(fmt: ModuleType, steps: list[str]) -> None:
+    """Whatever order both write in, all within one second: every message of either is there once, and in the order of its writer."""
+    files: dict[str, bytes] = save(fmt, session_of(message(1)))
+    path = fmt.main_path(ID)
+    known = files[path]
+    session, pending = load(fmt, files).session, []
+    memory = [message(1)]
+    said = {"ours": 0, "theirs": 0}
+
+    def merge() -> None:
+        nonlocal session, files, known
+        decoded = load(fmt, files, floor=session.seq)
+        replay(decoded, pending)
+        decoded.session.seq += 1
+        files = written(files, fmt.adopt_numbering(decoded, files))
+        session, known = decoded.session, files[path]
+
+    for step in [*steps, "theirs", "save", "look"]:
+        if step in said:
+            said[step] += 1
+        text = f"{step} {said.get(step)}"
+        if step == "ours":
+            pending.append(perform(session, ("append", [("user", text, {})])))
+        elif step == "theirs":
+            memory.append(Message(id=text, seq=len(memory) + 9, role="user", content=text, timestamp=AT))
+            files[path] = by_system(fmt, memory)
+        elif step == "load":
+            memory = load(fmt, {path: files[path]}).session.messages()
+        elif files[path] != known:
+            merge()
+        if step == "save":
+            files, pending = save(fmt, session, files), []
+            known = files[path]
+    merge()
+    found = [one.text() for one in load(fmt, save(fmt, session, files)).session.messages()]
+    for who, count in said.items():
+        assert [one for one in found if one.startswith(who)] == [f"{who} {n + 1}" for n in range(count)]
+    assert len(found) == len(set(found)) == 1 + sum(said.values())

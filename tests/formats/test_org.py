@@ -10,7 +10,10 @@ from sessiond.formats import org
 from tests.formats.lisp_sessions import NASTY, text
 from tests.formats.saving import ORG
 
-lines = st.lists(st.sampled_from([*ORG, *NASTY, ",", "#", "+", ":a:", "*", " ", "\n", "\u200b", "<%%(", "Local Variables:"]) | text, max_size=6)
+lines = st.lists(
+    st.sampled_from([*ORG, *NASTY, ",", "#", "+", ":a:", "*", " ", "\n", "\u200b", "<%%(", "Local Variables:"]) | text,
+    max_size=6,
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -58,7 +61,11 @@ def test_only_what_must_be_is_escaped(plain: str, escaped: str) -> None:
 
 def test_drawers() -> None:
     """A drawer counts directly under its heading, after planning too; of equal keys the first; not when it never ends."""
-    raw = b"* A\r\nDEADLINE: <2025-01-01>\r\n:properties:\r\n:A: 1\r\n:a: 2\r\n:B:\r\n:c:d: x\r\n:end:\r\nbody\r\n* B\n\n:PROPERTIES:\n:A: 1\n:END:\n* C\n:PROPERTIES:\n:A: 1\n"
+    raw = (
+        b"* A\r\nDEADLINE: <2025-01-01>\r\n:properties:\r\n:A: 1\r\n:a: 2\r\n:B:\r\n:c:d: x\r\n:end:\r\nbody\r\n"
+        b"* B\n\n:PROPERTIES:\n:A: 1\n:END:\n"
+        b"* C\n:PROPERTIES:\n:A: 1\n"
+    )
     _, a, b, c = org.sections(raw)
     assert (a.properties, a.body) == ({"A": "1", "B": "", "C:D": "x"}, b"body\r\n")
     assert (b.properties, b.drawer) == ({}, None)

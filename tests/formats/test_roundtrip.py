@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 import pytest
@@ -18,12 +19,14 @@ from tests.formats.saving import ID, load, operations, save, sessions, show, sta
 
 FORMATS = [amacs, cortex, theia, jsonl]
 GROWING = [amacs, cortex, jsonl]
+MORE = int(os.environ.get("SESSIOND_EXAMPLES", "1"))
+"""How many times the usual number of examples to try."""
 each = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
 each_growing = pytest.mark.parametrize("fmt", GROWING, ids=lambda fmt: str(fmt.name))
 
 
 @each
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30 * MORE, deadline=None)
 @given(session=sessions())
 def test_any_session_comes_back_the_same(fmt: ModuleType, session: Session) -> None:
     """What a session holds is the same after a save and a load, and saving it again writes nothing."""
@@ -47,7 +50,7 @@ def begin() -> tuple[Session, list[Change]]:
 
 
 @each
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30 * MORE, deadline=None)
 @given(saves=st.lists(st.lists(operations, max_size=5), min_size=1, max_size=5))
 def test_saving_bit_by_bit_gives_what_one_save_gives(fmt: ModuleType, saves: list[list[Operation]]) -> None:
     """Random changes saved in portions are the same session as the whole of them saved at once."""
@@ -66,7 +69,7 @@ def test_saving_bit_by_bit_gives_what_one_save_gives(fmt: ModuleType, saves: lis
 
 
 @each
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40 * MORE, deadline=None)
 @given(saves=st.lists(st.lists(operations, max_size=4), min_size=1, max_size=4), trimmed=st.booleans())
 def test_a_crash_between_any_two_writes_loses_nothing(
     fmt: ModuleType, saves: list[list[Operation]], trimmed: bool
@@ -92,7 +95,7 @@ def test_a_crash_between_any_two_writes_loses_nothing(
 
 
 @each_growing
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25 * MORE, deadline=None)
 @given(session=sessions(), batch=st.lists(operations, max_size=6))
 def test_an_append_changes_only_the_end(fmt: ModuleType, session: Session, batch: list[Operation]) -> None:
     """A save after anything but clear and truncate leaves every byte that was there where it was."""
@@ -105,7 +108,7 @@ def test_an_append_changes_only_the_end(fmt: ModuleType, session: Session, batch
 
 
 @each
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50 * MORE, deadline=None)
 @given(main=st.binary(max_size=200), side=st.binary(max_size=100) | st.none())
 def test_any_bytes_are_read_without_an_exception(fmt: ModuleType, main: bytes, side: bytes | None) -> None:
     """Whatever lies there, decoding answers; what it calls fatal is never written over."""
@@ -119,7 +122,7 @@ def test_any_bytes_are_read_without_an_exception(fmt: ModuleType, main: bytes, s
 
 
 @each
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30 * MORE, deadline=None)
 @given(session=sessions(), data=st.data())
 def test_a_damaged_file_is_a_problem_and_no_exception(fmt: ModuleType, session: Session, data: st.DataObject) -> None:
     """A file that was cut, or that has junk in it, is read as far as it goes; what is read is numbered for good."""

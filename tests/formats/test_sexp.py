@@ -214,7 +214,9 @@ def test_json_comes_back_from_emacs(value: Any) -> None:
 @given(
     value=st.dictionaries(
         text,
-        st.recursive(text | st.integers(-5, 5) | st.booleans(), lambda one: st.dictionaries(text, one)),
+        st.recursive(
+            text | st.integers(-5, 5) | st.booleans(), lambda one: st.dictionaries(text, one, max_size=3), max_leaves=8
+        ),
         max_size=4,
     )
 )

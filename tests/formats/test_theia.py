@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sessiond.formats import theia
 from sessiond.model.changes import Appended, Cleared, StateSet, Updated
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
-from tests.formats.lisp_sessions import NASTY
-from tests.formats.saving import ORG, load, save, settle, show, steps, written
+from tests.formats.lisp_sessions import NASTY, perform
+from tests.formats.saving import ORG, load, operations, save, settle, show, steps, written
 from tests.programs import need, run
 
 CHAT = "pr-12"
@@ -29,7 +31,10 @@ BLOB = (
 
 def said(session: Session, *texts: str, role: str = "user", seq: int | None = None) -> Appended:
     first = (session.seq if seq is None else seq) + 1
-    messages = [Message(id=f"m{first + n}", seq=first + n, role=role, content=text, timestamp=AT) for n, text in enumerate(texts)]
+    messages = [
+        Message(id=f"m{first + n}", seq=first + n, role=role, content=text, timestamp=AT)
+        for n, text in enumerate(texts)
+    ]
     change = Appended.of(messages, AT)
     session.apply(change)
     return change
@@ -54,7 +59,11 @@ def test_an_adopted_blob_is_a_session_with_state() -> None:
         (1, "user", "My secret code is 777.", {"x": {"y": 1.5}}),
         (2, "assistant", "Noted.", {}),
     ]
-    assert session.state == {"context": {"view": "diff"}, "plan": {"steps": [{"id": 1, "status": "done"}]}, "theme": "dark"}
+    assert session.state == {
+        "context": {"view": "diff"},
+        "plan": {"steps": [{"id": 1, "status": "done"}]},
+        "theme": "dark",
+    }
     assert (session.updated_at, session.saved_at) == ("2026-01-10T08:00:00.000Z", "2026-01-10T08:00:00.000Z")
     assert files[MAIN] == BLOB
     assert show(load(theia, files, CHAT).session) == show(session)
@@ -64,10 +73,15 @@ def test_an_adopted_blob_is_a_session_with_state() -> None:
 def test_a_save_changes_only_what_changed() -> None:
     """Other keys keep their place and their bytes; a key that is gone is null."""
     session, files = adopted()
-    after = change(session, files, said(session, "more"), StateSet(seq=4, at=AT, values={"plan": {"steps": []}, "context": None, "new": 1}))
-    assert after[MAIN] == BLOB.replace(b'"content":"Noted."}]', b'"content":"Noted."},{"role":"user","content":"more"}]').replace(
-        b'{"view":"diff"}', b"null"
-    ).replace(b'{"steps":[{"id":1,"status":"done"}]}', b'{"steps":[]}').replace(
+    after = change(
+        session,
+        files,
+        said(session, "more"),
+        StateSet(seq=4, at=AT, values={"plan": {"steps": []}, "context": None, "new": 1}),
+    )
+    assert after[MAIN] == BLOB.replace(
+        b'"content":"Noted."}]', b'"content":"Noted."},{"role":"user","content":"more"}]'
+    ).replace(b'{"view":"diff"}', b"null").replace(b'{"steps":[{"id":1,"status":"done"}]}', b'{"steps":[]}').replace(
         b'"2026-01-10T08:00:00.000Z"}', b'"2026-01-11T14:40:00.000Z","new":1}'
     )
     assert show(load(theia, after, CHAT).session) == show(session)
@@ -95,7 +109,12 @@ def test_a_blob_that_is_laid_out_stays_so(indent: int | str) -> None:
 def test_an_old_copy_costs_nothing() -> None:
     """Theia writes from its memory what it had before the daemon's saves: messages and state of the daemon's come back."""
     session, files = adopted()
-    files = change(session, files, said(session, "ours"), StateSet(seq=4, at=AT, values={"plan": {"steps": [2]}, "tab": 3, "theme": None}))
+    files = change(
+        session,
+        files,
+        said(session, "ours"),
+        StateSet(seq=4, at=AT, values={"plan": {"steps": [2]}, "tab": 3, "theme": None}),
+    )
     stale = {**files, MAIN: BLOB}
     decoded, merged = settle(theia, stale, CHAT)
     assert decoded.incomplete
@@ -117,7 +136,12 @@ def test_an_old_copy_with_something_new_keeps_both() -> None:
     assert [one.content for one in decoded.session.messages()] == ["My secret code is 777.", "Noted.", "ours", "theirs"]
     assert decoded.session.state == {**session.state, "context": {"view": "files"}}
     mended = written(merged, theia.encode(decoded.session, merged))
-    assert [one["content"] for one in json.loads(mended[MAIN])["messages"]] == ["My secret code is 777.", "Noted.", "ours", "theirs"]
+    assert [one["content"] for one in json.loads(mended[MAIN])["messages"]] == [
+        "My secret code is 777.",
+        "Noted.",
+        "ours",
+        "theirs",
+    ]
 
 
 def test_what_theia_has_had_it_may_remove() -> None:
@@ -142,7 +166,13 @@ def test_what_is_no_message_stays_where_it_stood() -> None:
     decoded, files = settle(theia, {MAIN: blob}, CHAT)
     assert [one.line for one in decoded.problems] == [2, 4]
     after = change(decoded.session, files, said(decoded.session, "c"))
-    assert [one if one == 1 else one.get("content") for one in json.loads(after[MAIN])["messages"]] == [1, "a", None, "b", "c"]
+    assert [one if one == 1 else one.get("content") for one in json.loads(after[MAIN])["messages"]] == [
+        1,
+        "a",
+        None,
+        "b",
+        "c",
+    ]
     cleared = change(decoded.session, after, Cleared(seq=4, at=AT))
     assert json.loads(cleared[MAIN])["messages"] == [1, {"role": "user"}]
 
@@ -204,7 +234,12 @@ def test_immortality(tmp_path: Path) -> None:
     calls(node, file, ["saveState", state])
     session, files = adopted(file.read_bytes())
     assert [one.content for one in session.messages()] == texts
-    files = change(session, files, said(session, *texts, role="assistant"), StateSet(seq=500, at=AT, values={"plan": {"steps": texts}}))
+    files = change(
+        session,
+        files,
+        said(session, *texts, role="assistant"),
+        StateSet(seq=500, at=AT, values={"plan": {"steps": texts}}),
+    )
     file.write_bytes(files[MAIN])
     has, thawed = calls(node, file, ["hasSavedState"], ["loadState"])
     assert has is True
@@ -226,3 +261,31 @@ def test_no_ceiling_and_many_sessions() -> None:
     files = {**save(theia, session), "other.json": BLOB}
     assert show(load(theia, files, CHAT).session) == show(session)
     assert theia.find(list(files)) == {CHAT: MAIN, "other": "other.json"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(rounds=st.lists(st.lists(operations, max_size=4) | st.sampled_from(["read", "write", "say"]), max_size=8))
+def test_a_writer_with_an_old_memory_loses_nothing(rounds: list[Any]) -> None:
+    """Theia reads now and then, writes back what it has in mind, with or without a message of its own: nothing of the daemon's is lost."""
+    session, files = adopted()
+    mind = json.loads(BLOB)
+    for number, step in enumerate(rounds):
+        if isinstance(step, list):
+            step = [one for one in step if one[0] not in ("truncate", "clear")]
+            changes = [change for operation in step if (change := perform(session, operation))]
+            files = written(files, steps(theia, session, files, changes)) if changes else files
+        elif step == "read":
+            mind = json.loads(files[MAIN])
+            continue
+        else:
+            if step == "say":
+                mind["messages"].append({"role": "user", "content": f"theirs {number}"})
+            decoded, merged = settle(theia, {**files, MAIN: json.dumps(mind).encode()}, CHAT)
+            there = {one.id: one.wire() for one in decoded.session.messages()}
+            assert [there.get(one.id) for one in session.messages()] == [one.wire() for one in session.messages()]
+            assert len(there) == len(session) + (step == "say")
+            assert decoded.session.state == session.state
+            session = decoded.session
+            files = written(merged, theia.encode(session, merged))
+            mind = mind if step == "write" else json.loads(files[MAIN])
+        assert show(load(theia, files, CHAT).session) == show(session)

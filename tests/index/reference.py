@@ -26,7 +26,9 @@ def is_single(char: str) -> bool:
     if char.isascii():
         return False
     name = unicodedata.name(char, "")
-    if name.startswith(("CJK UNIFIED", "HIRAGANA LETTER", "KATAKANA LETTER", "KATAKANA-HIRAGANA PROLONGED", "HANGUL SYLLABLE")):
+    if name.startswith(
+        ("CJK UNIFIED", "HIRAGANA LETTER", "KATAKANA LETTER", "KATAKANA-HIRAGANA PROLONGED", "HANGUL SYLLABLE")
+    ):
         return True
     return unicodedata.category(char) in ("So", "Sc", "Sm")
 
@@ -169,15 +171,22 @@ class Corpus:
             if info.deleted or info.archived != archived:
                 continue
             if info.name:
-                out.append(Doc((session_id, None), "name", None, info.updated_at, list(searchable_name(info.name)), info))
+                out.append(
+                    Doc((session_id, None), "name", None, info.updated_at, list(searchable_name(info.name)), info)
+                )
             out += [
                 Doc((session_id, note.seq), "note", None, note.timestamp, list(searchable_note(note)), info)
                 for note in self.notes.get(session_id, [])
             ]
-            out += [Doc((session_id, m.seq), "message", m.role, m.timestamp, list(searchable(m)), info) for m in self.messages.get(session_id, [])]
+            out += [
+                Doc((session_id, m.seq), "message", m.role, m.timestamp, list(searchable(m)), info)
+                for m in self.messages.get(session_id, [])
+            ]
         return out
 
     def found(self, asked: Asked, *, archived: bool = False) -> set[tuple[str, int | None]]:
         return {
-            doc.key for doc in self.docs(archived=archived) if all(any(atom.holds(doc, asked.thinking) for atom in group) for group in asked.groups)
+            doc.key
+            for doc in self.docs(archived=archived)
+            if all(any(atom.holds(doc, asked.thinking) for atom in group) for group in asked.groups)
         }

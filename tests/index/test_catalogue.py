@@ -19,7 +19,9 @@ async def ids(index: Any, **fields: Any) -> list[str]:
 async def test_filters_and_sorts(tmp_path: Path) -> None:
     """Every filter and every order of the protocol."""
     async with opened(tmp_path) as index:
-        index.put_info(info("a", minutes=1, name="Beta", message_count=3, model="m", cwd="/x", tags=["t", "u"], created_at=at(-3)))
+        index.put_info(
+            info("a", minutes=1, name="Beta", message_count=3, model="m", cwd="/x", tags=["t", "u"], created_at=at(-3))
+        )
         index.put_info(info("b", minutes=2, name="alpha", message_count=9, store="lisp", tags=["t"], created_at=at(-2)))
         index.put_info(info("c", minutes=3, created_at=at(-1)))
         index.put_info(info("arch", archived=True))
@@ -56,7 +58,9 @@ async def test_what_was_put_is_what_is_listed(tmp_path: Path) -> None:
     """All fields come back as they were, the newest put wins, tags that went are gone."""
     async with opened(tmp_path) as index:
         full = info("s", minutes=4, name="n", tags=["x"], path="/p", seq=7)
-        full = msgspec.structs.replace(full, metadata={"k": [1, None]}, parent={"sessionId": "p", "seq": 1}, summary="sum")
+        full = msgspec.structs.replace(
+            full, metadata={"k": [1, None]}, parent={"sessionId": "p", "seq": 1}, summary="sum"
+        )
         index.put_info(info("s", name="old", tags=["y"]))
         index.put_info(full)
         await index.settled()
@@ -67,7 +71,7 @@ async def test_what_was_put_is_what_is_listed(tmp_path: Path) -> None:
 
 
 async def test_fingerprints_and_counts(tmp_path: Path) -> None:
-    """Fingerprints are those of the store's sessions that have one and are not in the trash; archived ones count."""
+    """Fingerprints are those of the store's sessions that are not in the trash, empty where unknown; archived ones count."""
     async with opened(tmp_path) as index:
         index.put_info(info("a", fingerprint="1"))
         index.put_info(info("b", fingerprint="2", archived=True))
@@ -75,7 +79,7 @@ async def test_fingerprints_and_counts(tmp_path: Path) -> None:
         index.put_info(info("d", fingerprint="3", deleted=True))
         index.put_info(info("lisp/e", fingerprint="4", store="lisp"))
         await index.settled()
-        assert await index.fingerprints("default") == {"a": "1", "b": "2"}
+        assert await index.fingerprints("default") == {"a": "1", "b": "2", "c": ""}
         assert await index.fingerprints("lisp") == {"lisp/e": "4"}
         assert (await index.count("default"), await index.count("lisp"), await index.count("none")) == (3, 1, 0)
 

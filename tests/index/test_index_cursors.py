@@ -21,7 +21,13 @@ def rename_some(index: Index, chance: random.Random, count: int) -> None:
     for _ in range(5):
         number = chance.randrange(count)
         index.put_info(
-            info(f"s{number}", minutes=chance.randrange(500), name=chance.choice("abcxyz"), message_count=chance.randrange(99), created_at="2026")
+            info(
+                f"s{number}",
+                minutes=chance.randrange(500),
+                name=chance.choice("abcxyz"),
+                message_count=chance.randrange(99),
+                created_at="2026",
+            )
         )
     index.put_info(info("s0", minutes=chance.randrange(10**6), name=str(chance.random())))
     new = f"n{chance.random()}"
@@ -34,7 +40,14 @@ async def test_list_while_everything_moves(tmp_path: Path, sort: str) -> None:
     chance = random.Random(sort)
     async with opened(tmp_path) as index:
         for number in range(40):
-            index.put_info(info(f"s{number}", minutes=chance.randrange(100), name=chance.choice("abc"), message_count=chance.randrange(9)))
+            index.put_info(
+                info(
+                    f"s{number}",
+                    minutes=chance.randrange(100),
+                    name=chance.choice("abc"),
+                    message_count=chance.randrange(9),
+                )
+            )
         await index.settled()
         expected = [item.session_id for item in (await listed(index, sort=sort, limit=1000)).items]
         seen: list[str] = []
@@ -115,7 +128,9 @@ async def test_search_pages_are_the_whole(tmp_path: Path) -> None:
     async with opened(tmp_path) as index:
         for number in range(8):
             index.put_info(info(f"s{number}", name="word" if number % 3 else None))
-            index.add_messages(f"s{number}", [message(seq, "word " * seq, minutes=-number * 10_000) for seq in range(1, 6)])
+            index.add_messages(
+                f"s{number}", [message(seq, "word " * seq, minutes=-number * 10_000) for seq in range(1, 6)]
+            )
         await index.settled()
         whole = [(key(hit), round(hit.score, 3)) for hit in (await search(index, "word", limit=1000)).hits]
         for limit in (1, 2, 3, 5, 44, 45):

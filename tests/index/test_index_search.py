@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sessiond.errors import InvalidParams, TooLarge
 from sessiond.index.index import Index
 from sessiond.index.values import IndexedInfo
-from sessiond.limits import DEFAULT
+from sessiond.limits import DEFAULT, Limits
 from tests.index.feeding import all_hits, at, info, key, message, note, opened, search
 from tests.index.reference import Asked, Cond, Corpus, Term
 
@@ -60,7 +60,11 @@ def joined(items: list[str], between: list[str]) -> str:
 
 
 BETWEEN = st.lists(st.sampled_from([" ", "\n", "", ", ", "_", "-"]), min_size=6, max_size=6)
-TEXT = st.builds(lambda items, between: joined(items, between[: len(items)]), st.lists(st.sampled_from(ITEMS), min_size=1, max_size=6), BETWEEN)
+TEXT = st.builds(
+    lambda items, between: joined(items, between[: len(items)]),
+    st.lists(st.sampled_from(ITEMS), min_size=1, max_size=6),
+    BETWEEN,
+)
 BLOCKS = st.lists(TEXT.map(lambda text: {"type": "text", "text": text}), max_size=2)
 CALLS = TEXT.map(lambda text: [{"id": "1", "name": "getUser", "arguments": {"q": text}}])
 MESSAGE = st.fixed_dictionaries(
@@ -87,8 +91,18 @@ def prefixed(text: str, prefix: bool, negated: bool) -> Term:
 
 
 TERM = st.builds(prefixed, st.sampled_from(ITEMS + INSIDE), st.booleans(), st.sampled_from([False, False, True]))
-PHRASE = st.builds(Term, TEXT.filter(lambda text: any(c.isalnum() for c in text)), quoted=st.just(True), negated=st.booleans())
-CONDITIONS = [("role", "user"), ("role", "tool"), ("tag", "work"), ("tag", "home"), ("tag", "my tag"), ("in", "name"), ("model", "opus")]
+PHRASE = st.builds(
+    Term, TEXT.filter(lambda text: any(c.isalnum() for c in text)), quoted=st.just(True), negated=st.booleans()
+)
+CONDITIONS = [
+    ("role", "user"),
+    ("role", "tool"),
+    ("tag", "work"),
+    ("tag", "home"),
+    ("tag", "my tag"),
+    ("in", "name"),
+    ("model", "opus"),
+]
 CONDITIONS += [("store", "lisp"), ("cwd", "proj"), ("cwd", "nowhere"), ("before", at(3)), ("after", at(3))]
 COND = st.builds(lambda pair, negated: Cond(*pair, negated=negated), st.sampled_from(CONDITIONS), st.booleans())
 GROUP = st.lists(st.one_of(TERM, TERM, PHRASE, COND), min_size=1, max_size=3).map(tuple)
@@ -111,7 +125,13 @@ def corpus_of(drawn: list[dict[str, object]]) -> Corpus:
         session_id = f"s{number}"
         corpus.infos[session_id] = info(session_id, minutes=number, **fields)
         made = [
-            message(seq + 1, m["content"], m["role"], minutes=seq, **{k: v for k, v in m.items() if k in ("thinking", "toolCalls")})
+            message(
+                seq + 1,
+                m["content"],
+                m["role"],
+                minutes=seq,
+                **{k: v for k, v in m.items() if k in ("thinking", "toolCalls")},
+            )
             for seq, m in enumerate(messages)  # type: ignore[arg-type, var-annotated]
         ]
         corpus.messages[session_id] = made
@@ -169,15 +189,21 @@ async def test_real_transcripts_as_brute_force(tmp_path: Path) -> None:
     corpus = Corpus()
     for number, path in enumerate(sorted((folder / "claude-code").glob("*.jsonl"))):
         records = [json.loads(line) for line in path.read_text().splitlines()]
-        found = [r["message"] for r in records if isinstance(r.get("message"), dict) and r["message"].get("content")][:100]
+        found = [r["message"] for r in records if isinstance(r.get("message"), dict) and r["message"].get("content")][
+            :100
+        ]
         session_id = f"r{number}"
         corpus.infos[session_id] = info(session_id, name=path.stem)
-        corpus.messages[session_id] = [message(seq + 1, m["content"], m.get("role", "user")) for seq, m in enumerate(found)]
+        corpus.messages[session_id] = [
+            message(seq + 1, m["content"], m.get("role", "user")) for seq, m in enumerate(found)
+        ]
         corpus.notes[session_id] = []
     vocabulary = sorted({word for m in corpus.messages["r1"][:40] for word in str(m.content).split() if word.isalnum()})
     assert len(vocabulary) > 100
     queries = [Asked(((Term(word),),)) for word in vocabulary[::60]]
-    queries += [Asked(((Term(a),), (Term(b, negated=True),))) for a, b in zip(vocabulary[::90], vocabulary[1::90], strict=False)]
+    queries += [
+        Asked(((Term(a),), (Term(b, negated=True),))) for a, b in zip(vocabulary[::90], vocabulary[1::90], strict=False)
+    ]
     queries += [Asked(((Term(text),),)) for text in ("の", "して", "テスト", "tsx", "useState", "node_modules")]
     async with opened(tmp_path) as index:
         feed(index, corpus)
@@ -202,7 +228,12 @@ async def test_hit_says_where_it_is(tmp_path: Path) -> None:
         by_seq = {hit.seq: hit for hit in others}
         assert page.total == 3
         assert (name.message_id, name.seq, name.role, name.timestamp) == (None, None, None, at(9))
-        assert (name.session_id, name.name, name.snippet, name.ranges) == ("lisp/s", "needle work", "needle work", [(0, 6)])
+        assert (name.session_id, name.name, name.snippet, name.ranges) == (
+            "lisp/s",
+            "needle work",
+            "needle work",
+            [(0, 6)],
+        )
         assert (by_seq[1].message_id, by_seq[1].role, by_seq[1].timestamp) == ("m-1", "assistant", at(1))
         assert (by_seq[1].snippet, by_seq[1].ranges) == ("日本の needle だ", [(4, 10)])
         assert (by_seq[2].message_id, by_seq[2].role) == (None, None)
@@ -323,7 +354,24 @@ async def test_messages_before_their_session(tmp_path: Path) -> None:
         assert (await search(index, "word")).total == 1
 
 
-SYNTAX = ['"', "NEAR(a b)", "a AND", "foo:bar", "*", "-", "\0", 'a" OR "', "(a", "a)", "{body}: a", "^a", "a + b", "'", "%", "\ud83c"]
+SYNTAX = [
+    '"',
+    "NEAR(a b)",
+    "a AND",
+    "foo:bar",
+    "*",
+    "-",
+    "\0",
+    'a" OR "',
+    "(a",
+    "a)",
+    "{body}: a",
+    "^a",
+    "a + b",
+    "'",
+    "%",
+    "\ud83c",
+]
 
 
 @pytest.mark.parametrize("query", SYNTAX)
@@ -394,3 +442,18 @@ async def test_foreign_infos_do_no_harm(tmp_path: Path) -> None:
         await index.settled()
         assert (await search(index, "word")).total == 2
         assert index.problem is None
+
+
+async def test_a_rebuild_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """While many whole sessions wait to be written, a live message is found first, and room is waited for without blocking."""
+    async with opened(tmp_path, Limits(index_waiting_bytes=200_000)) as index:
+        for number in range(60):
+            index.put_session(info(f"s{number}"), [message(seq, f"bulk {seq} " * 20) for seq in range(1, 51)], [])
+        index.put_info(info("live"))
+        index.add_messages("live", [message(1, "now")])
+        index.add_messages("s59", [message(51, "bulk too")])
+        await index.settled(patience_s=0)
+        assert (await search(index, "now")).total == 1
+        await index.room()
+        await index.settled()
+        assert (await search(index, "bulk")).total == 60 * 50 + 1

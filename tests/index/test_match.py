@@ -42,7 +42,11 @@ def test_matches(query: str, text: str, expected: list[str]) -> None:
     assert matched(query, text) == expected
 
 
-@given(st.text("ab é日本…\n", max_size=30), st.integers(0, 12_000), st.sampled_from(["needle", "針", "fooBar", '"two words"']))
+@given(
+    st.text("ab é日本…\n", max_size=30),
+    st.integers(0, 12_000),
+    st.sampled_from(["needle", "針", "fooBar", '"two words"']),
+)
 def test_snippet_of_a_long_text(noise: str, before: int, needle: str) -> None:
     """Wherever in a long text a match is, the snippet holds it, is short, and its ranges lead to it."""
     found = needle.strip('"')

@@ -44,7 +44,10 @@ DAY = 24 * 3600 * 1000
         ("getUser()", ((Text(("getuser",), ("get", "user")),),)),
         ("getUs*", ((Text(("getus",), ("get", "us"), prefix=True),),)),
         ("role:user -tag:x", ((Where("role", "user"),), (Where("tag", "x", negated=True),))),
-        ('tag:"my tag" model:m-1 cwd:/a store:s', tuple((Where(*p),) for p in [("tag", "my tag"), ("model", "m-1"), ("cwd", "/a"), ("store", "s")])),
+        (
+            'tag:"my tag" model:m-1 cwd:/a store:s',
+            tuple((Where(*p),) for p in [("tag", "my tag"), ("model", "m-1"), ("cwd", "/a"), ("store", "s")]),
+        ),
         ("in:name in:foo", ((Where("in", "name"),), (text("in foo"),))),
         ("before:1970-01-02 after:1970", ((Where("before", DAY),), (Where("after", 0),))),
         ("before:1970-01-01T01:00:00+01:00", ((Where("before", 0),),)),

@@ -17,7 +17,20 @@ TEXTS = ["Hello World", "hello\nworld", "foo_bar(12)", "日本語 text", "", "aa
 CATASTROPHE = "(a+)+$"
 
 
-PATTERNS = ["world", "(?i)WORLD", r"^world", r"(?m)^world", r"\w+_\w+\(\d+\)", "[日月]", "x*", "a{3}", r"\bend\Z", "(?<=o )W", "ï", "$^"]
+PATTERNS = [
+    "world",
+    "(?i)WORLD",
+    r"^world",
+    r"(?m)^world",
+    r"\w+_\w+\(\d+\)",
+    "[日月]",
+    "x*",
+    "a{3}",
+    r"\bend\Z",
+    "(?<=o )W",
+    "ï",
+    "$^",
+]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -50,7 +63,9 @@ async def test_what_is_searched(tmp_path: Path) -> None:
             index.add_messages(
                 session_id,
                 [
-                    message(1, "x", "assistant", toolCalls=[{"id": "1", "name": "run", "arguments": {"cmd": "needle"}}]),
+                    message(
+                        1, "x", "assistant", toolCalls=[{"id": "1", "name": "run", "arguments": {"cmd": "needle"}}]
+                    ),
                     message(2, "needle", "tool"),
                     message(3, "x", thinking="needle"),
                 ],
@@ -67,7 +82,9 @@ async def test_what_is_searched(tmp_path: Path) -> None:
         assert await found(sessionId="b") == set()
 
 
-@pytest.mark.parametrize(("pattern", "position"), [("a(b", 1), ("日[", 1), ("*", 0), ("(?P<x>a)(?P<x>b)", 12), ("a{2,1}", 1), (r"\p{L}", 0)])
+@pytest.mark.parametrize(
+    ("pattern", "position"), [("a(b", 1), ("日[", 1), ("*", 0), ("(?P<x>a)(?P<x>b)", 12), ("a{2,1}", 1), (r"\p{L}", 0)]
+)
 async def test_bad_pattern_says_where(tmp_path: Path, pattern: str, position: int) -> None:
     """A pattern that is none is invalidParams with its position in code points."""
     async with opened(tmp_path) as index:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-import time
 
 import pytest
 
@@ -82,13 +80,16 @@ def test_an_edit_found_on_open_is_told_once(client, other, session, house):
     """Who opens right after an edit gets the new content, and the others hear of it once."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
-    with (house.path / "data" / "sessions" / f"{sid}.jsonl").open("a") as file:
+    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    with path.open("a") as file:
         file.write('{"role": "user", "content": "by hand"}\n')
     assert [one["content"] for one in other.call("session/open", sessionId=sid)["messages"]] == ["a", "by hand"]
-    client.notification("session/reloaded")
-    time.sleep(1.0)  # the watch's hint comes within this: it must find nothing new
-    client.call("daemon/hello")
-    assert [one for one in client.notifications if one[0] == "session/reloaded"] == []
+    with path.open("a") as file:
+        file.write('{"role": "user", "content": "again"}\n')
+    counts = [client.notification("session/reloaded")["session"]["messageCount"]]
+    while counts[-1] < 3:
+        counts.append(client.notification("session/reloaded")["session"]["messageCount"])
+    assert counts == [2, 3]
 
 
 def test_a_deleted_file_is_told(client, session, house):
@@ -182,4 +183,3 @@ def test_notifications_hold_no_raw_newline(client, other, session):
     text = "a\nb\u2028c\r\n\x0b\x0c\x85"
     client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": text}])
     assert other.notification("session/changed")["changes"][0]["messages"][0]["content"] == text
-    assert json.dumps(text)
