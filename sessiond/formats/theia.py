@@ -50,6 +50,8 @@ _BOM = b"\xef\xbb\xbf"
 _RESERVED = ("messages", "savedAt")
 _ORDER = ("context", "prData", "plan", "pendingAction", "lastError")
 _MAX_PROBLEMS = 100
+_OLDER = 8
+"""Earlier values of a key of the state that are known again."""
 _AT_BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -221,23 +223,26 @@ def _newly_witnessed(blob: _Blob, woven: Woven, side: Sidecar | None) -> bool:
     if side is None or woven.standing != "outside":
         return False
     ours = {entry.id: entry.key for entry in side.entries if entry.copy is not None}
-    theirs = _theirs(side)
     return any(ours.get(one, "") == item.key for one, item in zip(woven.ids, blob.messages, strict=True)) or any(
-        same_json(blob.state.get(key), side.state.get(key)) for key in theirs
+        same_json(blob.state.get(key), side.state.get(key)) for key in _older(side)
     )
 
 
-def _theirs(side: Sidecar | None) -> dict[str, Json]:
-    """What Theia last had where the daemon changed the state since: key -> its value, None where it had none."""
-    found = side.main.get("theirs") if side else None
-    return found if isinstance(found, dict) else {}
+def _older(side: Sidecar | None) -> dict[str, list[str]]:
+    """Digests of what Theia last had, and of what earlier saves showed since, for keys of the state that the daemon
+    changed.
+    """
+    try:
+        return msgspec.convert(side.main.get("older", {}) if side else {}, dict[str, list[str]])
+    except msgspec.ValidationError:
+        return {}
 
 
 def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict[str, Json], bool]:
     """The session's state, and whether the blob lacks something of it.
 
-    A version of Theia's own counts, except for a key that it shows as Theia last had it, before the daemon changed it:
-    an old copy.
+    A version of Theia's own counts, except for a key that it shows as it was before the daemon
+    changed it: an old copy.
     """
     if side is None:
         return dict(blob.state), False
@@ -246,8 +251,8 @@ def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict
         return dict(side.state), False
     state = {**blob.state, **beside}
     restored = False
-    for key, last in _theirs(side).items():
-        if same_json(blob.state.get(key), last) and not same_json(last, side.state.get(key)):
+    for key, digests in _older(side).items():
+        if key_of(blob.state.get(key)) in digests:
             restored = True
             state.pop(key, None)
             if key in side.state:
@@ -264,7 +269,7 @@ class _Plan(msgspec.Struct):
     text: bytes
     shown: dict[str, Shown]
     witnessed: set[str]
-    theirs: dict[str, Json]
+    older: dict[str, list[str]]
     saved_at: str | None
 
 
@@ -321,7 +326,7 @@ def _sidecar(session: Session, plan: _Plan, side: Sidecar | None, raw: bytes | N
         witnessed=plan.witnessed,
         shown_info={"updatedAt": plan.saved_at} if plan.saved_at else {},
     )
-    return msgspec.structs.replace(built, main={"theirs": plan.theirs} if plan.theirs else {})
+    return msgspec.structs.replace(built, main={"older": plan.older} if plan.older else {})
 
 
 def _plan(session: Session, blob: _Blob | None, side: Sidecar | None, raw: bytes | None) -> _Plan:
@@ -342,12 +347,7 @@ def _plan(session: Session, blob: _Blob | None, side: Sidecar | None, raw: bytes
             shown = plan.shown.get(message_id)
             if shown is not None and shown.key == item.key and position not in woven.stale:
                 plan.witnessed.add(message_id)
-    had = dict(blob.state) if outside else {**blob.state, **_theirs(side)}
-    plan.theirs = {
-        key: had.get(key)
-        for key in sorted(had.keys() | session.state.keys())
-        if key not in _RESERVED and not same_json(had.get(key), session.state.get(key))
-    }
+    plan.older = _older_now(session, blob, side, outside=outside)
     return plan
 
 
@@ -361,8 +361,23 @@ def _fresh(session: Session) -> _Plan:
     others = [key for key in session.state if key not in (*_ORDER, *_RESERVED)]
     state = {key: session.state.get(key) for key in (*_ORDER, *others)}
     plan.text = msgspec.json.encode({"messages": listed, **state, "savedAt": plan.saved_at})
-    plan.theirs = {key: None for key, value in state.items() if value is not None}
+    plan.older = {key: [key_of(None)] for key, value in state.items() if value is not None}
     return plan
+
+
+def _older_now(session: Session, blob: _Blob, side: Sidecar | None, *, outside: bool) -> dict[str, list[str]]:
+    """`_older` for the next sidecar. `outside`: the blob is a version of somebody else's."""
+    older = _older(side)
+    found: dict[str, list[str]] = {}
+    for key in sorted(blob.state.keys() | session.state.keys() | older.keys()):
+        there, now = key_of(blob.state.get(key)), key_of(session.state.get(key))
+        kept = older.get(key, [])
+        if outside and there not in kept:
+            kept = []  # a value of its own, or ours, which it has had then
+        kept = [one for one in [*(one for one in kept if one != there), there] if one != now]
+        if key not in _RESERVED and kept:
+            found[key] = [*kept[:1], *kept[1:][-_OLDER:]]
+    return found
 
 
 def _exchanged(blob: _Blob, values: dict[str, bytes], style: Style) -> bytes:

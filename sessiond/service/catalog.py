@@ -19,7 +19,7 @@ from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id
-from sessiond.store.port import FileWarning, Listed, Store
+from sessiond.store.port import FileWarning, Listed, Loaded, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
@@ -43,11 +43,14 @@ class _Waiting:
 
 
 class Catalog:
-    """`is_open(wire_id)`: whether a room holds the session."""
+    """`is_open(wire_id)`: whether a room holds the session. `keep(store, loaded)`: give an empty one that only the journal
+    knows a room, so that it is forgotten in its time and not before.
+    """
 
-    def __init__(self, index: Index, is_open: Callable[[str], bool]) -> None:
+    def __init__(self, index: Index, is_open: Callable[[str], bool], keep: Callable[[Store, Loaded], None]) -> None:
         self.index = index
         self.is_open = is_open
+        self.keep = keep
         self.ready = asyncio.Event()
         """The index knows every session that lay in a store at start."""
         self._waiting: dict[str, _Waiting] = {}
@@ -190,7 +193,10 @@ class Catalog:
             self.index.remove(join_wire_id(store.name, listed.local_id))
             return [FileWarning(error.data.get("path", listed.path), error.data.get("line"), error.message)]
         self.replaced(store, loaded.session)
-        self._let_go(store, listed.local_id)
+        if loaded.session.is_blank and store.dirty(listed.local_id):
+            self.keep(store, loaded)
+        else:
+            self._let_go(store, listed.local_id)
         await self.index.room()
         return loaded.warnings
 

@@ -93,6 +93,9 @@ class Rooms:
 
     async def _load(self, store: Store, local_id: str, wire_id: str) -> Room:
         loaded: Loaded = await store.load(local_id)
+        there = self._rooms.get(wire_id)
+        if there is not None and not there.gone:
+            return there
         room = self.open_room(store, wire_id, loaded)
         if loaded.session.streaming():
             await self.interrupt(room, [message.id for message in loaded.session.streaming()])
@@ -110,6 +113,12 @@ class Rooms:
         self._rooms[wire_id] = room
         self._touch(room)
         return room
+
+    def keep(self, store: Store, loaded: Loaded) -> None:
+        """A room for a session that nobody has open, unless it has one."""
+        wire_id = join_wire_id(store.name, loaded.session.local_id)
+        if wire_id not in self._rooms and wire_id not in self._made:
+            self.open_room(store, wire_id, loaded)
 
     async def fresh(self, wire_id: str) -> Room:
         """The room, after the file has been compared with what is known of it (as `session/open` does)."""

@@ -50,7 +50,9 @@ class Service:
         self._journal_status = journal_status
         self._read_only = read_only
         self._adopt_folder = adopt_folder
-        self.catalog = Catalog(index, lambda wire_id: self.rooms.peek(wire_id) is not None)
+        self.catalog = Catalog(
+            index, lambda wire_id: self.rooms.peek(wire_id) is not None, lambda store, loaded: self.rooms.keep(store, loaded)
+        )
         self.rooms = Rooms(self.stores, self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8))
         for store in stores.values():
             self.rooms.add_store(store)

@@ -1,0 +1,220 @@
+"""How a session is to stand in its Lisp file: as little changed as can be.
+
+- A value of the file is replaced only where reading it would not give what the session has; every other byte stays.
+- What the file cannot show exactly is kept in the sidecar, for as long as the file still shows what it showed.
+- A file that would be larger than the reader's limits shows less of the new messages; the sidecar has them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from sessiond.formats.lisp_file import Edit, Placed, apply_edits, arrange, column, set_key
+from sessiond.formats.lisp_schema import Reader, ReadFile, Schema, values_of
+from sessiond.formats.sexp import Node, read
+from sessiond.formats.sexp_values import Source
+from sessiond.formats.sidecar import Seen, Shown, Sidecar, Woven, key_of, weave
+from sessiond.limits import MAX_SEXP_NODES
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+from sessiond.model.values import Json, same_json
+
+_WIRE = {"createdAt": "created_at", "updatedAt": "updated_at"}
+_LARGE = 1000
+"""Characters of data that are not shown where the file would get too large."""
+
+
+class Plan(msgspec.Struct):
+    """How a session is shown in the main file: the text, and what a decoder will read of it."""
+
+    text: str
+    shown: dict[str, Shown]
+    """Message id -> what is shown of it; hidden messages are not in it."""
+    info: dict[str, Json]
+    """SessionInfo fields as the file shows them."""
+    witnessed: set[str]
+
+
+def weave_file(main: ReadFile, info: Mapping[str, Json], side: Sidecar | None, raw: bytes, floor: int) -> Woven:
+    return weave(main.seen, side, raw, floor=floor, fallback_time=main.fallback_time(info), rewrites_whole=True)
+
+
+def plan_new(schema: Schema, session: Session, brief: int = 0) -> Plan:
+    """A file that is not there yet. `brief`: 0 shows all, 1 leaves large data out, 2 all messages."""
+    plan = Plan("", {}, {}, set())
+    texts = []
+    for message in session.messages():
+        printed = _show(schema, message, schema.message_indent, brief)
+        if printed is not None:
+            plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
+            texts.append(_message_text(printed, schema.message_indent))
+    plan.text = schema.fresh(session, _show_session(schema, session, brief), texts)
+    source = Source(plan.text, schema.dialect)
+    form = read(plan.text, schema.dialect)
+    plan.info = schema.info(values_of(source, source.plist(form), schema.session_readers))
+    return plan
+
+
+def check_size(plan: Plan, schema: Schema) -> None:
+    """Raise SexpError unless the reader will take the file. A datum is at least a character and a blank: most files
+    need no look.
+    """
+    if len(plan.text) >= 2 * MAX_SEXP_NODES:
+        read(plan.text, schema.dialect)
+
+
+def _show(schema: Schema, message: Message, indent: int, brief: int) -> dict[str, str] | None:
+    printed = schema.show_message(message, indent) if brief < 2 else None
+    if printed is None or brief == 0:
+        return printed
+    return {key: "nil" if key in schema.data_keys and len(text) > _LARGE else text for key, text in printed.items()}
+
+
+def _show_session(schema: Schema, session: Session, brief: int) -> dict[str, str]:
+    shown = schema.show_session(session)
+    if brief == 0:
+        return shown
+    keys = {name: pair.partition(" ")[0] for name, pair in shown.items()}
+    return {
+        name: f"{keys[name]} nil" if keys[name] in schema.data_keys and len(pair) > _LARGE else pair
+        for name, pair in shown.items()
+    }
+
+
+def _message_text(printed: Mapping[str, str], indent: int) -> str:
+    blank = "\n" + " " * (indent + 1)
+    return "(" + blank.join(f"{key} {value}" for key, value in printed.items()) + ")"
+
+
+def _reread(schema: Schema, printed: Mapping[str, str]) -> Seen:
+    """What a decoder makes of a message that is printed so."""
+    seen = schema.seen({key: _read_value(schema.message_readers[key], text, schema) for key, text in printed.items()})
+    assert isinstance(seen, Seen), seen
+    return seen
+
+
+def _read_value(reader: Reader, text: str, schema: Schema) -> Json:
+    return reader(Source(text, schema.dialect), read(text, schema.dialect))
+
+
+def plan_change(
+    schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, raw: bytes, brief: int = 0
+) -> Plan:
+    """The main file with as little changed as can be. `brief` as in `plan_new`, for what is new in it."""
+    info = schema.info(main.values)
+    woven = weave_file(main, info, side, raw, session.seq)
+    plan = Plan(main.file.source.text, {}, dict(info), set())
+    edits = _message_edits(schema, session, main, woven, plan, brief)
+    edits += _info_edits(schema, session, main, side, plan, brief, alone=not edits)
+    if not same_json(plan.info.get("name"), info.get("name")):
+        edits += schema.header_edits(main.file, session)
+    plan.text = apply_edits(main.file.source.text, edits)
+    if woven.standing in ("outside", "alone"):
+        for position, (message_id, item) in enumerate(zip(woven.ids, main.seen, strict=True)):
+            shown = plan.shown.get(message_id)
+            if shown is not None and shown.key == item.key and position not in woven.stale:
+                plan.witnessed.add(message_id)
+    return plan
+
+
+def _message_edits(
+    schema: Schema, session: Session, main: ReadFile, woven: Woven, plan: Plan, brief: int
+) -> list[Edit]:
+    elements = [index for index, is_message in enumerate(main.known) if is_message]
+    positions = {message_id: position for position, message_id in enumerate(woven.ids)}
+    decoded = {message.id: message for message in woven.messages}
+    wanted: list[Placed] = []
+    changed = False
+    for message in session.messages():
+        position = positions.get(message.id)
+        if position is None:
+            printed = _show(schema, message, _indent(schema, main), brief)
+            if printed is not None:
+                plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
+                wanted.append(Placed(_message_text(printed, _indent(schema, main))))
+                changed = True
+            continue
+        node, item = main.nodes[position], main.seen[position]
+        text = main.file.source.raw(node)
+        if position in woven.stale or not _same(decoded[message.id], message):
+            printed = _show(schema, message, _indent(schema, main), brief)
+            if printed is None:
+                continue
+            text, item = _edited_message(schema, main.file.source, node, printed)
+            changed = True
+        plan.shown[message.id] = Shown.of(message, item)
+        wanted.append(Placed(text, elements[position]))
+    changed = changed or [one.index for one in wanted] != elements
+    if not changed:
+        return []
+    return [_list_edit(schema, main, wanted)]
+
+
+def _indent(schema: Schema, main: ReadFile) -> int:
+    return column(main.file.source.text, main.nodes[-1].start) if main.nodes else schema.message_indent
+
+
+def _list_edit(schema: Schema, main: ReadFile, wanted: list[Placed]) -> Edit:
+    source, node = main.file.source, main.list_node
+    if node is None or not node.items:
+        blank = "\n" + " " * schema.message_indent
+        listed = blank[:-1] + "(" + blank.join(placed.text for placed in wanted) + ")" if wanted else "nil"
+        if node is None:
+            return set_key(source, main.file.form, ":messages", listed)
+        start = node.start
+        while wanted and source.text[start - 1 : start] == " ":
+            start -= 1
+        return (start, node.end, listed)
+    return (node.start, node.end, arrange(source, node, main.known, wanted, schema.message_indent))
+
+
+def _same(a: Message, b: Message) -> bool:
+    return same_json({**a.wire(), "seq": 0}, {**b.wire(), "seq": 0})
+
+
+def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping[str, str]) -> tuple[str, Seen]:
+    """A message's source with those values replaced that would not read as they should, and what it shows then."""
+    values = values_of(source, source.plist(node), schema.message_readers)
+    edits = []
+    gone = {key: "nil" for key in values if key not in printed}
+    for key, text in {**printed, **gone}.items():
+        value = _read_value(schema.message_readers[key], text, schema)
+        if not same_json(values.get(key), value):
+            edits.append(set_key(source, node, key, text))
+            values[key] = value
+    seen = schema.seen(values)
+    assert isinstance(seen, Seen), seen
+    return apply_edits(source.text, edits, node.start, node.end), seen
+
+
+def _info_edits(
+    schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, plan: Plan, brief: int, *, alone: bool
+) -> list[Edit]:
+    """Edits of the fields that the file shows. `alone`: nothing else changes; then a later `updatedAt` is no reason to
+    write the file.
+    """
+    printed = _show_session(schema, session, brief)
+    defaults = {"createdAt": main.fallback_time(plan.info)}
+    edits: list[Edit] = []
+    for name, pair in sorted(printed.items(), key=lambda one: one[0] == "updatedAt"):
+        key, _, text = pair.partition(" ")
+        exact = getattr(session, _WIRE.get(name, name))
+        shown = plan.info.get(name, defaults.get(name))
+        stands = (
+            side is not None
+            and name in plan.info
+            and key_of(shown) == side.shown.get(name)
+            and same_json(exact, side.info.get(name))
+        )
+        if same_json(shown, exact) or stands:
+            continue
+        if name == "updatedAt" and alone and not edits and (shown is None or exact >= shown):
+            continue
+        value = _read_value(schema.session_readers[key], text, schema)
+        if same_json(main.values.get(key), value):
+            continue
+        edits.append(set_key(main.file.source, main.file.form, key, text))
+        plan.info = {**plan.info, **{k: v for k, v in schema.info({**main.values, key: value}).items() if k == name}}
+    return edits

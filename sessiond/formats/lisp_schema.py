@@ -1,0 +1,123 @@
+"""What the two Lisp formats share: how a session's file is taken apart.
+
+A format gives a `Schema`: which keys it knows, how their values read, and how a session and a message are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from sessiond.formats.base import Problem
+from sessiond.formats.lisp_file import Edit, LispFile, parse
+from sessiond.formats.sexp import Dialect, Node, line_of
+from sessiond.formats.sexp_values import Source
+from sessiond.formats.sidecar import EPOCH, Seen
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+from sessiond.model.values import Json
+
+Reader: TypeAlias = Callable[[Source, Node], Json]
+Values: TypeAlias = dict[str, Json]
+"""Key -> what its value reads as."""
+_MAX_PROBLEMS = 100
+
+
+class Schema(Protocol):
+    """One Lisp format. Keys are written as in the file (`:role`)."""
+
+    dialect: Dialect
+    session_readers: Mapping[str, Reader]
+    message_readers: Mapping[str, Reader]
+    data_keys: frozenset[str]
+    """Keys whose values are JSON of any size."""
+    message_indent: int
+    """Column of a message in a file of ours."""
+
+    def main_path(self, local_id: str) -> str: ...
+
+    def info(self, values: Values) -> dict[str, Json]:
+        """SessionInfo fields (wire names) that the file shows. Times that are not there are left out."""
+
+    def seen(self, values: Values) -> Seen | str:
+        """One message as the file shows it, or why it is none."""
+
+    def show_session(self, session: Session) -> dict[str, str]:
+        """Wire name of every field that `info` may answer -> its key and printed value, `":name \\"x\\""`."""
+
+    def show_message(self, message: Message, indent: int) -> dict[str, str] | None:
+        """Key -> printed value, or None where the file must not hold the message."""
+
+    def fresh(self, session: Session, shown: Mapping[str, str], messages: Sequence[str]) -> str:
+        """A new file. `shown` is of `show_session`, `messages` are printed."""
+
+    def header_edits(self, file: LispFile, session: Session) -> list[Edit]:
+        """What must change before the form when the name does."""
+
+    def remarks(self, local_id: str, file: LispFile) -> str | None:
+        """Why the file is none of ours, or of a version that is not known: it is not read then."""
+
+    def inner_id(self, local_id: str) -> str:
+        """The id that the file is expected to name."""
+
+
+class ReadFile(msgspec.Struct):
+    """A main file taken apart, and what its messages say."""
+
+    file: LispFile
+    values: Values
+    list_node: Node | None
+    nodes: list[Node]
+    """Elements of `:messages` that are messages, and what each shows."""
+    seen: list[Seen]
+    known: list[bool]
+    """For every element whether it is a message."""
+    problems: list[Problem]
+
+    def fallback_time(self, info: Mapping[str, Json]) -> str:
+        first = next((item.timestamp for item in self.seen if item.timestamp), None)
+        return str(info.get("createdAt") or first or EPOCH)
+
+
+def read_main(schema: Schema, local_id: str, raw: bytes) -> tuple[ReadFile | None, list[Problem]]:
+    path = schema.main_path(local_id)
+    file, problems = parse(path, raw, schema.dialect)
+    if file is None:
+        return None, problems
+    reason = schema.remarks(local_id, file)
+    if reason is not None:
+        return None, [*problems, Problem(path, line_of(file.source.text, file.form.start), reason, fatal=True)]
+    source, top = file.source, file.top
+    values = values_of(source, top, schema.session_readers)
+    list_node = top.get(":messages")
+    elements = source.proper_list(list_node)
+    if elements is None:
+        line = line_of(source.text, list_node.start if list_node else 0)
+        return None, [*problems, Problem(path, line, "holds :messages that are no list", fatal=True)]
+    found = ReadFile(file, values, list_node, [], [], [], problems)
+    inner = values.get(":id")
+    if isinstance(inner, str) and inner != schema.inner_id(local_id):
+        line = line_of(source.text, top[":id"].start)
+        problems.append(Problem(path, line, f"names another id, {inner!r}; the file's name counts"))
+    bad = 0
+    for node in elements:
+        shown = _seen(schema, source, node)
+        found.known.append(isinstance(shown, Seen))
+        if isinstance(shown, Seen):
+            found.nodes.append(node)
+            found.seen.append(shown)
+        elif (bad := bad + 1) <= _MAX_PROBLEMS:
+            problems.append(Problem(path, line_of(source.text, node.start), shown))
+    return found, problems
+
+
+def values_of(source: Source, pairs: Mapping[str, Node], readers: Mapping[str, Reader]) -> Values:
+    return {key: reader(source, pairs[key]) for key, reader in readers.items() if key in pairs}
+
+
+def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
+    if source.proper_list(node) is None or not node.items:
+        return "is no message: expected a property list"
+    return schema.seen(values_of(source, source.plist(node), schema.message_readers))

@@ -1,0 +1,91 @@
+"""What waits for the feeding thread, in two lanes: a rebuild of a million messages must not keep a new one waiting.
+
+The live lane goes first. The order of what is fed of one session is kept all the same: as long as something of it waits in the bulk lane,
+everything of it goes there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from sessiond.index.batch import Batch
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that was fed. `weight`: about how many bytes it keeps in memory."""
+
+    session_id: str
+    weight: int
+    apply: Callable[[Batch], None]
+
+
+Mark: TypeAlias = "Future[None]"
+"""Stands in a lane; done when all before it is written."""
+
+
+class Lanes:
+    """Thread-safe; one thread takes."""
+
+    def __init__(self) -> None:
+        self._live: deque[Step | Mark] = deque()
+        self._bulk: deque[Step | Mark] = deque()
+        self._diverted: Counter[str] = Counter()
+        self._changed = threading.Condition()
+        self._closed = False
+        self.weight = 0
+        """Of all that was put and is not `written`."""
+
+    def put(self, step: Step, *, bulk: bool) -> None:
+        with self._changed:
+            self.weight += step.weight
+            if bulk or step.session_id in self._diverted:
+                self._diverted[step.session_id] += 1
+                self._bulk.append(step)
+            else:
+                self._live.append(step)
+            self._changed.notify()
+
+    def mark(self, *, bulk: bool) -> Mark:
+        """Done when all that is in the lane now is written, or when it turns out that it cannot be at the moment."""
+        mark: Mark = Future()
+        mark.set_running_or_notify_cancel()  # from here on nobody can cancel it
+        with self._changed:
+            (self._bulk if bulk else self._live).append(mark)
+            self._changed.notify()
+        return mark
+
+    def close(self) -> None:
+        """Nothing more will be put."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def take(self, seconds: float | None) -> Step | Mark | None:
+        """The next one, waited for at most so long. None: there was none, or there will never be (`ended`)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._live or self._bulk or self._closed, seconds)
+            if self._live:
+                return self._live.popleft()
+            if not self._bulk:
+                return None
+            item = self._bulk.popleft()
+            if isinstance(item, Step):
+                self._diverted[item.session_id] -= 1
+                if not self._diverted[item.session_id]:
+                    del self._diverted[item.session_id]
+            return item
+
+    def ended(self) -> bool:
+        with self._changed:
+            return self._closed and not self._live and not self._bulk
+
+    def written(self, steps: list[Step]) -> None:
+        with self._changed:
+            self.weight -= sum(step.weight for step in steps)

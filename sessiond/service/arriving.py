@@ -1,0 +1,306 @@
+"""One session of another tool on its way into a store: new there, grown there, or only looked at.
+
+A new one is seen by nobody before it is whole. What one that is there already gains is appended in its turn like
+anybody's messages, so whoever has it open sees it grow.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from sessiond.errors import InvalidParams
+from sessiond.importers.record import SessionStart
+from sessiond.limits import MIB
+from sessiond.model.message import Message, check_message, message_from_client
+from sessiond.model.session import Session
+from sessiond.model.values import Json, join_wire_id
+from sessiond.service.catalog import Catalog, indexed
+from sessiond.service.planning import Draft
+from sessiond.service.room import Room
+from sessiond.service.rooms import Rooms
+from sessiond.store.port import Incoming, Store
+
+import msgspec
+
+log = logging.getLogger(__name__)
+PART_BYTES = 8 * MIB
+"""Of the source. What one session holds in memory before it goes to the disk, about."""
+PART_MESSAGES = 4000
+_INDEXED_MESSAGES = 100
+_INDEXED_CHARS = 200_000
+"""What the index is given at a time: whoever lists or searches meanwhile waits for no more than this."""
+_SMALL_METADATA = 4096
+
+
+class Place:
+    """Where sessions arrive: a store with what belongs to it."""
+
+    def __init__(self, rooms: Rooms, catalog: Catalog, store: Store) -> None:
+        self.rooms = rooms
+        self.catalog = catalog
+        self.store = store
+
+    def wire_id(self, local_id: str) -> str:
+        return join_wire_id(self.store.name, local_id)
+
+
+class Arriving:
+    """What the three have in common. `added`: messages that are, or would be, new."""
+
+    def __init__(self, place: Place, start: SessionStart) -> None:
+        self.place = place
+        self.local_id = start.suggested_id
+        self.info = dict(start.info)
+        self.added = 0
+        self.last_time = ""
+        """Of the newest message that the source has."""
+        parent = self.info.get("parent")
+        if parent:
+            self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
+
+    def learn(self, fields: dict[str, Any]) -> None:
+        for key, value in fields.items():
+            self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
+
+    async def take(self, wire: dict[str, Json], weight: int) -> None:
+        """The next message; one that is there already adds nothing. `weight`: bytes of the source since the last one.
+        InvalidParams where it cannot be kept.
+        """
+        self.last_time = max(self.last_time, wire["timestamp"])
+
+    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+        """The source has no more of it. SessionInfo on the wire, or None where it brought nothing new.
+
+        `mark`: the version of the file, where this is the last session in it.
+        """
+        raise NotImplementedError
+
+    async def abandon(self) -> None:
+        """It will not be finished."""
+
+
+class New(Arriving):
+    def __init__(self, place: Place, start: SessionStart, now: str) -> None:
+        super().__init__(place, start)
+        self._now = now
+        self._session: Session | None = None
+        """Less its messages."""
+        self._ids: set[str] = set()
+        self._messages: list[Message] = []
+        self._weight = 0
+        self._incoming: Incoming | None = None
+        self._whole_only = False
+
+    def _shell(self, first_time: str | None) -> Session:
+        if self._session is None:
+            self._session = Session(self.local_id, self.info.get("createdAt") or first_time or self._now)
+        return self._session
+
+    async def take(self, wire: dict[str, Json], weight: int) -> None:
+        if wire["id"] in self._ids:
+            return
+        check_message(wire, "message")
+        await super().take(wire, weight)
+        session = self._shell(wire["timestamp"])
+        session.seq += 1
+        message = message_from_client(wire, message_id=wire["id"], seq=session.seq, now=self._now)
+        session.touch(message.timestamp)
+        self._ids.add(message.id)
+        self._messages.append(message)
+        self.added += 1
+        self._weight += weight
+        if self._weight > PART_BYTES or len(self._messages) >= PART_MESSAGES:
+            await self._spill(session)
+
+    async def _spill(self, session: Session) -> None:
+        """What came so far leaves the memory, if the store can take a part of a session."""
+        if self._incoming is None and not self._whole_only:
+            self._incoming = self.place.store.receive(self.local_id, session.created_at)
+            self._whole_only = self._incoming is None
+        if self._incoming is not None:
+            await self._incoming.add(self._messages)
+            self._messages, self._weight = [], 0
+
+    async def finish(self, mark: str | None) -> dict[str, Json]:
+        session = self._shell(None)
+        if mark is not None:
+            _remember_mark(self.info, mark)
+        session.update({key: value for key, value in self.info.items() if value is not None})
+        session.touch(self.info.get("updatedAt") or session.updated_at)
+        if self._incoming is not None:
+            return await self._finish_large(session, self._incoming)
+        for message in self._messages:
+            session.add_message(message)
+        store = self.place.store
+        await store.put(session)
+        info = indexed(store, session)
+        await self.place.catalog.fill(info, _parts(session.messages()))
+        described = self.place.rooms.describe(store, session)
+        if not self.place.catalog.is_open(self.place.wire_id(self.local_id)):
+            await store.release(self.local_id)
+        return described
+
+    async def _finish_large(self, session: Session, incoming: Incoming) -> dict[str, Json]:
+        store = self.place.store
+        if self._messages:
+            await incoming.add(self._messages)
+            self._messages = []
+        await incoming.finish(session)
+        self._incoming = None
+        listed = await store.look(self.local_id)
+        info = msgspec.structs.replace(
+            indexed(store, session), message_count=self.added, fingerprint=listed and listed.fingerprint
+        )
+        await self.place.catalog.fill(info, _read_back(incoming))
+        return {**self.place.rooms.describe(store, session), "messageCount": self.added}
+
+    async def abandon(self) -> None:
+        if self._incoming is not None:
+            await self._incoming.abandon()
+
+
+class Grown(Arriving):
+    """`room`: the session as it is here. `mine`: nobody else had it in memory before."""
+
+    def __init__(self, place: Place, start: SessionStart, room: Room, *, mine: bool) -> None:
+        super().__init__(place, start)
+        self._room = room
+        self._mine = mine
+        self._new: dict[str, dict[str, Json]] = {}
+        self._weight = 0
+
+    async def take(self, wire: dict[str, Json], weight: int) -> None:
+        self._weight += weight
+        await super().take(wire, weight)
+        if wire["id"] in self._new or self._room.session.message(wire["id"]) is not None:
+            return
+        check_message(wire, "message")
+        self._new[wire["id"]] = wire
+        self.added += 1
+        if self._weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
+            await self._append({})
+
+    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+        try:
+            await self._append(self._fresh(mark if self.added else None))
+            if self.added:
+                await self.place.store.save(self.local_id)
+            return self.place.rooms.info(self._room) if self.added else None
+        finally:
+            await self.abandon()
+
+    async def _append(self, fields: dict[str, Any]) -> None:
+        messages, self._new, self._weight = list(self._new.values()), {}, 0
+
+        def plan(draft: Draft) -> None:
+            if messages:
+                draft.append(messages, None)
+            if fields:
+                # What is learned of a session late does not make it newer than its last message.
+                last = messages[-1]["timestamp"] if messages else ""
+                draft.update(fields, None, at=max(draft.session.updated_at, last))
+
+        if messages or fields:
+            await self._room.change(plan)
+
+    def _fresh(self, mark: str | None) -> dict[str, Any]:
+        """What the source says of the session and the session does not know yet."""
+        session = self._room.session
+        fresh = {
+            key: self.info[key]
+            for key in ("name", "summary", "model")
+            if self.info.get(key) and not getattr(session, key)
+        }
+        metadata = self.info.get("metadata", {})
+        learned = {key: value for key, value in metadata.items() if key not in session.metadata}
+        # The line that says so repeats all metadata: not worth it where that is much.
+        if mark is not None and (learned or len(repr(session.metadata)) < _SMALL_METADATA):
+            source = {"metadata": {"source": {**metadata.get("source", {}), **_dict(session.metadata.get("source"))}}}
+            _remember_mark(source, mark)
+            learned["source"] = source["metadata"]["source"]
+        if learned:
+            fresh["metadata"] = {**session.metadata, **learned}
+        return fresh
+
+    async def abandon(self) -> None:
+        if self._mine:
+            await self.place.rooms.let_go(self._room)
+
+
+class Imagined(Arriving):
+    """A dry run's: `room` is the session as it is here, if it is; `before` the ids that this run would have brought."""
+
+    def __init__(self, place: Place, start: SessionStart, room: Room | None, before: set[str], now: str) -> None:
+        super().__init__(place, start)
+        self._room = room
+        self._before = before
+        self._first = not before
+        self._now = now
+        self._created: str | None = self.info.get("createdAt")
+
+    async def take(self, wire: dict[str, Json], weight: int) -> None:
+        message_id = wire["id"]
+        if message_id in self._before or (self._room and self._room.session.message(message_id) is not None):
+            return
+        check_message(wire, "message")
+        await super().take(wire, weight)
+        self._created = self._created or wire["timestamp"]
+        self._before.add(message_id)
+        self.added += 1
+
+    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+        if not self.added and (self._room is not None or not self._first):
+            return None
+        if self._room is not None:
+            described = self.place.rooms.info(self._room)
+            latest = max(described["updatedAt"], self.last_time)
+            return {**described, "messageCount": len(self._room.session) + len(self._before), "updatedAt": latest}
+        session = Session(self.local_id, self._created or self._now)
+        session.update({key: value for key, value in self.info.items() if value is not None})
+        session.touch(max(self.last_time, self.info.get("updatedAt") or ""))
+        session.seq = len(self._before)
+        return {**self.place.rooms.describe(self.place.store, session), "messageCount": len(self._before)}
+
+
+class Refused(Arriving):
+    """One that could not be taken, for a reason that was told: the rest of it passes by."""
+
+    async def take(self, wire: dict[str, Json], weight: int) -> None:
+        del wire, weight
+
+    async def finish(self, mark: str | None) -> None:
+        del mark
+
+
+def can_be_kept(error: Exception) -> bool:
+    return not isinstance(error, InvalidParams)
+
+
+def _remember_mark(info: dict[str, Any], mark: str) -> None:
+    metadata = info.get("metadata", {})
+    info["metadata"] = {**metadata, "source": {**_dict(metadata.get("source")), "fingerprint": mark}}
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+async def _parts(messages: Sequence[Message]) -> AsyncIterator[list[Message]]:
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.content) if isinstance(message.content, str) else 1000 * len(message.content)
+        if len(part) >= _INDEXED_MESSAGES or size > _INDEXED_CHARS:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+async def _read_back(incoming: Incoming) -> AsyncIterator[list[Message]]:
+    async for found in incoming.messages():
+        async for part in _parts(found):
+            yield part

@@ -1,0 +1,88 @@
+"""Which files of other tools were read to their end already, and in which version.
+
+A file that did not change since costs a look at its size and time. What is known comes from the sessions' own metadata
+and from what this daemon read since it started; where it knows less than is true, a file is read once more than needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from sessiond.importers.registry import fingerprint
+from sessiond.index.values import ListQuery
+from sessiond.service.catalog import Catalog
+from sessiond.store.port import Store
+
+_READING = 1
+"""Raised when the importers find more in the same file than they did: everything is read again then."""
+_PAGE = 1000
+
+
+class _Known(msgspec.Struct):
+    tool: str = ""
+    mark: str | None = None
+    local_ids: set[str] = msgspec.field(default_factory=set)
+
+
+def mark_of(path: str) -> str:
+    """What stands for a version of a file; `metadata.source.fingerprint` of the session that was read last from it.
+    OSError.
+    """
+    return f"{_READING}:{fingerprint(path)}"
+
+
+class Sources:
+    """Of one store."""
+
+    def __init__(self, store: Store, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._known: dict[str, _Known] = {}
+        self._loaded = False
+
+    async def load(self) -> None:
+        """Ask the index what the sessions say of themselves; once, as soon as it can tell."""
+        if self._loaded or not self._catalog.ready.is_set():
+            return
+        self._loaded = True
+        await self._catalog.settled()
+        for archived in (False, True):
+            cursor: str | None = None
+            while True:
+                wanted = {"store": self._store.name, "archived": archived}
+                query = ListQuery(limit=_PAGE, cursor=cursor, sort="createdAt", filter=wanted)
+                page = await self._catalog.index.list(query)
+                for info in page.items:
+                    self._learn(info.session_id.rpartition("/")[2], info.metadata.get("source"))
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+
+    def _learn(self, local_id: str, source: Any) -> None:
+        if not isinstance(source, dict) or not isinstance(source.get("path"), str):
+            return
+        known = self._known.setdefault(source["path"], _Known())
+        known.local_ids.add(local_id)
+        known.tool = str(source.get("tool"))
+        if isinstance(source.get("fingerprint"), str) and known.mark is None:
+            known.mark = source["fingerprint"]
+
+    async def unchanged(self, path: str, tool: str | None, mark: str) -> int | None:
+        """How many sessions are here of a file that was read to its end in this version; None where it is to be read.
+
+        A session that is here no more is no reason to pass its file over.
+        """
+        known = self._known.get(path)
+        if known is None or known.mark != mark or tool not in (None, known.tool):
+            return None
+        for local_id in known.local_ids:
+            if not await self._store.exists(local_id):
+                return None
+        return len(known.local_ids)
+
+    def remember(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
+        """The file was read to its end in this version."""
+        self._known[path] = _Known(tool, mark, set(local_ids))
