@@ -33,6 +33,7 @@ from sessiond.formats.sidecar import (
     encode_sidecar,
     restore_beside,
     sidecar_path,
+    still_shown,
     through_of,
     weave,
 )
@@ -311,5 +312,6 @@ def numbering(
         entries += [entry] if entry else []
     shown = set(woven.ids)
     entries += [entry for entry in (side.entries if side else ()) if entry.key is None and entry.id not in shown]
+    entries += still_shown(side, session, shown)
     new = sidecar_for(session, entries, (), notes=notes, main=remember)
     return msgspec.structs.replace(new, seq=max(session.seq, side.seq if side else 0), through=through_of(side, main))

@@ -22,6 +22,7 @@ from sessiond.formats.sidecar import (
     decode_sidecar,
     encode_sidecar,
     sidecar_path,
+    still_shown,
     through_of,
 )
 from sessiond.model.changes import (
@@ -259,11 +260,13 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     reader = Reader(session.local_id, "", [])
     reader.read(content)
     found = reader.finish(side, session.seq, 0).session
+    ids = [one.id for one in found.messages() if one.id not in reader.messages]
     entries = [
         Entry(id=message.id, seq=message.seq, key="", beside={"timestamp": message.timestamp})
-        for message in (session.message(one.id) for one in found.messages() if one.id not in reader.messages)
+        for message in (session.message(one) for one in ids)
         if message is not None
     ]
+    entries += still_shown(side, session, set(ids))
     seq = max(session.seq, side.seq if side else 0)
     new = encode_sidecar(Sidecar(id=session.local_id, seq=seq, through=through_of(side, content), entries=entries))
     return [] if before.get(path) == new else [Write(path, new, "replace")]

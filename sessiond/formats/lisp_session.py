@@ -21,6 +21,7 @@ from sessiond.formats.sidecar import (
     merge_info,
     restore_beside,
     sidecar_path,
+    still_shown,
 )
 from sessiond.model.changes import Change, Noted, StateSet, Updated
 from sessiond.model.session import UPDATABLE, Session
@@ -156,6 +157,9 @@ def adopt_numbering(schema: Schema, decoded: Decoded, before: Files) -> list[Wri
         session, lambda message: plan.shown.get(message.id), before=side, main_before=raw, main_after=raw,
         info=_info(session), keep_copies=True, witnessed=plan.witnessed, shown_info=schema.info(main.values),
     )  # fmt: skip
-    new = msgspec.structs.replace(built, through=decoded.through, mark=Mark.of(raw, decoded.through), was=None, cut=[])
+    ids = set(weave_file(main, schema.info(main.values), side, raw, session.seq).ids)
+    entries = sorted([*built.entries, *still_shown(side, session, ids)], key=lambda entry: entry.seq)
+    mark = Mark.of(raw, decoded.through)
+    new = msgspec.structs.replace(built, entries=entries, through=decoded.through, mark=mark, was=None, cut=[])
     content = encode_sidecar(new)
     return [] if before.get(beside) == content else [Write(beside, content, "replace")]

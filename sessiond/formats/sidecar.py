@@ -37,7 +37,7 @@ from sessiond.model.values import Json, same_json
 __all__ = [
     "EPOCH", "FOLDER", "Appending", "Entry", "Mark", "Seen", "Shown", "Sidecar", "Standing", "Woven", "append_writes",
     "build", "decode_sidecar", "encode_sidecar", "key_of", "merge_info", "renumber", "restore_beside", "sidecar_path",
-    "standing_of", "through_of", "torn_at", "weave",
+    "standing_of", "still_shown", "through_of", "torn_at", "weave",
 ]  # fmt: skip
 
 _INFO_DEFAULTS: dict[str, Json] = {
@@ -187,6 +187,14 @@ def _older(older: list[str], last: str | None, now: str) -> list[str]:
 
 
 _OLDER = 8
+
+
+def still_shown(side: Sidecar | None, session: Session, ids: Collection[str]) -> list[Entry]:
+    """For `adopt_numbering`: entries of messages that the main file shows (`ids`) and that a change which only the journal has took out of the
+    session. They keep their seqs, or that change would not find them after a crash.
+    """
+    entries = side.entries if side else []
+    return [one for one in entries if one.key is not None and one.id in ids and session.message(one.id) is None]
 
 
 def renumber(side: Sidecar, before: Sidecar | None, main: bytes) -> Sidecar:

@@ -34,6 +34,7 @@ from sessiond.formats.sidecar import (
     merge_info,
     restore_beside,
     sidecar_path,
+    still_shown,
     weave,
 )
 from sessiond.model.changes import Change
@@ -303,8 +304,11 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     plan = _plan(session, blob, side, raw)
     plan.text, plan.saved_at = raw, blob.saved_at
     built = _sidecar(session, plan, side, raw)
+    cut = still_shown(side, session, set(_weave(blob, side, raw, session.seq).ids))
+    entries = sorted([*built.entries, *cut], key=lambda entry: entry.seq)
+    mark = Mark.of(raw, decoded.through)
     content = encode_sidecar(
-        msgspec.structs.replace(built, through=decoded.through, mark=Mark.of(raw, decoded.through), was=None, cut=[])
+        msgspec.structs.replace(built, entries=entries, through=decoded.through, mark=mark, was=None, cut=[])
     )
     return [] if before.get(beside) == content else [Write(beside, content, "replace")]
 

@@ -100,14 +100,24 @@ def walk(path: str, format: str | None = None) -> Iterator[Found | SkippedLine]:
     Links to folders are followed once, so that a loop ends; files that no importer knows are passed over in a folder
     and a SkippedLine when they were named. `format` names the only importer to ask.
     """
+    named = not os.path.isdir(path)
+    for file in candidates(path):
+        if isinstance(file, SkippedLine):
+            yield file
+        elif found := identify(file, format, named=named):
+            yield found
+
+
+def candidates(path: str) -> Iterator[str | SkippedLine]:
+    """The file itself, or those in a folder that may be some tool's by their names. None of them is opened."""
     if not os.path.isdir(path):
-        yield from _one(path, format, named=True)
+        yield path
         return
     for seen, file in enumerate(_files(path, set(), 0)):
         if seen >= MAX_FILES:
             yield SkippedLine(path, None, f"more than {MAX_FILES} files: the rest was not looked at")
             return
-        yield from _one(file, format, named=False)
+        yield file
 
 
 def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str]:
@@ -131,15 +141,14 @@ def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[s
             continue
 
 
-def _one(path: str, format: str | None, *, named: bool) -> Iterator[Found | SkippedLine]:
+def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLine | None:
+    """Whose file it is. None where it is nobody's and only lay in the folder that was `named`."""
     try:
         if not os.path.isfile(path):
             # A pipe, a device, nothing at all: opening it might wait for ever.
-            yield SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
-            return
+            return SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
         if format in (None, NATIVE) and _is_native(path):
-            yield Found(NATIVE, path, os.path.getsize(path))
-            return
+            return Found(NATIVE, path, os.path.getsize(path))
         if format is None:
             importer = recognise(path)
         elif named:
@@ -149,12 +158,10 @@ def _one(path: str, format: str | None, *, named: bool) -> Iterator[Found | Skip
             importer = _if_named(recognise(path), format)
         size = os.path.getsize(path)
     except OSError as error:
-        yield SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
-        return
+        return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
     if importer is not None:
-        yield Found(importer.name, path, size)
-    elif named:
-        yield SkippedLine(path, None, "no known tool's file")
+        return Found(importer.name, path, size)
+    return SkippedLine(path, None, "no known tool's file") if named else None
 
 
 def _is_native(path: str) -> bool:

@@ -106,7 +106,6 @@ def open_or_make(path: str) -> tuple[sqlite3.Connection, Literal["kept", "unclea
     `unclean`: it was not closed by `seal`; `check` should look at it. Raises sqlite3.Error or OSError if none can be
     made.
     """
-    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     if os.path.exists(path) and _version(path) <= VERSION:
         sealed = _unseal(path)
         if sealed is not False:
@@ -120,6 +119,7 @@ def open_or_make(path: str) -> tuple[sqlite3.Connection, Literal["kept", "unclea
 
 def make(path: str) -> sqlite3.Connection:
     """A fresh, empty index at `path`, whatever was there. A file of a newer version is set aside, any other is removed."""
+    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     if _version(path) > VERSION:
         _set_aside(path)
     remove(path)

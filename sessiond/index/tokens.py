@@ -4,10 +4,9 @@
   `fi`. The
   voicing marks of kana are no accents. Case is kept, because identifiers need it.
 - A *word* is a run of letters, digits and the marks that belong to them; everything else separates, `_` too. It is
-  compared casefolded.
+  compared casefolded, and by its first 32,768 bytes: FTS5 keeps no more.
 - Every character of Chinese, Japanese and Korean script is a token of its own, so that any substring is a phrase of
-  tokens. So is
-  every symbol outside ASCII (`→`, `€`, emoji).
+  tokens. So is every symbol outside ASCII (`→`, `€`, emoji).
 - A camelCase word of at most 128 characters has *parts*: a new one begins at an upper case letter after a lower case
   letter or a digit,
   and at the last of several upper case letters before a lower case one (`HTTPServer2Go` is HTTP, Server2, Go).

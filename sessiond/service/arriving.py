@@ -6,11 +6,11 @@ anybody's messages, so whoever has it open sees it grow.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from sessiond.errors import InvalidParams
+import msgspec
+
 from sessiond.importers.record import SessionStart
 from sessiond.limits import MIB
 from sessiond.model.message import Message, check_message, message_from_client
@@ -22,13 +22,10 @@ from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
 from sessiond.store.port import Incoming, Store
 
-import msgspec
-
-log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
 """Of the source. What one session holds in memory before it goes to the disk, about."""
 PART_MESSAGES = 4000
-_INDEXED_MESSAGES = 100
+_INDEXED_MESSAGES = 300
 _INDEXED_CHARS = 200_000
 """What the index is given at a time: whoever lists or searches meanwhile waits for no more than this."""
 _SMALL_METADATA = 4096
@@ -44,6 +41,16 @@ class Place:
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
+
+
+async def put_whole(place: Place, session: Session) -> dict[str, Json]:
+    """A new session into the store and the index, and out of memory again. SessionInfo on the wire."""
+    await place.store.put(session)
+    await place.catalog.fill(indexed(place.store, session), _parts(session.messages()), session.notes)
+    described = place.rooms.describe(place.store, session)
+    if not place.catalog.is_open(place.wire_id(session.local_id)):
+        await place.store.release(session.local_id)
+    return described
 
 
 class Arriving:
@@ -76,6 +83,11 @@ class Arriving:
         `mark`: the version of the file, where this is the last session in it.
         """
         raise NotImplementedError
+
+    @property
+    def latest(self) -> str:
+        """When something was last said in it, as the source tells."""
+        return max(self.last_time, self.info.get("updatedAt") or "")
 
     async def abandon(self) -> None:
         """It will not be finished."""
@@ -133,14 +145,7 @@ class New(Arriving):
             return await self._finish_large(session, self._incoming)
         for message in self._messages:
             session.add_message(message)
-        store = self.place.store
-        await store.put(session)
-        info = indexed(store, session)
-        await self.place.catalog.fill(info, _parts(session.messages()))
-        described = self.place.rooms.describe(store, session)
-        if not self.place.catalog.is_open(self.place.wire_id(self.local_id)):
-            await store.release(self.local_id)
-        return described
+        return await put_whole(self.place, session)
 
     async def _finish_large(self, session: Session, incoming: Incoming) -> dict[str, Json]:
         store = self.place.store
@@ -153,7 +158,7 @@ class New(Arriving):
         info = msgspec.structs.replace(
             indexed(store, session), message_count=self.added, fingerprint=listed and listed.fingerprint
         )
-        await self.place.catalog.fill(info, _read_back(incoming))
+        await self.place.catalog.fill(info, _read_back(incoming), [])
         return {**self.place.rooms.describe(store, session), "messageCount": self.added}
 
     async def abandon(self) -> None:
@@ -232,9 +237,12 @@ class Grown(Arriving):
 class Imagined(Arriving):
     """A dry run's: `room` is the session as it is here, if it is; `before` the ids that this run would have brought."""
 
-    def __init__(self, place: Place, start: SessionStart, room: Room | None, before: set[str], now: str) -> None:
+    def __init__(
+        self, place: Place, start: SessionStart, room: Room | None, before: set[str], now: str, *, mine: bool
+    ) -> None:
         super().__init__(place, start)
         self._room = room
+        self._mine = mine
         self._before = before
         self._first = not before
         self._now = now
@@ -251,6 +259,16 @@ class Imagined(Arriving):
         self.added += 1
 
     async def finish(self, mark: str | None) -> dict[str, Json] | None:
+        try:
+            return self._described()
+        finally:
+            await self.abandon()
+
+    async def abandon(self) -> None:
+        if self._room is not None and self._mine:
+            await self.place.rooms.let_go(self._room)
+
+    def _described(self) -> dict[str, Json] | None:
         if not self.added and (self._room is not None or not self._first):
             return None
         if self._room is not None:
@@ -272,10 +290,6 @@ class Refused(Arriving):
 
     async def finish(self, mark: str | None) -> None:
         del mark
-
-
-def can_be_kept(error: Exception) -> bool:
-    return not isinstance(error, InvalidParams)
 
 
 def _remember_mark(info: dict[str, Any], mark: str) -> None:

@@ -114,11 +114,13 @@ class Catalog:
         self._filling.discard(wire_id)
         self.index.put_session(indexed(store, session), session.messages(), session.notes)
 
-    async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]]) -> None:
+    async def fill(
+        self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]
+    ) -> None:
         """Index a new session a part at a time, so that nobody who asks for something else waits for all of it."""
         wire_id = info.session_id
         self._filling.add(wire_id)
-        self.index.put_session(msgspec.structs.replace(info, fingerprint=None), [], [])
+        self.index.put_session(msgspec.structs.replace(info, fingerprint=None), [], notes)
         async for part in parts:
             if wire_id not in self._filling:
                 return  # somebody replaced or deleted it meanwhile, and the index knows better
@@ -135,10 +137,10 @@ class Catalog:
         self._filling.discard(wire_id)
         self.index.remove(wire_id)
 
-    async def settled(self) -> None:
-        """What was changed before is findable."""
+    async def settled(self, patience_s: float | None = None) -> None:
+        """What was changed before is findable. Whole sessions that are being taken in are waited for `patience_s` at most."""
         self.feed()
-        await self.index.settled()
+        await self.index.settled(patience_s)
 
     # Checking against the files
 

@@ -20,6 +20,8 @@ from sessiond.store.port import Store, Trashed
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _MODES = ("text", "regex")
+_PATIENCE_S = 0.1
+"""What a question waits for sessions that are being taken in as a whole; single changes are always waited for."""
 _SEARCH_PATIENCE_S = 1.0
 """How long a search waits for an index that is being rebuilt before it answers `incomplete`."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
@@ -39,7 +41,7 @@ class Finder:
 
     async def count(self) -> None:
         """Bring `counts` up to date."""
-        await self._catalog.settled()
+        await self._catalog.settled(_PATIENCE_S)
         for name in self._stores:
             self.counts[name] = await self._catalog.index.count(name)
 
@@ -56,7 +58,7 @@ class Finder:
         if wanted.get("deleted"):
             return await self._deleted(count, cursor, sort, wanted)
         await self._catalog.ready.wait()
-        await self._catalog.settled()
+        await self._catalog.settled(_PATIENCE_S)
         page = await self._catalog.index.list(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
         return {"sessions": [self._wire(info) for info in page.items], "nextCursor": page.next_cursor}
 
@@ -111,7 +113,7 @@ class Finder:
             # After that it is answered from what is there, and marked incomplete.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._catalog.ready.wait(), _SEARCH_PATIENCE_S)
-        await self._catalog.settled()
+        await self._catalog.settled(_PATIENCE_S)
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
         page = await self._catalog.index.search(asked)
         result: dict[str, Json] = {

@@ -20,11 +20,12 @@ from sessiond.model.values import Json, is_session_id, join_wire_id
 from sessiond.service import paging
 from sessiond.service.catalog import Catalog
 from sessiond.service.find import Finder
+from sessiond.service.intake import Wanted
 from sessiond.service.live import Peer, send_later
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms, check_store
 from sessiond.service.transfer import Transfer
-from sessiond.store.port import FileWarning, Store
+from sessiond.store.port import FileWarning, Loaded, Store
 from sessiond.store.unbroken import through
 
 if TYPE_CHECKING:
@@ -50,15 +51,19 @@ class Service:
         self._journal_status = journal_status
         self._read_only = read_only
         self._adopt_folder = adopt_folder
-        self.catalog = Catalog(
-            index, lambda wire_id: self.rooms.peek(wire_id) is not None, lambda store, loaded: self.rooms.keep(store, loaded)
-        )
+        self.catalog = Catalog(index, self._is_open, self._keep)
         self.rooms = Rooms(self.stores, self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8))
         for store in stores.values():
             self.rooms.add_store(store)
         self.finder = Finder(self.stores, self.rooms, self.catalog, limits)
         self.transfer = Transfer(self.rooms, self.catalog, clock, limits, list(home_paths))
         self._making: set[str] = set()
+
+    def _is_open(self, wire_id: str) -> bool:
+        return self.rooms.peek(wire_id) is not None
+
+    def _keep(self, store: Store, loaded: Loaded) -> None:
+        self.rooms.keep(store, loaded)
 
     # Life
 
@@ -461,11 +466,11 @@ class Service:
         return await self.transfer.export(await self.rooms.get(session_id), format, path, overwrite)
 
     async def import_(
-        self, peer: Peer | None, path: str, *, format: str | None = None, store: str | None = None, dry_run: bool = False,
-        progress: Callable[[dict[str, Json]], None] | None = None,
+        self, peer: Peer | None, path: str, *, format: str | None = None, store: str | None = None, since: str | None = None,
+        dry_run: bool = False, progress: Callable[[dict[str, Json]], None] | None = None,
     ) -> dict[str, Json]:  # fmt: skip
         target = check_store(self.stores, store)
-        return await self.transfer.import_(path, format, target, dry_run, progress)
+        return await self.transfer.import_(path, target, Wanted(format, since, dry_run), progress)
 
     async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> dict[str, Json]:
         """Mount a folder of another system, from now on and at every start."""

@@ -7,6 +7,8 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge
 from sessiond.exporters import export as render
@@ -15,11 +17,13 @@ from sessiond.fs import FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
-from sessiond.model.values import Json, join_wire_id, timestamp
+from sessiond.model.values import Json, join_wire_id, normal_timestamp, timestamp
+from sessiond.service.arriving import Place
 from sessiond.service.catalog import Catalog
-from sessiond.service.intake import Intake, Progress
+from sessiond.service.intake import Intake, Progress, Wanted
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
+from sessiond.service.sources import Sources
 from sessiond.store.port import Store
 
 EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
@@ -33,6 +37,7 @@ class Transfer:
         self._limits = limits
         self._home_paths = [os.path.realpath(path) for path in home_paths]
         self._fs: FileSystem = RealFileSystem()
+        self._sources: dict[str, Sources] = {}
 
     def file_of(self, room: Room) -> tuple[str, int]:
         path = room.store.file_path(room.session.local_id)
@@ -119,17 +124,19 @@ class Transfer:
 
     # Import
 
-    async def import_(
-        self, path: str, fmt: str | None, store: Store, dry_run: bool, progress: Progress | None
-    ) -> dict[str, Json]:
+    async def import_(self, path: str, store: Store, wanted: Wanted, progress: Progress | None) -> dict[str, Json]:
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
         if not os.path.exists(path):
             raise InvalidParams(f"path: there is no {path}", field="path")
-        intake = Intake(
-            self._rooms, self._catalog, store, self._clock, self._limits, dry_run=dry_run, progress=progress
-        )
-        return await intake.run(path, fmt)
+        if wanted.since is not None:
+            try:
+                wanted = msgspec.structs.replace(wanted, since=normal_timestamp(wanted.since))
+            except (ValueError, OverflowError) as error:
+                raise InvalidParams("since: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field="since") from error
+        place = Place(self._rooms, self._catalog, store)
+        sources = self._sources.setdefault(store.name, Sources(store, self._catalog))
+        return await Intake(place, sources, self._clock, wanted, progress).run(path)
 
     # Move
 

@@ -489,12 +489,13 @@ class FolderStore:
             return await unbroken(self._restore(trash_id, new_id))
 
     async def _restore(self, trash_id: str, new_id: str) -> Loaded:
+        mark = await self._run(self._trash.mark, trash_id)
         session, files, reason, was_id = await self._run(self._trash.get, trash_id)
         if await self.exists(new_id):
             raise AlreadyExists(f"there is a session {new_id!r} already", hint="rename or delete that one first")
         if files and new_id == was_id:
             await self._run(self._files.put_back, new_id, files)
-            await self._run(self._trash.remove, trash_id)
+            await self._run(self._trash.remove, trash_id, mark)
             return await self.load(new_id)
         fresh = _under_new_id(session, new_id)
         if reason != "deleted":
@@ -503,7 +504,7 @@ class FolderStore:
                 "seq": session.seq,
             }
         await self.put(fresh)
-        await self._run(self._trash.remove, trash_id)
+        await self._run(self._trash.remove, trash_id, mark)
         return await self.load(new_id)
 
     async def purge(self, trash_id: str) -> None:

@@ -7,6 +7,10 @@ original files byte for byte where there were any, so that a restore brings back
 from __future__ import annotations
 
 import posixpath
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -29,11 +33,27 @@ class _Meta(msgspec.Struct):
     """Relative path of each original, in the order of `files/0`, `files/1`, ..."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(method: Callable[Concatenate[Trash, P], T]) -> Callable[Concatenate[Trash, P], T]:
+    @wraps(method)
+    def call(self: Trash, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._one_by_one:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
 class Trash:
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self.fs = fs
         self.folder = folder
+        self._one_by_one = threading.RLock()
+        """Its calls come from several threads, and an entry is several files."""
 
+    @_alone
     def put(self, trash_id: str, session: Session, files: Files, *, at: str, reason: str) -> None:
         """Make an entry, durable when this returns. An older one of the same id is renamed to `ID.was-SEQ`."""
         if self._meta(trash_id) is not None:
@@ -77,6 +97,7 @@ class Trash:
             return None
         return msgspec.json.decode(self.fs.read(path), type=_Meta)
 
+    @_alone
     def list(self) -> list[Trashed]:
         if self.fs.stat(self.folder) is None:
             return []
@@ -88,6 +109,13 @@ class Trash:
                 entries.append(Trashed(trash_id=name, deleted_at=meta.deleted_at, info=info, reason=meta.reason))
         return entries
 
+    @_alone
+    def mark(self, trash_id: str) -> bytes | None:
+        """What tells this entry from a later one of the same id; None where there is none."""
+        path = posixpath.join(self.folder, trash_id, "meta.json")
+        return None if self.fs.stat(path) is None else self.fs.read(path)
+
+    @_alone
     def get(self, trash_id: str) -> tuple[Session, dict[str, bytes], str, str]:
         """(session, original files, reason, the id it had). SessionNotFound."""
         meta = self._meta(trash_id)
@@ -101,10 +129,11 @@ class Trash:
         files = {path: self.fs.read(posixpath.join(entry, "files", str(n))) for n, path in enumerate(meta.files)}
         return decoded.session, files, meta.reason, meta.local_id
 
-    def remove(self, trash_id: str) -> None:
-        """Take an entry out for ever."""
+    @_alone
+    def remove(self, trash_id: str, only: bytes | None = None) -> None:
+        """Take an entry out for ever. `only`: what `mark` said of it; another entry that took its id since stays."""
         entry = posixpath.join(self.folder, trash_id)
-        if self.fs.stat(entry) is None:
+        if self.fs.stat(entry) is None or (only is not None and self.mark(trash_id) != only):
             return
         meta = posixpath.join(entry, "meta.json")
         if self.fs.stat(meta) is not None:
@@ -116,6 +145,7 @@ class Trash:
         self.fs.remove_dir(entry)
         self.fs.sync_dir(self.folder)
 
+    @_alone
     def keep_bytes(self, name: str, content: bytes) -> str:
         """A copy of bytes that could not be understood, before something of ours replaces them. Answers where."""
         folder = posixpath.join(self.folder, ".damaged")

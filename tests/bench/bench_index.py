@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 import random
+import resource
 import statistics
 import sys
 import tempfile
@@ -88,22 +89,47 @@ async def timed(label: str, ask: Callable[[], Awaitable[object]], rounds: int = 
     print(f"{label:44} p50 {statistics.median(times):8.2f} ms   max {max(times):8.2f} ms")
 
 
-async def feed(index: Index, messages: int, sessions: int) -> tuple[int, float]:
+async def longest_delay(until: asyncio.Event) -> float:
+    """The longest that the loop kept somebody waiting, in ms."""
+    longest = 0.0
+    while not until.is_set():
+        begun = time.perf_counter()
+        await asyncio.sleep(0.001)
+        longest = max(longest, time.perf_counter() - begun - 0.001)
+    return longest * 1000
+
+
+async def feed(index: Index, messages: int, sessions: int) -> None:
     words = Words(7)
     per = messages // sessions
-    size = spent = 0
+    size = spent = cpu = delay = 0.0
     number = itertools.count()
-    for session in range(sessions):
-        batch = [words.message(seq + 1, next(number)) for seq in range(per)]
-        size += sum(len(str(message.content).encode()) for message in batch)
-        begun = time.perf_counter()
-        index.put_session(info(session, per), batch, [])
-        if session % 50 == 49:
-            await index.settled()
+    for first in range(0, sessions, 200):
+        some = range(first, min(first + 200, sessions))
+        made = [(info(session, per), [words.message(seq + 1, next(number)) for seq in range(per)]) for session in some]
+        size += sum(len(str(message.content).encode()) for _, batch in made for message in batch)
+        done = asyncio.Event()
+        watch = asyncio.create_task(longest_delay(done))
+        begun, cpu_begun = time.perf_counter(), time.process_time()
+        for one, batch in made:
+            index.put_session(one, batch, [])
+            await index.room()
+        await index.settled()
         spent += time.perf_counter() - begun
-    begun = time.perf_counter()
-    await index.settled()
-    return size, spent + time.perf_counter() - begun
+        cpu += time.process_time() - cpu_begun
+        done.set()
+        delay = max(delay, await watch)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{messages} messages in {sessions} sessions, {size / 1e6:.1f} MB of text; memory at most {memory:.0f} MB")
+    print(
+        f"fed {messages / spent:,.0f} messages/s, {cpu / messages * 1e6:.0f} us of CPU each; loop delayed at most {delay:.0f} ms"
+    )
+    Figures.size = size
+
+
+class Figures:
+    size = 0.0
+    """Bytes of text that were fed."""
 
 
 async def ask(index: Index) -> None:
@@ -140,10 +166,7 @@ async def main() -> None:
         path = os.path.join(folder, "index.db")
         index = Index(path, Limits())
         await index.open()
-        size, seconds = await feed(index, messages, sessions)
-        print(
-            f"fed {messages} messages in {sessions} sessions, {size / 1e6:.1f} MB of text: {messages / seconds:,.0f} messages/s"
-        )
+        await feed(index, messages, sessions)
         await ask(index)
         begun = time.perf_counter()
         one = [Words(3).message(10**6, 10**6)]
@@ -152,7 +175,7 @@ async def main() -> None:
         print(f"{'one message, fed to found':44}     {(time.perf_counter() - begun) * 1000:8.2f} ms")
         await index.close()
         file = os.path.getsize(path)
-        print(f"the file: {file / 1e6:.1f} MB, {file / size:.2f} x the text")
+        print(f"the file: {file / 1e6:.1f} MB, {file / Figures.size:.2f} x the text")
 
 
 if __name__ == "__main__":

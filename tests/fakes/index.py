@@ -31,7 +31,7 @@ class FakeIndex:
         self.infos.pop(session_id, None)
         self.messages.pop(session_id, None)
 
-    async def settled(self):
+    async def settled(self, patience_s=None):
         return None
 
     async def room(self):

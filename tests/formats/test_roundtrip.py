@@ -168,3 +168,44 @@ def test_a_long_line_and_a_deep_value_cost_no_more_than_their_length(fmt: Module
     ]
     files = written({}, steps(fmt, session, {}, changes))
     assert show(load(fmt, files).session) == show(session)
+
+
+OUTSIDE = {
+    "amacs": b"* Tick 7\n:PROPERTIES:\n:TIMESTAMP: 2026-01-12T00:00:00Z\n:END:\n\n** Human\ntheirs\n\n** Agent\nsame\n\n",
+    "cortex": b'{"role":"user","content":"theirs","timestamp":1768176000000}\n',
+    "jsonl": b'{"role":"user","content":"theirs","timestamp":"2026-01-12T00:00:00Z"}\n',
+}
+
+
+@each_growing
+@settings(max_examples=40 * MORE, deadline=None)
+@given(rounds=st.lists(st.tuples(st.lists(operations, max_size=4), st.booleans(), st.booleans()), min_size=1, max_size=5))
+def test_somebody_else_appends_at_any_time(fmt: ModuleType, rounds: list[tuple[list[Operation], bool, bool]]) -> None:
+    """Lines that come in between saves are messages after all known ones; nothing of ours is lost, doubled or renumbered."""
+    session, pending = begin()
+    files = written({}, steps(fmt, session, {}, pending))
+    pending = []
+    rewrite = False
+    for batch, saved, outside in rounds:
+        pending += [change for operation in batch if (change := perform(session, operation))]
+        if saved and (pending or rewrite):
+            writes = fmt.encode(session, files) if rewrite else steps(fmt, session, files, pending)
+            files, pending, rewrite = written(files, writes), [], False
+        if outside:
+            main = fmt.main_path(ID)
+            files[main] = files[main] + (b"" if files[main].endswith(b"\n") or not files[main] else b"\n") + OUTSIDE[fmt.name]
+            decoded = load(fmt, files, floor=session.seq)
+            missing = replay(decoded, pending)
+            files = written(files, fmt.adopt_numbering(decoded, files))
+            before = {one.id: one.wire() for one in session.messages()}
+            after = {one.id: one.wire() for one in decoded.session.messages()}
+            assert {key: after.get(key) for key in before} == before
+            assert len(after) == len(before) + OUTSIDE[fmt.name].count(b"theirs") + OUTSIDE[fmt.name].count(b"same")
+            assert all(after[key]["seq"] > session.seq for key in after.keys() - before.keys())
+            assert decoded.session.state == session.state
+            assert decoded.session.tags == session.tags
+            session, pending, rewrite = decoded.session, missing, decoded.incomplete
+        again = load(fmt, files, floor=session.seq)
+        replay(again, pending)
+        assert not again.renumbered
+        assert show(again.session) == show(session)

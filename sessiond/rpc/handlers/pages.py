@@ -70,6 +70,7 @@ async def import_(call: Call, params: s.ImportParams) -> Any:
             params.path,
             format=params.format,
             store=params.store,
+            since=params.since,
             dry_run=bool(params.dry_run),
             progress=None if progress is None else progress.report,
         )

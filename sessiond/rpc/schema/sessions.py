@@ -291,6 +291,8 @@ class ImportParams(Wire):
     format: str | None = None
     """Recognised if absent."""
     store: str | None = None
+    since: str | None = None
+    """RFC 3339. Sessions in which nothing was said since then are left out."""
     dry_run: bool | None = None
     work_done_token: int | str | None = None
     """`$/progress` is sent with it."""

@@ -1,0 +1,147 @@
+"""Importing sessions in the formats that sessiond itself keeps them in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, TooLarge
+from sessiond.formats import registry as formats
+from sessiond.limits import MIB
+from sessiond.model.session import Session
+from sessiond.model.values import Json, is_session_id
+from sessiond.service.arriving import Place, put_whole
+from sessiond.store.unbroken import unbroken
+
+_PORTION_BYTES = 8 * MIB
+
+
+class NativeIntake:
+    """`warn(path, line, message)`; `took(SessionInfo or None, messages)` for each session."""
+
+    def __init__(
+        self, place: Place, warn: Callable[[str, int | None, str], None], took: Callable[[dict[str, Json] | None, int], None],
+        *, dry_run: bool,
+    ) -> None:  # fmt: skip
+        self._place = place
+        self._warn = warn
+        self._took = took
+        self._dry_run = dry_run
+
+    async def run(self, path: str, name: str) -> None:
+        """Everything at `path` that is in the format `name`."""
+        if name == "jsonl" and os.path.isfile(path):
+            await self.file(path)
+            return
+        fmt = formats.get(name)
+        root, names = await asyncio.to_thread(_names, path)
+        found = fmt.find(names)
+        if not found:
+            self._warn(path, None, f"holds no {name} session")
+        for local_id in found:
+            files = await asyncio.to_thread(_read_files, root, fmt.paths(local_id))
+            await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
+
+    async def file(self, path: str) -> None:
+        """One `jsonl` file, an export perhaps. OSError is told."""
+        fmt = formats.get("jsonl")
+        try:
+            content = await asyncio.to_thread(_read, path)
+        except OSError as error:
+            self._warn(path, None, f"cannot be read: {error.strerror or error}")
+            return
+        local_id = _id_in(content) or next(iter(fmt.find([os.path.basename(path)])), None)
+        if local_id is None:
+            self._warn(path, None, "neither its header nor its name is a session id")
+            return
+        await self._decoded("jsonl", local_id, {fmt.main_path(local_id): content}, lambda _: path)
+
+    async def _decoded(self, name: str, local_id: str, files: dict[str, bytes], path_of: Callable[[str], str]) -> None:
+        decoded = await asyncio.to_thread(formats.get(name).decode, local_id, files)
+        for problem in decoded.problems:
+            self._warn(path_of(problem.path), problem.line, problem.message)
+        if decoded.fatal is not None:
+            return
+        try:
+            await unbroken(self._merge(decoded.session))
+        except (AlreadyExists, BadFile, Conflict, InvalidParams, TooLarge) as error:
+            self._warn(path_of(formats.get(name).main_path(local_id)), None, error.message)
+
+    async def _merge(self, session: Session) -> None:
+        place = self._place
+        wire_id = place.wire_id(session.local_id)
+        if not await place.store.exists(session.local_id):
+            if self._dry_run:
+                self._took(place.rooms.describe(place.store, session), len(session))
+                return
+            described = await put_whole(place, session)
+            self._took(described, len(session))
+            return
+        mine = place.rooms.peek(wire_id) is None
+        room = await place.rooms.get(wire_id)
+        try:
+            new = [message.wire() for message in session.messages() if room.session.message(message.id) is None]
+            described = place.rooms.info(room)
+            if new and self._dry_run:
+                described = {**described, "messageCount": len(room.session) + len(new)}
+            elif new:
+                for part in _portions(new):
+                    await room.change(lambda draft, part=part: draft.append(part, None))  # type: ignore[misc]
+                await place.store.save(session.local_id)
+                described = place.rooms.info(room)
+            self._took(described if new else None, len(new))
+        finally:
+            if mine:
+                await place.rooms.let_go(room)
+
+
+def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
+    """Each of a size that the journal takes in one record."""
+    part: list[dict[str, Json]] = []
+    size = 0
+    for message in messages:
+        weight = len(msgspec.json.encode(message))
+        if part and size + weight > _PORTION_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += weight
+    if part:
+        yield part
+
+
+def _id_in(content: bytes) -> str | None:
+    """The id that a native file's header names: an export may lie under any name."""
+    try:
+        header = msgspec.json.decode(content.partition(b"\n")[0])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    found = header.get("id") if isinstance(header, dict) else None
+    return found if isinstance(found, str) and is_session_id(found) else None
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _names(path: str) -> tuple[str, list[str]]:
+    """A folder (or the one a file is in) and the relative paths in it, three levels deep."""
+    root = path if os.path.isdir(path) else os.path.dirname(path)
+    if not os.path.isdir(path):
+        return root, [os.path.basename(path)]
+    found = []
+    for folder, folders, files in os.walk(root):
+        below = os.path.relpath(folder, root)
+        if below.count(os.sep) >= 2:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [name if below == "." else f"{below}/{name}" for name in sorted(files + folders)]
+    return root, found
+
+
+def _read_files(root: str, names: list[str]) -> dict[str, bytes]:
+    return {name: _read(os.path.join(root, name)) for name in names if os.path.isfile(os.path.join(root, name))}

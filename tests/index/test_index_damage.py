@@ -1,0 +1,278 @@
+"""The index may be deleted, damaged, killed or without room at any time: nothing fails, nothing stays wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessiond.index import schema
+from sessiond.index.index import Index
+from sessiond.limits import DEFAULT, Limits
+from tests.index.feeding import all_hits, info, key, listed, message, note, opened, search
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Filled:
+    """Somebody who owns the sessions, and fills the index again when it asks."""
+
+    def __init__(self, sessions: int = 20) -> None:
+        self.sessions = [f"s{number}" for number in range(sessions)]
+        self.asked = 0
+        self.index: Index | None = None
+
+    def refill(self) -> None:
+        self.asked += 1
+        self.feed()
+
+    def feed(self) -> None:
+        assert self.index is not None
+        for session_id in self.sessions:
+            messages = [message(seq, f"word {session_id} {seq} " + "filler " * 50) for seq in range(1, 21)]
+            self.index.put_session(
+                info(session_id, name=f"name {session_id}", fingerprint="f"), messages, [note(30, "head", "noted word")]
+            )
+
+    async def check(self) -> None:
+        """The index knows all of it."""
+        assert self.index is not None
+        await self.index.settled()
+        hits = await all_hits(self.index, "word", limit=1000)
+        expected = {(s, seq) for s in self.sessions for seq in (*range(1, 21), 30)}
+        assert {key(hit) for hit in hits} == expected
+        assert len(hits) == len(expected)
+        assert {item.session_id for item in (await listed(self.index, limit=1000)).items} == set(self.sessions)
+        assert await self.index.fingerprints("default") == dict.fromkeys(self.sessions, "f")
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def holes(path: Path) -> None:
+    with path.open("r+b") as file:
+        for at in range(schema.PAGE_BYTES, path.stat().st_size, 3 * schema.PAGE_BYTES):
+            file.seek(at)
+            file.write(os.urandom(500))
+
+
+def older(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 0")
+    db.commit()
+    db.close()
+    Path(f"{path}.seal").unlink()
+
+
+def other_tokens(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("UPDATE meta SET value = 'older' WHERE key = 'tokens'")
+    db.commit()
+    db.close()
+    Path(f"{path}.seal").unlink()
+
+
+def foreign(path: Path) -> None:
+    path.unlink()
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE session (x)")
+    db.commit()
+    db.close()
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    "damage", [garbage, empty, truncated, holes, older, other_tokens, foreign, missing], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+async def test_damage_before_start(tmp_path: Path, damage: Callable[[Path], None], clean: bool) -> None:
+    """A file that is damaged, old, foreign or gone at the start is replaced by a fresh one, incomplete until it is filled."""
+    owner = Filled()
+    async with opened(tmp_path) as owner.index:
+        owner.feed()
+    path = tmp_path / "index.db"
+    damage(path)
+    if not clean:
+        (tmp_path / "index.db.seal").unlink(missing_ok=True)
+    async with opened(tmp_path, on_refill=owner.refill) as owner.index:
+        while not owner.index.incomplete:  # after a kill the check runs beside everything else
+            await search(owner.index, "word")
+        assert (await search(owner.index, "zzz")).incomplete
+        owner.feed()
+        await owner.check()
+        owner.index.incomplete = False
+        assert not (await search(owner.index, "word")).incomplete
+    async with opened(tmp_path) as owner.index:
+        assert not owner.index.incomplete
+        await owner.check()
+
+
+def folder_gone(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+@pytest.mark.parametrize("damage", [truncated, holes, missing, foreign, folder_gone], ids=lambda f: f.__name__)
+async def test_damage_while_running(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """A file that breaks under the daemon is replaced as soon as anybody meets the damage, and its owner is asked to fill it again."""
+    owner = Filled()
+    async with opened(tmp_path, on_refill=owner.refill) as owner.index:
+        owner.index.incomplete = False
+        owner.feed()
+        await owner.check()
+        owner.index._writer._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        damage(tmp_path / "index.db")
+        for number in range(200):
+            await search(owner.index, f"word {number}", limit=1000)
+            await search(owner.index, "wor.", mode="regex")
+            await listed(owner.index)
+            owner.index.put_info(info("s0", name=f"name {number}", fingerprint="f"))
+            await owner.index.settled()
+            if owner.asked:
+                break
+        assert owner.asked
+        assert owner.index.incomplete
+        await owner.check()
+
+
+async def test_newer_version_is_set_aside(tmp_path: Path) -> None:
+    """A file of a newer version is left as it is, under another name, and a fresh one is begun."""
+    async with opened(tmp_path):
+        pass
+    path = tmp_path / "index.db"
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    db.commit()
+    db.close()
+    content = path.read_bytes()
+    async with opened(tmp_path) as index:
+        assert index.incomplete
+    assert (tmp_path / f"index.db.v{schema.VERSION + 1}").read_bytes() == content
+
+
+async def test_untouched_file_is_kept(tmp_path: Path) -> None:
+    """A file that was closed cleanly is taken as it is."""
+    owner = Filled(2)
+    async with opened(tmp_path) as owner.index:
+        owner.feed()
+    async with opened(tmp_path) as owner.index:
+        assert not owner.index.incomplete
+        await owner.check()
+
+
+async def test_folder_that_cannot_be(tmp_path: Path) -> None:
+    """Where no file can be made, another place stands in and the problem is told."""
+    (tmp_path / "file").write_text("")
+    owner = Filled(2)
+    owner.index = Index(str(tmp_path / "file" / "index.db"), DEFAULT)
+    await owner.index.open()
+    try:
+        assert owner.index.problem
+        owner.feed()
+        await owner.check()
+        assert (await search(owner.index, "word")).incomplete
+    finally:
+        await owner.index.close()
+
+
+async def test_full_disk(tmp_path: Path) -> None:
+    """Without room feeding goes on softly: searches say so; with room again all is found, lost sessions have no fingerprint."""
+    owner = Filled(3)
+    async with opened(
+        tmp_path, Limits(index_waiting_bytes=50_000), on_refill=lambda: setattr(owner, "asked", owner.asked + 1)
+    ) as owner.index:
+        index = owner.index
+        index.incomplete = False
+        owner.feed()
+        await owner.check()
+        pages = index._writer._db.execute("PRAGMA page_count").fetchone()[0]
+        index._writer._db.execute(f"PRAGMA max_page_count = {pages}")
+        index.add_messages("s0", [message(40, "big " + " ".join(os.urandom(4).hex() for _ in range(20_000)))])
+        await index.settled()
+        assert index.problem
+        page = await search(index, "word", limit=1000)
+        assert page.incomplete
+        assert page.total == 63
+        index.put_session(info("s1", fingerprint="f2"), [message(1, "word changed")], [])
+        index.put_info(info("s2", fingerprint="f2"))
+        index._writer._db.execute("PRAGMA max_page_count = 1000000")
+        while not owner.asked:
+            await asyncio.sleep(0.01)
+        await index.settled()
+        assert (await search(index, "big")).total == 1
+        fingerprints = await index.fingerprints("default")
+        assert fingerprints["s1"] == ""
+        assert fingerprints["s0"] == "f"
+        index.put_session(info("s1", fingerprint="f2"), [message(1, "word changed")], [])
+        index.put_session(info("s2", fingerprint="f2"), [], [])
+        await index.settled()
+        assert (await index.fingerprints("default"))["s1"] == "f2"
+        index.incomplete = False  # as its owner says when he is through
+        assert not index.incomplete
+
+
+FEEDER = """
+import asyncio, sys
+from tests.index.feeding import info, message, opened
+from pathlib import Path
+
+async def main():
+    async with opened(Path(sys.argv[1])) as index:
+        for number in range(10**6):
+            session = f"s{number % 50}"
+            if number % 7 == 3:
+                index.drop_after(session, number // 2)
+            index.put_info(info(session, name=f"name {number}", message_count=number, archived=number % 11 == 0))
+            index.add_messages(session, [message(number + 1, f"word {number} " * 20)])
+            if number % 20 == 0:
+                await index.settled()
+                print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("rounds", [60, 400, 900])
+async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
+    """After a kill -9 in the middle of feeding, the file is whole: what it holds is consistent and what was settled is in it."""
+    feeder = subprocess.Popen(
+        [sys.executable, "-c", FEEDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert feeder.stdout is not None
+    with feeder:
+        last = next(int(line) for line in feeder.stdout if int(line) >= rounds)
+        feeder.send_signal(signal.SIGKILL)
+    async with opened(tmp_path) as index:
+        if index._checker is not None:
+            index._checker.join()
+        assert not index.incomplete
+        db = index._writer._db
+        db.execute("INSERT INTO fts (fts) VALUES ('integrity-check')")
+        indexed = db.execute("SELECT count(*) FROM fts").fetchone()[0]
+        docs = db.execute("SELECT count(*) FROM doc").fetchone()[0]
+        assert indexed == docs
+        assert docs == db.execute("SELECT sum(live) FROM chunk").fetchone()[0]
+        assert (await search(index, f'"word {last}"', filter={"archived": last % 11 == 0})).total == 1
+        live = await search(index, "word")
+        archived = await search(index, "word", filter={"archived": True})
+        names = db.execute("SELECT count(*) FROM doc WHERE kind = ?", (schema.NAME,)).fetchone()[0]
+        assert live.total + archived.total == docs - names
