@@ -75,14 +75,24 @@ class Client:
         """
         self._last_id += 1
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params or {}})
+        message = self._answer(notified)
+        if "error" in message:
+            raise error_of(message["error"])
+        return message.get("result")
+
+    def cancel(self, *, notified: Notification | None = None) -> None:
+        """After an interrupted `call`: have the daemon stop it, and wait till it has."""
+        params = {"id": self._last_id}
+        self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
+        self._answer(notified)
+
+    def _answer(self, notified: Notification | None) -> dict[str, Any]:
         while True:
             message = self._receive()
             if "method" in message:
                 self._take(message, notified)
             elif message.get("id") in (self._last_id, None):
-                if "error" in message:
-                    raise error_of(message["error"])
-                return message.get("result")
+                return message
 
     def notifications(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """What the daemon says by itself, as (method, params), till the connection ends (ConnectionError)."""

@@ -1,77 +1,113 @@
-"""`sessiond import PATH`."""
+"""`sessiond import [PATH...]`."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessiond.cli.client import Client
-from sessiond.cli.options import as_json
-from sessiond.cli.output import clean, count, one_line, print_json, say
+from sessiond.cli.options import as_json, filter_of
+from sessiond.cli.output import count, one_line, print_json, say
 
-_SHOWN_WARNINGS = 20
+if TYPE_CHECKING:
+    from sessiond.cli.importing import Target
 
 
 @click.command("import", short_help="Bring your history in from other tools.")
-@click.argument("path", type=click.Path(exists=True))
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True))
 @click.option("-f", "--format", "form", help="What it is, where that cannot be seen: claude-code, codex, aider, ...")
 @click.option("--store", help="Into this store instead of the default one.")
+@click.option("--since", metavar="TIME", help="Only sessions in which something was said since (a date, or RFC 3339).")
 @click.option("--dry-run", is_flag=True, help="Only say what would come in.")
+@click.option("--follow", is_flag=True, help="Go on: take in what the tools write, till interrupted.")
+@click.option("-y", "--yes", is_flag=True, help="Without a path: do not ask.")
 @as_json
-def command(path: str, form: str | None, store: str | None, dry_run: bool, as_json: bool) -> None:
-    """Bring sessions of another tool in: a file, or a folder with all that is in it.
+def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_json: bool, **given: str | None) -> None:
+    """Bring sessions of other tools in: files, or folders with all that is in them.
 
-    Repeating it adds only what is new.
+    Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds
+    only what is new. With --json and --follow there is one document a line, whenever something came in.
     """
-    params: dict[str, Any] = {"path": os.path.abspath(path), "dryRun": dry_run, "workDoneToken": "import"}
-    params |= {name: value for name, value in (("format", form), ("store", store)) if value is not None}
-    with Client.connect() as client, _progress() as notified:
-        result = client.call("session/import", params, notified=notified)
+    from sessiond.cli.importing import Target, bring_in
+
+    if follow and dry_run:
+        raise click.UsageError("--follow and --dry-run do not go together.")
+    params = {"store": given["store"], **filter_of(since=given["since"]), "dryRun": dry_run}
+    if paths:
+        targets = [Target(os.path.abspath(path), given["form"]) for path in paths]
+    else:
+        targets = _known(given["form"])
+        _show(targets, as_json)
+        if targets and not dry_run and not yes and not _agreed(as_json):
+            return
+    if follow:
+        from sessiond.cli.following import follow as go_on
+
+        go_on(targets, params, as_json)
+        return
+    result: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
+    if targets:
+        with Client.connect() as client:
+            result = bring_in(client, targets, params)
     if as_json:
         print_json(result)
-    else:
-        _summary(result, dry_run)
+    elif targets:
+        summary(result, dry_run)
 
 
-def _summary(result: dict[str, Any], dry_run: bool) -> None:
+def _known(form: str | None) -> list[Target]:
+    """What the known tools keep on this machine."""
+    from sessiond.cli.importing import Target
+    from sessiond.importers.registry import known_places
+
+    places = known_places(os.path.expanduser("~"), os.environ)
+    return [Target(place.path, place.tool) for place in places if form in (None, place.tool)]
+
+
+def _show(targets: list[Target], as_json: bool) -> None:
+    """What was found, on standard output for people, beside it where that is a script's."""
+    if not targets:
+        text = "no known tool keeps sessions here; name a PATH (Aider, gptel and exports of ChatGPT lie where you put them)"
+        print(text, file=sys.stderr if as_json else sys.stdout)
+        return
+    for target in targets:
+        files, size = target.size()
+        line = f"{target.tool}\t{target.path}\t{count(files, 'file')}\t{_bytes(size)}"
+        print(one_line(line.expandtabs(4)) if as_json else line.replace("\t", "  "), file=sys.stderr if as_json else None)
+
+
+def _agreed(as_json: bool) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("Without a terminal there is nobody to ask: add --yes, or name a PATH.")
+    if click.confirm("Bring them in?", default=True, err=as_json):
+        return True
+    print("nothing was brought in", file=sys.stderr)
+    return False
+
+
+def _bytes(size: int) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size //= 1000
+    return f"{size} GB"
+
+
+def summary(result: dict[str, Any], dry_run: bool) -> None:
+    """What came in, on standard output; every line that did not, and why, on standard error."""
     sessions = result["sessions"]
     messages = sum(info["messageCount"] for info in sessions)
     verb = "would come in" if dry_run else "came in"
     say(f"{count(len(sessions), 'session')} with {count(messages, 'message')} {verb}")
     if result["skipped"]:
         say(f"{count(result['skipped'], 'session')} brought nothing new")
-    warnings = result["warnings"]
-    for warning in warnings[:_SHOWN_WARNINGS]:
-        line = "" if warning.get("line") is None else f":{warning['line']}"
-        print(one_line(f"warning: {warning['path']}{line}: {warning['message']}"), file=sys.stderr)
-    if len(warnings) > _SHOWN_WARNINGS:
-        print(f"and {len(warnings) - _SHOWN_WARNINGS} more warnings; --json has them all", file=sys.stderr)
+    for warning in result["warnings"]:
+        print(warning_text(warning), file=sys.stderr)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, dict[str, Any]], None]]:
-    """A progress bar on stderr, if that is a terminal; what it yields takes `$/progress`."""
-    if not sys.stderr.isatty():
-        yield lambda _method, _params: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def notified(method: str, params: dict[str, Any]) -> None:
-            if method != "$/progress":
-                return
-            value = params.get("value", {})
-            percentage = value.get("percentage")
-            text = clean(str(value.get("message") or value.get("title") or "reading"))
-            bar.update(task, description=text[:60], total=100 if percentage is not None else None, completed=percentage)
-
-        yield notified
+def warning_text(warning: dict[str, Any]) -> str:
+    line = "" if warning.get("line") is None else f":{warning['line']}"
+    return one_line(f"warning: {warning['path']}{line}: {warning['message']}")

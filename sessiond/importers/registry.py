@@ -120,6 +120,11 @@ def candidates(path: str) -> Iterator[str | SkippedLine]:
         yield file
 
 
+def may_be_known(name: str) -> bool:
+    """Whether a file of this name, found in a folder, is worth a look."""
+    return name.lower().endswith(_SUFFIXES)
+
+
 def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str]:
     try:
         stat = os.stat(folder)
@@ -135,7 +140,7 @@ def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[s
             if entry.is_dir():
                 if entry.name not in _PASSED_OVER:
                     yield from _files(entry.path, visited, depth + 1)
-            elif entry.is_file() and entry.name.lower().endswith(_SUFFIXES):
+            elif entry.is_file() and may_be_known(entry.name):
                 yield entry.path
         except OSError:
             continue

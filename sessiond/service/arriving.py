@@ -6,51 +6,87 @@ anybody's messages, so whoever has it open sees it grow.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 
+from sessiond.errors import SessiondError
 from sessiond.importers.record import SessionStart
+from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
-from sessiond.model.message import Message, check_message, message_from_client
+from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
-from sessiond.model.values import Json, join_wire_id
+from sessiond.model.values import Json, join_wire_id, split_wire_id
 from sessiond.service.catalog import Catalog, indexed
 from sessiond.service.planning import Draft
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
 from sessiond.store.port import Incoming, Store
+from sessiond.store.unbroken import unbroken
 
+log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
 """Of the source. What one session holds in memory before it goes to the disk, about."""
 PART_MESSAGES = 4000
-_INDEXED_MESSAGES = 300
-_INDEXED_CHARS = 200_000
+_INDEXED_MESSAGES = 60
+_INDEXED_CHARS = 60_000
 """What the index is given at a time: whoever lists or searches meanwhile waits for no more than this."""
 _SMALL_METADATA = 4096
 
 
 class Place:
-    """Where sessions arrive: a store with what belongs to it."""
+    """Where sessions arrive: a store with what belongs to it. The index takes one session in while the next is read;
+    `settled` waits for the last.
+    """
 
     def __init__(self, rooms: Rooms, catalog: Catalog, store: Store) -> None:
         self.rooms = rooms
         self.catalog = catalog
         self.store = store
+        self._indexing: asyncio.Task[None] | None = None
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
+    async def put(self, session: Session) -> dict[str, Json]:
+        """A new session as a whole, and out of memory again. SessionInfo on the wire."""
+        await self.store.put(session)
+        described = self.rooms.describe(self.store, session)
+        await self._index(indexed(self.store, session), _parts(session.messages()), session.notes)
+        return described
 
-async def put_whole(place: Place, session: Session) -> dict[str, Json]:
-    """A new session into the store and the index, and out of memory again. SessionInfo on the wire."""
-    await place.store.put(session)
-    await place.catalog.fill(indexed(place.store, session), _parts(session.messages()), session.notes)
-    described = place.rooms.describe(place.store, session)
-    if not place.catalog.is_open(place.wire_id(session.local_id)):
-        await place.store.release(session.local_id)
-    return described
+    async def put_large(self, session: Session, incoming: Incoming, count: int) -> dict[str, Json]:
+        """One that came in parts. `session`: all but its `count` messages."""
+        await incoming.finish(session)
+        listed = await self.store.look(session.local_id)
+        described = {**self.rooms.describe(self.store, session), "messageCount": count}
+        info = msgspec.structs.replace(
+            indexed(self.store, session), message_count=count, fingerprint=listed and listed.fingerprint
+        )
+        await self._index(info, _read_back(incoming), [])
+        return described
+
+    async def _index(self, info: IndexedInfo, parts: AsyncIterator[list[Message]], notes: Sequence[Note]) -> None:
+        await self.settled()
+        self._indexing = asyncio.create_task(self._fill(info, parts, notes), name=f"index {info.session_id}")
+
+    async def _fill(self, info: IndexedInfo, parts: AsyncIterator[list[Message]], notes: Sequence[Note]) -> None:
+        try:
+            await self.catalog.fill(info, parts, notes)
+        except (OSError, ValueError, SessiondError) as error:  # somebody changed the file at once: his version counts
+            log.info("%s is read again for the index: %s", info.session_id, error)
+            await self.catalog.recheck(self.store, split_wire_id(info.session_id)[1])
+        if not self.catalog.is_open(info.session_id):
+            await self.store.release(split_wire_id(info.session_id)[1])
+
+    async def settled(self) -> None:
+        """All that was put is in the index."""
+        indexing, self._indexing = self._indexing, None
+        if indexing is not None:
+            await unbroken(indexing)
 
 
 class Arriving:
@@ -113,12 +149,11 @@ class New(Arriving):
     async def take(self, wire: dict[str, Json], weight: int) -> None:
         if wire["id"] in self._ids:
             return
-        check_message(wire, "message")
-        await super().take(wire, weight)
-        session = self._shell(wire["timestamp"])
+        session = self._session or self._shell(wire["timestamp"])
         session.seq += 1
-        message = message_from_client(wire, message_id=wire["id"], seq=session.seq, now=self._now)
+        message = Message.from_wire({**wire, "seq": session.seq})
         session.touch(message.timestamp)
+        self.last_time = max(self.last_time, message.timestamp)
         self._ids.add(message.id)
         self._messages.append(message)
         self.added += 1
@@ -142,24 +177,14 @@ class New(Arriving):
         session.update({key: value for key, value in self.info.items() if value is not None})
         session.touch(self.info.get("updatedAt") or session.updated_at)
         if self._incoming is not None:
-            return await self._finish_large(session, self._incoming)
+            if self._messages:
+                await self._incoming.add(self._messages)
+            described = await self.place.put_large(session, self._incoming, self.added)
+            self._incoming = None
+            return described
         for message in self._messages:
             session.add_message(message)
-        return await put_whole(self.place, session)
-
-    async def _finish_large(self, session: Session, incoming: Incoming) -> dict[str, Json]:
-        store = self.place.store
-        if self._messages:
-            await incoming.add(self._messages)
-            self._messages = []
-        await incoming.finish(session)
-        self._incoming = None
-        listed = await store.look(self.local_id)
-        info = msgspec.structs.replace(
-            indexed(store, session), message_count=self.added, fingerprint=listed and listed.fingerprint
-        )
-        await self.place.catalog.fill(info, _read_back(incoming), [])
-        return {**self.place.rooms.describe(store, session), "messageCount": self.added}
+        return await self.place.put(session)
 
     async def abandon(self) -> None:
         if self._incoming is not None:
@@ -181,7 +206,6 @@ class Grown(Arriving):
         await super().take(wire, weight)
         if wire["id"] in self._new or self._room.session.message(wire["id"]) is not None:
             return
-        check_message(wire, "message")
         self._new[wire["id"]] = wire
         self.added += 1
         if self._weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
@@ -252,7 +276,6 @@ class Imagined(Arriving):
         message_id = wire["id"]
         if message_id in self._before or (self._room and self._room.session.message(message_id) is not None):
             return
-        check_message(wire, "message")
         await super().take(wire, weight)
         self._created = self._created or wire["timestamp"]
         self._before.add(message_id)

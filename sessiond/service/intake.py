@@ -86,12 +86,15 @@ class Intake:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
         native = NativeIntake(self._place, self._warn, self._took, dry_run=self._wanted.dry_run)
-        if fmt in formats.NAMES:
-            await native.run(path, fmt or "")
-        else:
-            await self._sources.load()
-            await self._foreign(path, native)
-            await self._give_names()
+        try:
+            if fmt in formats.NAMES:
+                await native.run(path, fmt or "")
+            else:
+                await self._sources.load()
+                await self._foreign(path, native)
+                await self._give_names()
+        finally:
+            await unbroken(self._place.settled())
         return {"sessions": list(self._sessions.values()), "skipped": self._skipped, "warnings": self._warnings}
 
     def _warn(self, path: str, line: int | None, message: str) -> None:

@@ -13,7 +13,7 @@ from sessiond.formats import registry as formats
 from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json, is_session_id
-from sessiond.service.arriving import Place, put_whole
+from sessiond.service.arriving import Place
 from sessiond.store.unbroken import unbroken
 
 _PORTION_BYTES = 8 * MIB
@@ -77,7 +77,7 @@ class NativeIntake:
             if self._dry_run:
                 self._took(place.rooms.describe(place.store, session), len(session))
                 return
-            described = await put_whole(place, session)
+            described = await place.put(session)
             self._took(described, len(session))
             return
         mine = place.rooms.peek(wire_id) is None

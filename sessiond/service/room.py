@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from sessiond.errors import Conflict, SessiondError, SessionNotFound
+from sessiond.errors import Conflict, SessiondError, SessionNotFound, TooLarge
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
 from sessiond.model.session import Session
 from sessiond.model.values import Json
@@ -63,6 +63,8 @@ class Room:
         self._info = info
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._batch = _MAX_BATCH
+        """How many may share a record; fewer after they were too large for one."""
 
     @property
     def busy(self) -> bool:
@@ -120,39 +122,56 @@ class Room:
         """Take what can share a batch, make it durable, tell, answer. Once more, on the new session, if somebody else
         came first.
         """
-        taken: list[_Waiting] = []
-        while self._queue and self._queue[0].alone is None and len(taken) < _MAX_BATCH:
-            waiting = self._queue.popleft()
-            if not waiting.answer.cancelled():
-                waiting.started = True
-                taken.append(waiting)
+        taken = self._take_batch()
         for attempt in range(1, _RETRIES + 1):
             draft = Draft(self.session, self._now(), self._new_id)
             planned = self._plan(taken, draft)
-            if not draft.changes:
-                break
             try:
-                if self.gone:
-                    raise self._no_more()
-                try:
-                    await self.store.commit(self.session, draft.changes)
-                except Conflict:
-                    if self.gone or attempt == _RETRIES or not await self._refresh(draft.session):
-                        raise
-                    taken = [waiting for waiting, _, _ in planned]
-                    continue
+                if not draft.changes or await self._commit(draft, last=attempt == _RETRIES):
+                    return self._finish(planned, draft)
+            except TooLarge as error:
+                return self._put_back(planned) if len(planned) > 1 else _fail_all(planned, error)
             except SessiondError as error:
                 return _fail_all(planned, error)
             except Exception as error:  # nobody may wait for ever because of a fault of ours
                 log.exception("session %s: a change could not be committed", self.wire_id)
                 return _fail_all(planned, error)
-            self._tell(planned, draft)
-            break
+            taken = [waiting for waiting, _, _ in planned]
+        return None
+
+    def _take_batch(self) -> list[_Waiting]:
+        taken: list[_Waiting] = []
+        while self._queue and self._queue[0].alone is None and len(taken) < self._batch:
+            waiting = self._queue.popleft()
+            if not waiting.answer.cancelled():
+                waiting.started = True
+                taken.append(waiting)
+        return taken
+
+    async def _commit(self, draft: Draft, *, last: bool) -> bool:
+        """Make a draft durable. False: the session was replaced meanwhile by what somebody else wrote; plan again."""
+        if self.gone:
+            raise self._no_more()
+        try:
+            await self.store.commit(self.session, draft.changes)
+        except Conflict:
+            if self.gone or last or not await self._refresh(draft.session):
+                raise
+            return False
+        return True
+
+    def _finish(self, planned: list[tuple[_Waiting, Any, int]], draft: Draft) -> None:
+        self._batch = min(_MAX_BATCH, self._batch * 2)
+        self._tell(planned, draft)
         for waiting, result, _ in planned:
             _answer(waiting, result)
         if draft.changes:
             self._told(self, draft.changes)
-        return None
+
+    def _put_back(self, planned: list[tuple[_Waiting, Any, int]]) -> None:
+        """Too much for one record, though each may be small enough: again, by halves."""
+        self._queue.extendleft(waiting for waiting, _, _ in reversed(planned))
+        self._batch = len(planned) // 2
 
     def _plan(self, taken: list[_Waiting], draft: Draft) -> list[tuple[_Waiting, Any, int]]:
         planned = []

@@ -75,6 +75,6 @@ class AutoSave:
         for name, local_id in self._journal.oldest_pending():
             if name in stores:
                 try:
-                    await stores[name].save(local_id)
+                    await stores[name].save_even_blank(local_id)
                 except SessiondError as error:
                     log.warning("store %s: %s is not saved: %s", name, local_id, error.message)

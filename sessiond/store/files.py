@@ -127,6 +127,10 @@ class StoreFiles:
                 found[relative] = one
         return found
 
+    def own_prints(self, local_id: str) -> dict[str, Print]:
+        """As `prints`, less the files that it shares with other sessions: those have not been read for it yet."""
+        return {path: one for path, one in self.prints(local_id).items() if path not in self.shared_files()}
+
     def read(self, local_id: str) -> Snapshot:
         """All files of a session, each read as one version (again, where it changed while it was read)."""
         snapshot = Snapshot({}, {})

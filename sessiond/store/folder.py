@@ -218,7 +218,7 @@ class FolderStore:
             raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
         tracked.session = Session(local_id, created_at)
         try:
-            tracked.prints = await self._run(self._files.prints, local_id)
+            tracked.prints = await self._run(self._files.own_prints, local_id)
         except BaseException:
             tracked.session = None
             self._forget(tracked)
@@ -292,15 +292,10 @@ class FolderStore:
 
     async def release(self, local_id: str) -> None:
         tracked = self._tracked.get(local_id)
-        if tracked is None or tracked.io.locked() or tracked.gate.locked():
+        if tracked is None or tracked.dirty or tracked.io.locked() or tracked.gate.locked():
             return
-        if tracked.dirty and not self._is_blank(tracked):
-            return
-        never_saved = tracked.dirty
-        tracked.session, tracked.pending, tracked.rewrite = None, [], False
+        tracked.session = None
         self._forget(tracked)
-        if never_saved:
-            await self._journal.note_gone(self.name, local_id)
 
     # Saving
 
@@ -320,6 +315,13 @@ class FolderStore:
         if tracked is None or not tracked.dirty:
             return None
         return await unbroken(self._save(tracked))
+
+    async def save_even_blank(self, local_id: str) -> Saved | None:
+        """As `save`, and one with nothing in it gets a file too, so that the journal need not be kept for it."""
+        tracked = self._tracked.get(local_id)
+        if tracked is not None and tracked.dirty and self._is_blank(tracked):
+            tracked.rewrite = True
+        return await self.save(local_id)
 
     async def _save(self, tracked: Tracked) -> Saved | None:
         local_id = tracked.local_id
@@ -347,7 +349,8 @@ class FolderStore:
                 log.warning("store %s: %s is not saved: %s", self.name, tracked.local_id, error.message)
                 if isinstance(error, SessionNotFound):
                     await self._orphaned(tracked)
-            except Exception:  # a fault of ours in one session: the others are saved all the same, its words stay in the journal
+            except Exception:
+                # A fault of ours in one session: the others are saved all the same, its words stay in the journal.
                 tracked.retry_at = self._clock.monotonic() + 10.0
                 log.exception("store %s: %s is not saved", self.name, tracked.local_id)
 

@@ -34,6 +34,8 @@ from sessiond.store.trash import Trash
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Run = Callable[..., Awaitable[Any]]
+_UNSEEN = (0, -1, 0)
+"""A version that no file has."""
 _ATTEMPTS = 16
 """How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next
 round.
@@ -190,11 +192,12 @@ class Sync:
     ) -> dict[str, tuple[int, int, int]]:
         writes: list[Write] | None = None
         snapshot = session.snapshot()
+        shared = await self.run(self._shared_prints)  # before they are read, so that a write in between is noticed
         if not tracked.rewrite:
             tail = await self.run(self.files.tail, tracked.local_id)
             side = await self.run(self.files.read_side, tracked.local_id)
             writes = await self.run(self.format.update, snapshot, tail, side, pending)
-        expected = dict(tracked.prints)
+        expected = {path: one for path, one in tracked.prints.items() if path not in self.files.shared_files()} | shared
         if writes is None:
             before: Snapshot = await self.run(self.files.read, tracked.local_id)
             main = self.format.main_path(tracked.local_id)
@@ -202,22 +205,17 @@ class Sync:
                 raise OutsideChange(main)
             expected = before.prints
             writes = await self.run(self.format.encode, snapshot, before.files)
-        written: dict[str, tuple[int, int, int]] = await self.run(
-            self.files.perform, writes, self._loose(expected, writes)
-        )
-        return expected | written
+        written: dict[str, tuple[int, int, int]] = await self.run(self.files.perform, writes, expected)
+        # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
+        shared_files = self.files.shared_files()
+        unseen = {path: _UNSEEN for path in shared_files if expected.get(path) != tracked.prints.get(path)}
+        done: dict[str, tuple[int, int, int]] = expected | written | unseen
+        return done
 
-    def _loose(self, expected: dict[str, tuple[int, int, int]], writes: list[Write]) -> dict[str, tuple[int, int, int]]:
-        """Files that several sessions share are compared as they stand now: each session appends to them in its turn."""
-        shared = self.files.shared_files()
-        loose = dict(expected)
-        for write in writes:
-            if write.path in shared:
-                now = self.files.print_of(write.path)
-                loose.pop(write.path, None)
-                if now is not None:
-                    loose[write.path] = now
-        return loose
+    def _shared_prints(self) -> dict[str, tuple[int, int, int]]:
+        """Of the files that several sessions share, as they stand now: each session appends to them in its turn."""
+        found = {path: self.files.print_of(path) for path in self.files.shared_files()}
+        return {path: one for path, one in found.items() if one is not None}
 
     def _saved(
         self, tracked: Tracked, session: Session, pending: list[Change], prints: dict[str, tuple[int, int, int]]
@@ -284,7 +282,8 @@ class Sync:
             snapshot: Snapshot = await self.run(self.files.read, tracked.local_id)
             if self.format.main_path(tracked.local_id) not in snapshot.files:
                 if tracked.prints.get(self.format.main_path(tracked.local_id)) is None:
-                    tracked.prints = snapshot.prints
+                    shared = self.files.shared_files()
+                    tracked.prints = {path: one for path, one in snapshot.prints.items() if path not in shared}
                     return
                 if not await self.run(self.files.reachable):
                     raise Unavailable(

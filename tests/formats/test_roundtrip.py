@@ -179,7 +179,9 @@ OUTSIDE = {
 
 @each_growing
 @settings(max_examples=40 * MORE, deadline=None)
-@given(rounds=st.lists(st.tuples(st.lists(operations, max_size=4), st.booleans(), st.booleans()), min_size=1, max_size=5))
+@given(
+    rounds=st.lists(st.tuples(st.lists(operations, max_size=4), st.booleans(), st.booleans()), min_size=1, max_size=5)
+)
 def test_somebody_else_appends_at_any_time(fmt: ModuleType, rounds: list[tuple[list[Operation], bool, bool]]) -> None:
     """Lines that come in between saves are messages after all known ones; nothing of ours is lost, doubled or renumbered."""
     session, pending = begin()
@@ -193,7 +195,9 @@ def test_somebody_else_appends_at_any_time(fmt: ModuleType, rounds: list[tuple[l
             files, pending, rewrite = written(files, writes), [], False
         if outside:
             main = fmt.main_path(ID)
-            files[main] = files[main] + (b"" if files[main].endswith(b"\n") or not files[main] else b"\n") + OUTSIDE[fmt.name]
+            files[main] = (
+                files[main] + (b"" if files[main].endswith(b"\n") or not files[main] else b"\n") + OUTSIDE[fmt.name]
+            )
             decoded = load(fmt, files, floor=session.seq)
             missing = replay(decoded, pending)
             files = written(files, fmt.adopt_numbering(decoded, files))

@@ -29,7 +29,7 @@ def test_an_empty_session_does_not_hold_the_journal(tmp_path):
 
 def test_large_appends_at_once(tmp_path):
     """Appends that are each within the limits are all taken, however many come at the same instant."""
-    with Home(tmp_path, "[limits]\nmessage_bytes = 1000000\nrecord_bytes = 1300000\n") as home:
+    with Home(tmp_path, "[limits]\nmessage_bytes = 450000\nrecord_bytes = 600000\n") as home:
         clients = [home.client() for _ in range(4)]
         clients[0].call("session/new", sessionId="a")
         text = "x" * 400_000

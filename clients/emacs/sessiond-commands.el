@@ -1,0 +1,215 @@
+;;; sessiond-commands.el --- Choose a session, and do something to it  -*- lexical-binding: t; -*-
+
+;; Copyright (C) 2026 the sessiond authors
+
+;; Author: the sessiond authors
+;; SPDX-License-Identifier: MIT
+
+;;; Commentary:
+
+;; Commands that work on the session of the current buffer, whatever shows it
+;; there: a chat, its notes, a gptel buffer.  Elsewhere they ask which one.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'crm)
+(require 'sessiond)
+
+(declare-function sessiond-chat-open "sessiond-chat" (id &optional seq))
+(declare-function sessiond-transcript-seq-at "sessiond-transcript" (position))
+
+;;; Completion
+
+(defun sessiond--annotation (info)
+  "What stands beside the session of INFO in completion."
+  (concat
+   (propertize " " 'display '(space :align-to 44))
+   (propertize (sessiond-local-time (plist-get info :updatedAt))
+               'face 'completions-annotations)
+   (propertize (format "  %5s" (or (plist-get info :messageCount) "?"))
+               'face 'completions-annotations)
+   (propertize (mapconcat (lambda (tag) (concat "  #" (sessiond-clean tag)))
+                          (plist-get info :tags) "")
+               'face 'completions-annotations)))
+
+(defun sessiond--candidates (sessions)
+  "A hash table from candidates for completion to SESSIONS.
+That is the title, and the id too where a title is not unique."
+  (let ((titles (make-hash-table :test #'equal))
+        (table (make-hash-table :test #'equal)))
+    (dolist (info sessions)
+      (cl-incf (gethash (sessiond-title info) titles 0)))
+    (dolist (info sessions table)
+      (let ((title (sessiond-title info)))
+        (puthash (if (= (gethash title titles) 1)
+                     title
+                   (format "%s <%s>" title (plist-get info :sessionId)))
+                 info table)))))
+
+(defun sessiond-read-session (prompt &optional filter)
+  "Ask with PROMPT for a session, and return its id.
+FILTER is as in `sessiond-list'."
+  (let* ((sessions (sessiond-list filter))
+         (candidates (sessiond--candidates sessions)))
+    (unless sessions
+      (user-error "There are no %ssessions" (if filter "such " "")))
+    (let ((choice (completing-read prompt (sessiond--table candidates) nil t)))
+      (plist-get (or (gethash choice candidates)
+                     (user-error "No session was chosen"))
+                 :sessionId))))
+
+(defun sessiond--table (candidates)
+  "A completion table of CANDIDATES, in the order that they were put in."
+  (let ((names (hash-table-keys candidates)))
+    (lambda (string predicate action)
+      (if (eq action 'metadata)
+          `(metadata
+            (category . sessiond-session)
+            (annotation-function
+             . ,(lambda (name)
+                  (when-let* ((info (gethash name candidates)))
+                    (sessiond--annotation info))))
+            (display-sort-function . identity)
+            (cycle-sort-function . identity))
+        (complete-with-action action names string predicate)))))
+
+(defun sessiond-current ()
+  "The id of the session of the current buffer; elsewhere ask for one."
+  (or sessiond-session-id
+      (sessiond-read-session "Session: ")))
+
+(defun sessiond--known-info (id)
+  "The SessionInfo of session ID."
+  (or (sessiond-info id)
+      (cl-find id (sessiond-list) :test #'equal
+               :key (lambda (info) (plist-get info :sessionId)))
+      (list :sessionId id)))
+
+;;; Commands
+
+;;;###autoload
+(defun sessiond-name (name &optional id)
+  "Call a session NAME; an empty NAME takes its name away.
+ID is the session's, by default that of the current buffer."
+  (interactive
+   (sessiond-with-errors
+     (let* ((id (sessiond-current))
+            (old (plist-get (sessiond--known-info id) :name)))
+       (list (read-string "Name: " old) id))))
+  (sessiond-with-errors
+    (let ((name (string-trim name)))
+      (sessiond-update (or id (sessiond-current))
+                       (list :name (and (not (string-empty-p name)) name))
+                       :on-result (lambda (_) (message "Named: %s" name))))))
+
+;;;###autoload
+(defun sessiond-tag (tags &optional id)
+  "Give a session TAGS, a list, instead of those that it has.
+ID is the session's, by default that of the current buffer."
+  (interactive
+   (sessiond-with-errors
+     (let* ((id (sessiond-current))
+            (sessions (sessiond-list))
+            (known (delete-dups
+                    (apply #'append
+                           (mapcar (lambda (info)
+                                     (append (plist-get info :tags) nil))
+                                   sessions))))
+            (own (append (plist-get (sessiond--known-info id) :tags) nil)))
+       (list (completing-read-multiple "Tags (with commas between): " known nil nil
+                                       (string-join own ","))
+             id))))
+  (sessiond-with-errors
+    (let ((tags (delete-dups (delete "" (mapcar #'string-trim tags)))))
+      (sessiond-update (or id (sessiond-current)) (list :tags (vconcat tags))
+                       :on-result (lambda (_)
+                                    (message "Tags: %s" (if tags (string-join tags ", ")
+                                                          "none")))))))
+
+;;;###autoload
+(defun sessiond-archive (&optional back id)
+  "Put a session into the archive, out of the way.
+With prefix argument BACK, take it out again.  ID is the
+session's, by default that of the current buffer."
+  (interactive
+   (sessiond-with-errors
+     (list current-prefix-arg
+           (or sessiond-session-id
+               (sessiond-read-session "Session: "
+                                      (and current-prefix-arg '(:archived t)))))))
+  (sessiond-with-errors
+    (sessiond-update (or id (sessiond-current))
+                     (list :archived (if back :json-false t))
+                     :on-result (lambda (_)
+                                  (message (if back "Out of the archive" "Archived"))))))
+
+(defun sessiond-save-quietly (id)
+  "Have the file of session ID brought up to date."
+  (when (> (or (plist-get (sessiond-info id) :messageCount) 1) 0)
+    (sessiond-request 'session/save (list :sessionId id))))
+
+;;;###autoload
+(defun sessiond-save (&optional id)
+  "Have the file of a session brought up to date, now.
+ID is the session's, by default that of the current buffer."
+  (interactive (sessiond-with-errors (list (sessiond-current))))
+  (sessiond-with-errors
+    (sessiond-request
+     'session/save (list :sessionId (or id (sessiond-current)))
+     :on-result (lambda (result)
+                  (message "Saved: %s"
+                           (mapconcat (lambda (saved) (plist-get saved :path))
+                                      (plist-get result :saved) ", "))))))
+
+;;;###autoload
+(defun sessiond-fork (&optional id seq)
+  "Go on from here in another session, and leave this one as it is.
+ID is the session's, by default that of the current buffer; SEQ is
+the last message that the new one has, by default the one at
+point, or all."
+  (interactive
+   (sessiond-with-errors
+     (list (sessiond-current)
+           (and (derived-mode-p 'sessiond-chat-mode)
+                (sessiond-transcript-seq-at (point))))))
+  (sessiond-with-errors
+    (let* ((result (sessiond-call 'session/fork
+                                  `( :sessionId ,(or id (sessiond-current))
+                                     ,@(and seq `(:atSeq ,seq)))))
+           (info (plist-get result :session)))
+      (sessiond-chat-open (plist-get info :sessionId))
+      (message "Forked with %s messages" (plist-get info :messageCount)))))
+
+;;;###autoload
+(defun sessiond-delete (&optional id)
+  "Move a session into the daemon's trash.
+ID is the session's, by default that of the current buffer."
+  (interactive
+   (sessiond-with-errors
+     (let ((id (sessiond-current)))
+       (unless (yes-or-no-p (format "Delete the session %s? "
+                                    (sessiond-title (sessiond--known-info id))))
+         (user-error "Nothing was deleted"))
+       (list id))))
+  (sessiond-with-errors
+    (sessiond-call 'session/delete (list :sessionId (or id (sessiond-current))))
+    (message "Deleted; `sessiond restore %s' brings it back" (or id sessiond-session-id))))
+
+;;;###autoload
+(defun sessiond-send-region (beg end id)
+  "Say the text between BEG and END in session ID.
+Interactively, ask which session."
+  (interactive
+   (sessiond-with-errors
+     (list (region-beginning) (region-end)
+           (sessiond-read-session "Send to session: "))))
+  (sessiond-with-errors
+    (let ((text (buffer-substring-no-properties beg end)))
+      (when (string-blank-p text)
+        (user-error "There is nothing to send"))
+      (sessiond-append id (list (list :role "user" :content text))
+                       :on-result (lambda (_) (message "Sent to %s" id))))))
+
+(provide 'sessiond-commands)
+;;; sessiond-commands.el ends here

@@ -1,0 +1,227 @@
+;;; sessiond-compose.el --- What people type in a chat buffer  -*- lexical-binding: t; -*-
+
+;; Copyright (C) 2026 the sessiond authors
+
+;; Author: the sessiond authors
+;; SPDX-License-Identifier: MIT
+
+;;; Commentary:
+
+;; The lower part of a chat buffer:
+;;
+;;     what is on its way to the daemon
+;;     a line that says how to send
+;;     what you type
+;;
+;; The rules of this file:
+;;
+;; 1. Text is the typist's until the daemon has made it durable.  Sent text
+;;    stands above the line as "sending", and comes back below it when it is
+;;    refused or the daemon cannot be reached.
+;; 2. Text that came back and is sent once more has the id that it had: should
+;;    it have been durable after all, it is not there twice.
+;; 3. All that is not in the session yet is kept as a draft in the session's
+;;    state, at most once a second.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'subr-x)
+(require 'sessiond)
+(require 'sessiond-transcript)
+
+(defconst sessiond-compose--key :draft:emacs
+  "The key under which a draft lies in the state of a session.")
+
+(defconst sessiond-compose--delay 1
+  "Seconds between typing and keeping a draft; never sent more often.")
+
+(defvar-local sessiond-compose--line nil "Where the line above the input begins.")
+(defvar-local sessiond-compose--input nil "Where the input begins.")
+(defvar-local sessiond-compose--pending nil
+  "Lists (ID TEXT ENTRY) of what is on its way, oldest first.")
+(defvar-local sessiond-compose--returned nil
+  "An alist from text that came back to the id that it was sent with.
+Sent once more it gets that id again: should it have been durable
+after all, it is not there twice.")
+(defvar-local sessiond-compose--timer nil "Will keep the draft, or nil.")
+(defvar-local sessiond-compose--draft nil "The draft that the daemon has, or nil.")
+(defvar-local sessiond-compose--opened nil "Non-nil once the session was shown.")
+(defvar-local sessiond-compose--deleted nil "Non-nil if the session is gone.")
+
+
+;;; The line
+
+(defun sessiond-compose-setup ()
+  "Put the line above the input at the end of the buffer."
+  (goto-char (point-max))
+  (setq sessiond-compose--line (point-marker))
+  ;; The transcript's end stays in front of the line.
+  (set-marker-insertion-type sessiond-transcript--end nil)
+  (insert (apply #'propertize (substitute-command-keys
+                               "── \\<sessiond-chat-mode-map>\\[sessiond-send] sends ──\n")
+                 'face 'sessiond-detail 'sessiond-part 'line
+                 sessiond-transcript--fixed))
+  (set-marker-insertion-type sessiond-transcript--end t)
+  (set-marker-insertion-type sessiond-compose--line t)
+  (setq sessiond-compose--input (point-marker)))
+
+
+;;; Sending
+
+(defun sessiond-send ()
+  "Say what stands below the line.
+If that fails it comes back there."
+  (interactive)
+  (let ((text (string-trim-right (sessiond-compose-input))))
+    (cond
+     ((string-empty-p text) (user-error "There is nothing to send"))
+     (sessiond-compose--deleted
+      (user-error "This session was deleted; what you typed is still here")))
+    (let* ((id (or (cdr (assoc text sessiond-compose--returned)) (sessiond-new-id)))
+           (buffer (current-buffer))
+           (entry (sessiond-with-errors
+                    (sessiond-append
+                     sessiond-session-id
+                     (list (list :id id :role "user" :content text))
+                     :on-result (lambda (_) (sessiond-compose--sent buffer id))
+                     :on-error (lambda (error)
+                                 (sessiond-compose--refused buffer id error))))))
+      ;; An entry that is refused at once leaves the text where it is.
+      (when (sessiond-pending-p entry)
+        (setq sessiond-compose--pending
+              (append sessiond-compose--pending (list (list id text entry)))
+              sessiond-compose--returned
+              (assoc-delete-all text sessiond-compose--returned))
+        (delete-region sessiond-compose--input (point-max))
+        (goto-char (point-max))
+        (sessiond-compose--show-pending)))))
+
+(defun sessiond-compose-input ()
+  "What stands below the line."
+  (buffer-substring-no-properties sessiond-compose--input (point-max)))
+
+(defun sessiond-compose--sent (buffer id)
+  "Message ID of BUFFER is durable."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (sessiond-compose-arrived id)
+      (sessiond-compose--keep-soon))))
+
+(defun sessiond-compose-arrived (id)
+  "Message ID is in the session: it is no longer on its way."
+  (when (assoc id sessiond-compose--pending)
+    (setq sessiond-compose--pending (assoc-delete-all id sessiond-compose--pending))
+    (sessiond-compose--show-pending)))
+
+(defun sessiond-compose--refused (buffer id error)
+  "Message ID of BUFFER was refused with ERROR: it comes back."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (when-let* ((pending (assoc id sessiond-compose--pending)))
+        (setq sessiond-compose--pending (delq pending sessiond-compose--pending))
+        (sessiond-compose--return (list pending)))))
+  (sessiond-tell-error error))
+
+(defun sessiond-compose-return-all ()
+  "What is on its way comes back."
+  (when-let* ((all sessiond-compose--pending))
+    (setq sessiond-compose--pending nil)
+    (dolist (pending all)
+      (sessiond-withdraw (nth 2 pending)))
+    (sessiond-compose--return all)))
+
+(defun sessiond-compose--return (pendings)
+  "Put the texts of PENDINGS in front of what was typed meanwhile."
+  (dolist (pending pendings)
+    (push (cons (nth 1 pending) (nth 0 pending)) sessiond-compose--returned))
+  (let ((at-end (= (point) (point-max)))
+        (text (mapconcat #'cadr pendings "\n\n"))
+        (typed (sessiond-compose-input)))
+    (save-excursion
+      (goto-char sessiond-compose--input)
+      (insert text (if (string-empty-p typed) "" "\n\n")))
+    (when at-end
+      (goto-char (point-max))))
+  (sessiond-compose--show-pending))
+
+(defun sessiond-compose--show-pending ()
+  "Show what is on its way, between the transcript and the line."
+  (sessiond-transcript--edit
+    (let ((end (marker-position sessiond-transcript--end)))
+      (delete-region end sessiond-compose--line)
+      (goto-char end)
+      (dolist (pending sessiond-compose--pending)
+        (insert (apply #'propertize
+                       (concat (sessiond-transcript--heading "user" nil "sending")
+                               (nth 1 pending) "\n\n")
+                       'sessiond-part 'pending sessiond-transcript--fixed)))
+      (set-marker sessiond-transcript--end end))))
+
+
+;;; Drafts
+
+(defun sessiond-compose--typed (beg _end _length)
+  "Text was changed at BEG: keep it, if it is input."
+  (when (and sessiond-compose--input (>= beg sessiond-compose--input))
+    (sessiond-compose--keep-soon)))
+
+(defun sessiond-compose--keep-soon ()
+  "Keep the draft in a while, unless that is about to happen."
+  (unless (or sessiond-compose--timer (not sessiond-compose--opened))
+    (setq sessiond-compose--timer
+          (run-at-time sessiond-compose--delay nil
+                       #'sessiond-compose--keep-in (current-buffer)))))
+
+(defun sessiond-compose--keep-in (buffer)
+  "Keep the draft of BUFFER."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (sessiond-compose-keep))))
+
+(defun sessiond-compose-keep (&optional now)
+  "Keep what was typed and is not in the session yet, if it has changed.
+Without a connection wait for one, unless NOW is non-nil."
+  (when sessiond-compose--timer
+    (cancel-timer sessiond-compose--timer)
+    (setq sessiond-compose--timer nil))
+  (let ((text (string-join `(,@(mapcar #'cadr sessiond-compose--pending)
+                             ,(sessiond-compose-input))
+                           "\n\n")))
+    (setq text (and (not (string-blank-p text)) text))
+    (when (and sessiond-compose--opened
+               (not sessiond-compose--deleted)
+               (not (equal text sessiond-compose--draft)))
+      (if (not (or now (sessiond-connected-p)))
+          (sessiond-compose--keep-soon)
+        (setq sessiond-compose--draft text)
+        (sessiond-set-state sessiond-session-id
+                            (list sessiond-compose--key text)
+                            :on-error (sessiond-compose--draft-failed))))))
+
+(defun sessiond-compose--draft-failed ()
+  "What to do if the draft could not be kept: try again after the next change."
+  (let ((buffer (current-buffer)))
+    (lambda (error)
+      (when (buffer-live-p buffer)
+        (with-current-buffer buffer
+          (setq sessiond-compose--draft 'unknown)))
+      (message "sessiond: the draft was not kept: %s" (sessiond-error-text error)))))
+
+(defun sessiond-compose-restore (draft)
+  "DRAFT is what was typed and not sent, or nil."
+  (setq sessiond-compose--draft (and (stringp draft) draft))
+  (cond
+   ((not (string-blank-p (sessiond-compose-input)))
+    (sessiond-compose--keep-soon))
+   (sessiond-compose--draft
+    (let ((at-end (>= (point) sessiond-compose--input)))
+      (save-excursion
+        (goto-char sessiond-compose--input)
+        (delete-region (point) (point-max))
+        (insert draft))
+      (when at-end
+        (goto-char (point-max)))))))
+
+(provide 'sessiond-compose)
+;;; sessiond-compose.el ends here

@@ -1,0 +1,375 @@
+;;; sessiond-transcript.el --- The messages of a session in a buffer  -*- lexical-binding: t; -*-
+
+;; Copyright (C) 2026 the sessiond authors
+
+;; Author: the sessiond authors
+;; SPDX-License-Identifier: MIT
+
+;;; Commentary:
+
+;; The upper part of a chat buffer.  It knows nothing of the daemon: it is
+;; told of messages and changes, and shows them.
+;;
+;; The rules of this file:
+;;
+;; 1. Between `sessiond-transcript--start' and `sessiond-transcript--end' lie
+;;    messages in the order of their seqs, each once.  What is told twice is
+;;    shown once.  Before the start there is at most one button, for earlier
+;;    messages; what lies behind the end is not ours.
+;; 2. A message is found by its text properties, not by markers, so that a
+;;    long transcript costs nothing while somebody types: `sessiond-id' and
+;;    `sessiond-seq' lie on all of it, and `sessiond-part' says `heading',
+;;    `text' or `tail'.
+;; 3. The part `text' is the content, character by character, so its length
+;;    is the offset at which a streamed message goes on.
+;; 4. Our edits are nothing that people undo: they leave the undo list alone,
+;;    but for shifting the positions in it.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'button)
+(require 'sessiond)
+
+(defface sessiond-user '((t :inherit (font-lock-keyword-face bold)))
+  "The heading of what a person said." :group 'sessiond)
+(defface sessiond-assistant '((t :inherit (font-lock-function-name-face bold)))
+  "The heading of what a model said." :group 'sessiond)
+(defface sessiond-other '((t :inherit (font-lock-constant-face bold)))
+  "The heading of a system's or a tool's message." :group 'sessiond)
+(defface sessiond-detail '((t :inherit shadow))
+  "Times, thinking and tool calls." :group 'sessiond)
+
+(defconst sessiond-transcript-mark "◆ "
+  "What the heading of each message begins with.")
+
+(defconst sessiond-transcript--fixed
+  '(read-only t front-sticky (read-only) rear-nonsticky t)
+  "Text properties of what people cannot change.")
+
+(defvar-local sessiond-transcript--start nil "Where the first message begins.")
+(defvar-local sessiond-transcript--end nil "Where the last message ends.")
+(defvar-local sessiond-transcript--seqs nil "The seq of each message shown, by id.")
+(defvar-local sessiond-transcript--more nil
+  "Whether the session has messages older than those shown.")
+
+(defmacro sessiond-transcript--edit (&rest body)
+  "Run BODY, an edit in front of what people type."
+  (declare (indent 0) (debug t))
+  (let ((size (gensym "size")))
+    `(let ((,size (buffer-size)))
+       (prog1 (let ((inhibit-read-only t)
+                    (buffer-undo-list t))
+                (save-excursion ,@body))
+         (sessiond-transcript--shift-undo (- (buffer-size) ,size))))))
+
+(defun sessiond-transcript--shift-undo (delta)
+  "All that can be undone lies DELTA characters further on."
+  (unless (or (zerop delta) (not (listp buffer-undo-list)))
+    (setq buffer-undo-list
+          (mapcar (lambda (entry) (sessiond-transcript--shifted entry delta))
+                  buffer-undo-list))))
+
+(defun sessiond-transcript--shifted (entry delta)
+  "ENTRY of an undo list for text that lies DELTA characters further on."
+  (pcase entry
+    ((pred integerp) (+ entry delta))
+    (`(,(and beg (pred integerp)) . ,(and end (pred integerp)))
+     (cons (+ beg delta) (+ end delta)))
+    (`(,(and text (pred stringp)) . ,(and at (pred integerp)))
+     (cons text (if (< at 0) (- at delta) (+ at delta))))
+    (`(nil ,property ,value ,beg . ,end)
+     `(nil ,property ,value ,(+ beg delta) . ,(+ end delta)))
+    (`(apply ,(and grown (pred integerp)) ,beg ,end . ,rest)
+     `(apply ,grown ,(+ beg delta) ,(+ end delta) . ,rest))
+    (_ entry)))
+
+
+;;; How a message looks
+
+(defun sessiond-transcript--face (role)
+  "The face for the heading of a message of ROLE."
+  (pcase role
+    ("user" 'sessiond-user)
+    ("assistant" 'sessiond-assistant)
+    (_ 'sessiond-other)))
+
+(defun sessiond-transcript--heading (role timestamp status)
+  "The heading of a message of ROLE with TIMESTAMP and STATUS."
+  (concat (propertize (concat sessiond-transcript-mark (sessiond-clean role))
+                      'face (sessiond-transcript--face role))
+          (propertize (concat "  " (sessiond-local-time timestamp)
+                              (pcase status
+                                ((or 'nil "done") "")
+                                ("streaming" "  …")
+                                (_ (format "  [%s]" (sessiond-clean status)))))
+                      'face 'sessiond-detail)
+          "\n"))
+
+(defun sessiond-transcript--call (call)
+  "One line for the tool CALL of a message."
+  (let ((arguments (plist-get call :arguments)))
+    (format "→ %s %s" (plist-get call :name)
+            (cond ((stringp arguments) arguments)
+                  ((null arguments) "")
+                  (t (condition-case nil
+                         (json-serialize arguments :null-object nil
+                                         :false-object :json-false)
+                       (error "…")))))))
+
+(defun sessiond-transcript--tail (message)
+  "The end of MESSAGE, behind its content: thinking and tools."
+  (let ((thinking (plist-get message :thinking))
+        (calls (plist-get message :toolCalls)))
+    (concat
+     "\n"
+     (propertize
+      (concat
+       (and (stringp thinking) (not (string-empty-p thinking))
+            (format "(thinking) %s\n" (string-trim thinking)))
+       (mapconcat (lambda (call) (concat (sessiond-transcript--call call) "\n"))
+                  calls ""))
+      'face 'sessiond-detail)
+     "\n")))
+
+(defun sessiond-transcript--string (message)
+  "MESSAGE as it stands in the buffer."
+  (let* ((status (plist-get message :status))
+         (string (concat
+                  (propertize (sessiond-transcript--heading
+                               (or (plist-get message :role) "?")
+                               (plist-get message :timestamp) status)
+                              'sessiond-part 'heading
+                              'sessiond-role (or (plist-get message :role) "?")
+                              'sessiond-time (plist-get message :timestamp))
+                  (propertize (sessiond-content-text (plist-get message :content))
+                              'sessiond-part 'text)
+                  (propertize (sessiond-transcript--tail message)
+                              'sessiond-part 'tail))))
+    (add-text-properties
+     0 (length string)
+     `( sessiond-id ,(plist-get message :id) sessiond-seq ,(plist-get message :seq)
+        ,@sessiond-transcript--fixed)
+     string)
+    string))
+
+
+;;; Where messages are
+
+(defun sessiond-transcript--before (position)
+  "The beginning of the message that ends at POSITION, or nil."
+  (when (> position sessiond-transcript--start)
+    (previous-single-property-change position 'sessiond-id nil
+                                     sessiond-transcript--start)))
+
+(defun sessiond-transcript--find (id)
+  "The bounds of message ID as a cons, or nil."
+  (when (gethash id sessiond-transcript--seqs)
+    (let ((end (marker-position sessiond-transcript--end))
+          (found nil)
+          beg)
+      (while (and (not found) (setq beg (sessiond-transcript--before end)))
+        (if (equal (get-text-property beg 'sessiond-id) id)
+            (setq found (cons beg end))
+          (setq end beg)))
+      found)))
+
+(defun sessiond-transcript--place (seq)
+  "Where a message with SEQ belongs."
+  (let ((place (marker-position sessiond-transcript--end))
+        beg)
+    (while (and (setq beg (sessiond-transcript--before place))
+                (> (get-text-property beg 'sessiond-seq) seq))
+      (setq place beg))
+    place))
+
+(defun sessiond-transcript-position (seq)
+  "Where the message with SEQ begins, or the last one before it; nil if none."
+  (sessiond-transcript--before (sessiond-transcript--place seq)))
+
+(defun sessiond-transcript-oldest ()
+  "The seq of the first message shown, or nil."
+  (and (< sessiond-transcript--start sessiond-transcript--end)
+       (get-text-property sessiond-transcript--start 'sessiond-seq)))
+
+(defun sessiond-transcript-seq-at (position)
+  "The seq of the message at POSITION, or nil."
+  (get-text-property position 'sessiond-seq))
+
+(defun sessiond-transcript--text-bounds (bounds)
+  "The bounds of the content of the message at BOUNDS."
+  (let* ((beg (next-single-property-change (car bounds) 'sessiond-part nil (cdr bounds)))
+         (end (if (eq (get-text-property beg 'sessiond-part) 'text)
+                  (next-single-property-change beg 'sessiond-part nil (cdr bounds))
+                beg)))
+    (cons beg end)))
+
+
+;;; Telling it what there is
+
+(defun sessiond-transcript-setup ()
+  "Make an empty transcript at point."
+  (setq sessiond-transcript--start (point-marker)
+        sessiond-transcript--end (copy-marker (point) t)
+        sessiond-transcript--seqs (make-hash-table :test #'equal)
+        sessiond-transcript--more nil))
+
+(defun sessiond-transcript-reset (messages more)
+  "Show MESSAGES, oldest first, and nothing else.
+MORE is non-nil if there are older ones."
+  (let ((seq (sessiond-transcript-seq-at (point))))
+    (sessiond-transcript--edit
+      (delete-region sessiond-transcript--start sessiond-transcript--end)
+      (clrhash sessiond-transcript--seqs))
+    (sessiond-transcript-prepend messages more)
+    (when seq
+      (goto-char (or (sessiond-transcript-position seq) sessiond-transcript--start)))))
+
+(defun sessiond-transcript-prepend (messages more)
+  "Show MESSAGES, oldest first, before those that are shown.
+MORE is non-nil if there are still older ones."
+  (let ((new (cl-remove-if (lambda (message)
+                             (gethash (plist-get message :id)
+                                      sessiond-transcript--seqs))
+                           messages))
+        ;; A page is thousands of strings, nearly all of which stay: looking
+        ;; for garbage on the way costs more than all the rest.
+        (gc-cons-threshold (max gc-cons-threshold 50000000)))
+    (sessiond-transcript--edit
+      (goto-char sessiond-transcript--start)
+      (insert (mapconcat #'sessiond-transcript--string new ""))
+      (seq-doseq (message new)
+        (puthash (plist-get message :id) (plist-get message :seq)
+                 sessiond-transcript--seqs))
+      (sessiond-transcript--set-more more))))
+
+(defun sessiond-transcript--set-more (more)
+  "Have a button for older messages if MORE is non-nil."
+  (setq sessiond-transcript--more more)
+  (delete-region (point-min) sessiond-transcript--start)
+  (when more
+    (goto-char (point-min))
+    (insert (apply #'propertize
+                   (make-text-button "earlier messages" nil
+                                     'action (lambda (_) (call-interactively
+                                                          'sessiond-chat-earlier))
+                                     'follow-link t)
+                   sessiond-transcript--fixed)
+            (apply #'propertize "\n\n" sessiond-transcript--fixed))
+    (set-marker sessiond-transcript--start (point))))
+
+(defun sessiond-transcript-add (message)
+  "Show MESSAGE in its place, unless it is shown; return non-nil if it is new."
+  (let ((id (plist-get message :id))
+        (seq (plist-get message :seq)))
+    (unless (or (gethash id sessiond-transcript--seqs)
+                (and sessiond-transcript--more
+                     (< seq (or (sessiond-transcript-oldest) 0))))
+      (puthash id seq sessiond-transcript--seqs)
+      (sessiond-transcript--edit
+        (goto-char (sessiond-transcript--place seq))
+        (insert (sessiond-transcript--string message)))
+      t)))
+
+(defun sessiond-transcript-replace (message)
+  "Show MESSAGE as it is now, if it is shown."
+  (when-let* ((bounds (sessiond-transcript--find (plist-get message :id))))
+    (sessiond-transcript--edit
+      (goto-char (car bounds))
+      (delete-region (car bounds) (cdr bounds))
+      (insert (sessiond-transcript--string message)))))
+
+(defun sessiond-transcript-extend (id text offset)
+  "Message ID has TEXT at OFFSET, or at its end if that is nil.
+Returns `gap' if something is missing before it."
+  (when-let* ((bounds (sessiond-transcript--find id)))
+    (let* ((shown (sessiond-transcript--text-bounds bounds))
+           (length (- (cdr shown) (car shown)))
+           (known (- length (or offset length))))
+      (cond
+       ((< known 0) 'gap)
+       ((< known (length text))
+        (sessiond-transcript--edit
+          (goto-char (cdr shown))
+          (insert (apply #'propertize (substring text known)
+                         'sessiond-part 'text
+                         'sessiond-id (get-text-property (car bounds) 'sessiond-id)
+                         'sessiond-seq (get-text-property (car bounds) 'sessiond-seq)
+                         sessiond-transcript--fixed)))
+        (sessiond-transcript-mark-as id "streaming")
+        nil)))))
+
+(defun sessiond-transcript-mark-as (id status)
+  "Show that message ID has STATUS."
+  (when-let* ((bounds (sessiond-transcript--find id)))
+    (let* ((beg (car bounds))
+           (end (next-single-property-change beg 'sessiond-part nil (cdr bounds)))
+           (role (get-text-property beg 'sessiond-role))
+           (time (get-text-property beg 'sessiond-time))
+           (heading (sessiond-transcript--heading role time status)))
+      (unless (string= heading (buffer-substring-no-properties beg end))
+        (sessiond-transcript--edit
+          (let ((id (get-text-property beg 'sessiond-id))
+                (seq (get-text-property beg 'sessiond-seq)))
+            (goto-char end)
+            ;; In front of the old heading's end, so that markers at the
+            ;; message's beginning stay there.
+            (insert (apply #'propertize heading 'sessiond-part 'heading
+                           'sessiond-role role 'sessiond-time time
+                           'sessiond-id id 'sessiond-seq seq
+                           sessiond-transcript--fixed))
+            (delete-region beg end)))))))
+
+(defun sessiond-transcript-cut (after-seq)
+  "Take out the messages with a seq above AFTER-SEQ."
+  (sessiond-transcript--edit
+    (delete-region (sessiond-transcript--place after-seq) sessiond-transcript--end))
+  (maphash (lambda (id seq)
+             (when (> seq after-seq)
+               (remhash id sessiond-transcript--seqs)))
+           sessiond-transcript--seqs))
+
+
+;;; Moving about
+
+(defun sessiond-transcript-next (count)
+  "Move to the beginning of the COUNTth next message."
+  (interactive "p")
+  (if (< count 0)
+      (sessiond-transcript-previous (- count))
+    (dotimes (_ count)
+      (goto-char (next-single-property-change (point) 'sessiond-id nil (point-max)))
+      (when (and (null (get-text-property (point) 'sessiond-id))
+                 (< (point) sessiond-transcript--end))
+        (goto-char (next-single-property-change (point) 'sessiond-id nil (point-max)))))))
+
+(defun sessiond-transcript-previous (count)
+  "Move to the beginning of the COUNTth previous message."
+  (interactive "p")
+  (if (< count 0)
+      (sessiond-transcript-next (- count))
+    (dotimes (_ count)
+      (goto-char (or (sessiond-transcript--before (min (point) sessiond-transcript--end))
+                     (point-min))))))
+
+(defun sessiond-transcript-index ()
+  "An imenu index: one entry a message."
+  (let ((end (marker-position sessiond-transcript--end))
+        (index nil)
+        beg)
+    (while (setq beg (sessiond-transcript--before end))
+      (let ((text (sessiond-transcript--text-bounds (cons beg end))))
+        (push (cons (format "%s: %s" (get-text-property beg 'sessiond-role)
+                            (truncate-string-to-width
+                             (sessiond-clean
+                              (string-trim
+                               (buffer-substring-no-properties
+                                (car text) (min (cdr text) (+ (car text) 200)))))
+                             60 nil nil t))
+                    (copy-marker beg))
+              index))
+      (setq end beg))
+    index))
+
+(provide 'sessiond-transcript)
+;;; sessiond-transcript.el ends here

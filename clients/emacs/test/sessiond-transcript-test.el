@@ -1,0 +1,143 @@
+;;; sessiond-transcript-test.el --- The transcript, without a daemon  -*- lexical-binding: t; -*-
+
+;;; Code:
+
+(require 'ert)
+(require 'sessiond-transcript)
+
+(defmacro sessiond-transcript-test-with (&rest body)
+  "Run BODY in a buffer with an empty transcript and some input below it."
+  `(with-temp-buffer
+     (sessiond-transcript-setup)
+     (set-marker-insertion-type sessiond-transcript--end nil)
+     (insert "input")
+     (set-marker-insertion-type sessiond-transcript--end t)
+     ,@body))
+
+(defun sessiond-transcript-test-message (seq text &rest more)
+  "A message with SEQ, TEXT and MORE."
+  `(:id ,(format "m%s" seq) :seq ,seq :role "user" :content ,text ,@more))
+
+(defun sessiond-transcript-test-texts ()
+  "The contents that are shown, in order."
+  (let ((at (point-min)) texts)
+    (while (setq at (text-property-any at (point-max) 'sessiond-part 'text))
+      (let ((end (next-single-property-change at 'sessiond-part nil (point-max))))
+        (push (buffer-substring-no-properties at end) texts)
+        (setq at end)))
+    (nreverse texts)))
+
+(ert-deftest sessiond-transcript-order ()
+  "Messages stand in the order of their seqs, each once, however they come."
+  (sessiond-transcript-test-with
+   (dolist (seq '(2 4 3 1 4 2))
+     (sessiond-transcript-add
+      (sessiond-transcript-test-message seq (format "text %s" seq))))
+   (should (equal (sessiond-transcript-test-texts)
+                  '("text 1" "text 2" "text 3" "text 4")))
+   (should (string-suffix-p "input" (buffer-string)))))
+
+(ert-deftest sessiond-transcript-extend-repeated ()
+  "Text of a streamed message that is told twice, or in part, is shown once."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-add
+    (sessiond-transcript-test-message 1 "日本" :status "streaming"))
+   (should-not (sessiond-transcript-extend "m1" "語😀" 2))
+   (should-not (sessiond-transcript-extend "m1" "語😀" 2))
+   (should-not (sessiond-transcript-extend "m1" "😀!" 3))
+   (should (equal (sessiond-transcript-test-texts) '("日本語😀!")))
+   (should (eq (sessiond-transcript-extend "m1" "later" 9) 'gap))
+   (should-not (sessiond-transcript-extend "unknown" "x" 0))
+   (should (equal (sessiond-transcript-test-texts) '("日本語😀!")))))
+
+(ert-deftest sessiond-transcript-extend-empty ()
+  "A streamed message may begin with nothing."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-add (sessiond-transcript-test-message 1 "" :status "streaming"))
+   (sessiond-transcript-add (sessiond-transcript-test-message 2 "next"))
+   (sessiond-transcript-extend "m1" "a" 0)
+   (sessiond-transcript-extend "m1" "b" 1)
+   (should (equal (sessiond-transcript-test-texts) '("ab" "next")))
+   (should (string-match-p "…" (buffer-string)))
+   (sessiond-transcript-mark-as "m1" "done")
+   (should-not (string-match-p "…" (buffer-string)))
+   (should (equal (sessiond-transcript-test-texts) '("ab" "next")))))
+
+(ert-deftest sessiond-transcript-cut ()
+  "Cutting takes out what is newer, and it can come back."
+  (sessiond-transcript-test-with
+   (dolist (seq '(1 2 3))
+     (sessiond-transcript-add (sessiond-transcript-test-message seq (format "%s" seq))))
+   (sessiond-transcript-cut 1)
+   (should (equal (sessiond-transcript-test-texts) '("1")))
+   (sessiond-transcript-add (sessiond-transcript-test-message 3 "3"))
+   (should (equal (sessiond-transcript-test-texts) '("1" "3")))))
+
+(ert-deftest sessiond-transcript-undo ()
+  "What was typed can be undone after messages came in above it."
+  (sessiond-transcript-test-with
+   (buffer-enable-undo)
+   (goto-char (point-max))
+   (undo-boundary)
+   (insert " typed")
+   (undo-boundary)
+   (delete-region (- (point) 2) (point))
+   (sessiond-transcript-add (sessiond-transcript-test-message 1 "above"))
+   (should (string-suffix-p "input typ" (buffer-string)))
+   (setq last-command nil)
+   (undo-start)
+   (undo-more 1)
+   (should (string-suffix-p "input typed" (buffer-string)))
+   (undo-more 1)
+   (should (string-suffix-p "input" (buffer-string)))
+   (should (equal (sessiond-transcript-test-texts) '("above")))))
+
+(ert-deftest sessiond-transcript-read-only ()
+  "Nobody can type into the transcript."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-add (sessiond-transcript-test-message 1 "fixed"))
+   (goto-char (point-min))
+   (should-error (insert "x") :type 'text-read-only)
+   (search-forward "fix")
+   (should-error (insert "x") :type 'text-read-only)
+   (goto-char (point-max))
+   (insert "fine")))
+
+(ert-deftest sessiond-transcript-blocks ()
+  "Content blocks, tool calls and thinking are shown as text."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-add
+    (sessiond-transcript-test-message
+     1 [(:type "text" :text "one") (:type "image" :source (:data "…"))]
+     :thinking "hm"
+     :toolCalls [(:id "c" :name "grep" :arguments (:pattern "x" :all :json-false))]))
+   (dolist (text '("one\n[image]" "(thinking) hm" "→ grep {\"pattern\":\"x\",\"all\":false}"))
+     (should (string-match-p (regexp-quote text) (buffer-string))))))
+
+(ert-deftest sessiond-transcript-moving ()
+  "Moving by message, imenu and outline go by headings, not by what they say."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-prepend
+    (vector (sessiond-transcript-test-message 1 "first\n* no heading")
+            (sessiond-transcript-test-message 2 "second"))
+    t)
+   (should (equal (mapcar #'car (sessiond-transcript-index))
+                  '("user: first * no heading" "user: second")))
+   (goto-char (point-min))
+   (sessiond-transcript-next 1)
+   (should (eql (sessiond-transcript-seq-at (point)) 1))
+   (sessiond-transcript-next 1)
+   (should (eql (sessiond-transcript-seq-at (point)) 2))
+   (sessiond-transcript-previous 1)
+   (should (eql (sessiond-transcript-seq-at (point)) 1))))
+
+(ert-deftest sessiond-titles ()
+  "A title is the name on one line, or part of the id; the mode line shows it literally."
+  (should (equal (sessiond-title '(:name "a\nb\u202ec" :sessionId "x")) "a b c"))
+  (should (equal (sessiond-title '(:name nil :sessionId "session-20260111-143022"))
+                 "20260111-143022"))
+  (should (equal (sessiond-title '(:name " " :sessionId "lisp/session-1")) "lisp/1"))
+  (should (equal (sessiond-mode-line "100%") "[100%%:?] offline")))
+
+(provide 'sessiond-transcript-test)
+;;; sessiond-transcript-test.el ends here

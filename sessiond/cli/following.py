@@ -1,0 +1,151 @@
+"""`sessiond import --follow`: takes in what the tools write while they write it.
+
+Folders are watched; single files (databases, a history in the home folder) are looked at ten times a second. What one
+pass may miss, the next one brings: a file is always read as a whole, and what is known of it adds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.cli.client import Client
+from sessiond.cli.import_ import summary, warning_text
+from sessiond.cli.importing import Target, bring_in, request
+from sessiond.cli.output import count, one_line, print_json, say
+from sessiond.errors import SessiondError
+from sessiond.importers import registry
+
+_LOOK_MS = 100
+_GATHER_MS = 250
+"""A tool that writes without a pause is read this often."""
+_REST = 2.0
+"""A file is left alone for this many times as long as it took to read: a large one that grows fast costs a third of a
+core at most."""
+
+
+def follow(targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
+    """Till interrupted. Goes on with the next daemon where one ends."""
+    follower = _Follower(targets, params, as_json)
+    first = True
+    watching = _changes([target.path for target in targets])
+    next(watching)  # from here on nothing is missed
+    while True:
+        with Client.connect() as client:
+            try:
+                follower.everything(client, first=first)
+                first = False
+                for paths in watching:
+                    follower.changed(client, paths)
+            except ConnectionError:
+                continue
+
+
+def _changes(targets: list[str]) -> Iterator[set[str]]:
+    """Paths that were written, as soon as they were; an empty set every now and then, the first one when it watches."""
+    import watchfiles
+
+    folders = [path for path in targets if os.path.isdir(path)]
+    files = {path: _mark(path) for path in targets if path not in folders}
+    waking = watchfiles.watch(
+        *folders, watch_filter=_matters, debounce=_GATHER_MS, step=50, rust_timeout=_LOOK_MS, yield_on_timeout=True,
+        ignore_permission_denied=True,
+    ) if folders else _ticks()  # fmt: skip
+    for changes in waking:
+        written = {path.removesuffix("-wal") for _, path in changes}
+        for path, mark in files.items():
+            if (now := _mark(path)) != mark:
+                files[path] = now
+                written.add(path)
+        yield written
+
+
+def _ticks() -> Iterator[set[tuple[Any, str]]]:
+    while True:
+        yield set()
+        time.sleep(_LOOK_MS / 1000)
+
+
+def _matters(change: object, path: str) -> bool:
+    del change
+    return registry.may_be_known(os.path.basename(path).removesuffix("-wal"))
+
+
+def _mark(path: str) -> str | None:
+    try:
+        return registry.fingerprint(path)
+    except OSError:
+        return None
+
+
+class _Follower:
+    def __init__(self, targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
+        self._targets = targets
+        self._params = params
+        self._as_json = as_json
+        self._waiting: dict[str, float] = {}
+        """Path -> when it may be read again (monotonic)."""
+        self._free: dict[str, float] = {}
+        self._suspect: set[str] = set()
+        """Warnings that were met once: a line that is being written is no damage."""
+        self._told: set[str] = set()
+
+    def everything(self, client: Client, *, first: bool) -> None:
+        """All there is; also after a daemon ended, for nobody knows what it still took in."""
+        result = bring_in(client, self._targets, self._params)
+        self._told.update(warning_text(warning) for warning in result["warnings"])
+        if not first:
+            self._show(result, [])
+        elif self._as_json:
+            print_json(result)
+        else:
+            summary(result, dry_run=False)
+            say(f"following {count(len(self._targets), 'place')}; interrupt to end")
+        sys.stdout.flush()
+
+    def changed(self, client: Client, paths: set[str]) -> None:
+        now = time.monotonic()
+        for path in paths:
+            self._waiting.setdefault(path, self._free.pop(path, now))
+        for path in [path for path, due in self._waiting.items() if due <= now]:
+            del self._waiting[path]
+            if os.path.isfile(path):
+                self._read(client, path)
+
+    def _read(self, client: Client, path: str) -> None:
+        begun = time.monotonic()
+        try:
+            result = request(client, Target(path, self._tool(path)), self._params, lambda _: None)
+        except SessiondError as error:
+            print(one_line(f"sessiond: {path}: {error.message}"), file=sys.stderr)
+            return
+        ended = time.monotonic()
+        self._free[path] = ended + _REST * (ended - begun)
+        met = {warning_text(warning) for warning in result["warnings"]}
+        fresh = sorted((met & self._suspect) - self._told)
+        self._suspect = {text for text in self._suspect if path not in text} | met
+        self._told.update(fresh)
+        self._show(result, fresh)
+
+    def _tool(self, path: str) -> str | None:
+        """A folder of several tools' files is recognised file by file, and so is everything in it."""
+        for target in self._targets:
+            if path == target.path or path.startswith(target.path.rstrip("/") + "/"):
+                recognised = registry.recognise(path)
+                return recognised.name if recognised and target.tool in (None, recognised.name) else target.tool
+        return None
+
+    def _show(self, result: dict[str, Any], warnings: list[str]) -> None:
+        for text in warnings:
+            print(text, file=sys.stderr, flush=True)
+        if not result["sessions"]:
+            return
+        if self._as_json:
+            print_json(result)
+            return
+        for info in result["sessions"]:
+            say(one_line(f"{info['sessionId']}  {count(info['messageCount'], 'message')}  {info.get('name') or ''}"))
+        sys.stdout.flush()

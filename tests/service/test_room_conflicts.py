@@ -1,0 +1,70 @@
+"""A writer whose session is replaced under it again and again: nothing is acknowledged that is not durable, nobody hangs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sessiond.errors import Conflict, SessionNotFound
+
+
+def _one(text: str) -> list[dict]:
+    return [{"role": "user", "content": text}]
+
+
+async def test_a_session_that_never_stands_still_is_a_conflict(service, store, peer):
+    """However often the store says that somebody else came first: the append fails honestly in the end."""
+    await service.new(peer, session_id="a", messages=_one("first"))
+
+    def replaced() -> None:
+        store.sessions["a"] = store.sessions["a"].snapshot()
+
+    store.before_commit = replaced
+    with pytest.raises(Conflict):
+        await asyncio.wait_for(service.append(peer, "a", _one("second")), 5)
+    store.before_commit = None
+    assert len(store.sessions["a"]) == 1
+    assert (await service.append(peer, "a", _one("third")))["seq"] == 2
+
+
+async def test_a_session_that_vanishes_under_its_writer(service, store, peer):
+    """Every append that waits is told sessionNotFound; none waits for ever."""
+    await service.new(peer, session_id="a", messages=_one("first"))
+
+    def vanish() -> None:
+        store.sessions.pop("a", None)
+
+    store.before_commit = vanish
+    appends = [asyncio.create_task(service.append(peer, "a", _one(str(n)))) for n in range(3)]
+    done = await asyncio.wait_for(asyncio.gather(*appends, return_exceptions=True), 5)
+    assert all(isinstance(one, SessionNotFound) for one in done), done
+
+
+async def test_nobody_sees_a_session_before_it_is_durable(service, store, peer, other):
+    """Who asks for a session that is being made waits for it, and both are in the same room."""
+    gate = asyncio.Event()
+    store.before_commit = gate.wait
+    making = asyncio.create_task(service.new(peer, session_id="a", messages=_one("first")))
+    await asyncio.sleep(0)
+    opening = asyncio.create_task(service.open(other, "a"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not opening.done()
+    store.before_commit = None
+    gate.set()
+    await asyncio.gather(making, opening)
+    assert (await service.open(other, "a"))["session"]["attached"] == 2
+
+
+async def test_a_cancelled_new_that_is_on_its_way_to_the_disk_is_answered(service, store, peer):
+    """What is durable can not be cancelled any more, so its answer says what is so."""
+    gate = asyncio.Event()
+    store.before_commit = gate.wait
+    making = asyncio.create_task(service.new(peer, session_id="a"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    making.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    assert (await making)["sessionId"] == "a"
