@@ -219,6 +219,8 @@ def test_a_link_is_followed_but_never_made_into_a_file(disk: RealFileSystem, tmp
     assert (tmp_path / "target").read_bytes() == b"new"
     (tmp_path / "dangling").symlink_to("nowhere")
     assert disk.stat(str(tmp_path / "dangling")) is None
+    (tmp_path / "itself").symlink_to("itself")
+    assert disk.stat(str(tmp_path / "itself")) is None
     for call in (disk.create, disk.append):
         with pytest.raises(FileExistsError):
             call(str(tmp_path / "dangling"), b"x")

@@ -167,4 +167,6 @@ def error_of(error: Any) -> SessiondError:
     fields.pop("message", None)
     found = _KINDS.get(kind, SessiondError)(message, hint=hint)
     found.data.update(fields)
+    if kind not in _KINDS:
+        found.data["kind"] = kind  # one that has no class here; nobody else would know what it was
     return found

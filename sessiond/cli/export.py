@@ -1,38 +1,111 @@
-"""`sessiond export ID`."""
+"""`sessiond export [ID...]`."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from typing import Any
 
 import click
 
 from sessiond.cli import options
 from sessiond.cli.client import Client
-from sessiond.cli.output import clean, print_json, say
+from sessiond.cli.output import clean, count, one_line, print_json, say
+from sessiond.errors import SessiondError
 
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
+EX_FAILED = 1
 
 
-@click.command("export", short_help="A session as Markdown, Org, HTML, JSON, ...")
-@options.session_id
+@click.command("export", short_help="Sessions as Markdown, Org, HTML, JSON, ...")
+@click.argument("session_ids", metavar="[ID]...", nargs=-1, shell_complete=options.sessions)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="markdown", show_default=True)
-@click.option("-o", "--output", type=click.Path(), help="Into this file instead of standard output.")
-@click.option("--overwrite", is_flag=True, help="Even if that file is there already.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="Into this file, or, of several sessions, each into one of its own in this folder.",
+)
+@click.option("--overwrite", is_flag=True, help="Even if a file is there already.")
+@click.option("--redact", is_flag=True, help="Blank what looks like a key or token, home folders and user names.")
+@click.option("--all", "everything", is_flag=True, help="All sessions, archived ones too.")
+@options.filters
 @options.as_json
-def command(session_id: str, form: str, output: str | None, overwrite: bool, as_json: bool) -> None:
-    """Write a session out in another format. "jsonl" loses nothing."""
-    params: dict[str, Any] = {"sessionId": session_id, "format": form}
-    if output is not None:
-        params |= {"path": os.path.abspath(os.path.expanduser(output)), "overwrite": overwrite}
+def command(
+    session_ids: tuple[str, ...], form: str, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
+    **given: Any,
+) -> int:  # fmt: skip
+    """Write sessions out in another format: the ones named, or all that a filter finds. "jsonl" loses nothing.
+
+    Several go into a folder, or one after the other to standard output. With --json the document is {"content": ...} or
+    {"path": ..., "bytes": ...}; of several, {"sessions": [{"sessionId": ..., ...}]}.
+    """
+    from sessiond.cli.exporting import Exporter, Folder, single
+
+    filtered = any(given.values())
+    if session_ids and (filtered or everything):
+        raise click.UsageError("Name sessions, or say with --all or a filter which: not both.")
+    if not session_ids and not filtered and not everything:
+        raise click.UsageError("Which sessions? Name them, or say --all or a filter, as --tag or --since.")
     with Client.connect() as client:
-        result = client.call("session/export", params)
+        ids = list(session_ids) or _found(client, given, everything)
+        several = len(ids) != 1 or not session_ids
+        folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
+        if several and form == "html" and output is None and not as_json:
+            raise click.UsageError("Pages cannot follow each other: name a folder with --output.")
+        exporter = Exporter(client, form, redact=redact, overwrite=overwrite)
+        if output is None:
+            place = None
+        else:
+            target = os.path.abspath(os.path.expanduser(output))
+            place = Folder(target, form) if folder else single(target)
+        results, failed = _each(exporter, ids, place, alone=not several)
+    _tell(exporter.blanked, results, alone=not several, redact=redact, as_json=as_json)
+    return EX_FAILED if failed else 0
+
+
+def _found(client: Client, given: dict[str, Any], everything: bool) -> list[str]:
+    from sessiond.cli.list import sessions
+
+    wanted = options.filter_of(**given)
+    filters = [wanted, {**wanted, "archived": True}] if everything and not given["archived"] else [wanted]
+    found = [sessions(client, None, {"sort": "createdAt", "filter": one})["sessions"] for one in filters]
+    return [info["sessionId"] for page in found for info in page]
+
+
+def _each(exporter: Any, ids: list[str], place: Any, *, alone: bool) -> tuple[list[dict[str, Any]], bool]:
+    """What became of each. One of several that fails does not stop the others."""
+    results, failed = [], False
+    for session_id in ids:
+        try:
+            path = None if place is None else place(session_id)
+            results.append({"sessionId": session_id, **exporter.export(session_id, path)})
+        except (SessiondError, OSError) as error:
+            if alone:
+                raise
+            failed = True
+            reason = error.message if isinstance(error, SessiondError) else str(error)
+            print(one_line(f"sessiond: {session_id}: {reason}"), file=sys.stderr)
+    return results, failed
+
+
+def _tell(blanked: Counter[str], results: list[dict[str, Any]], *, alone: bool, redact: bool, as_json: bool) -> None:
+    if redact:
+        kinds = ", ".join(f"{number:,} × {kind}" for kind, number in sorted(blanked.items()))
+        print(f"blanked: {kinds or 'nothing was found'}", file=sys.stderr)
     if as_json:
-        print_json(result)
-    elif output is not None:
-        say(f"{result['path']}: {result['bytes']} bytes")
-    elif sys.stdout.isatty():
-        sys.stdout.write(clean(result["content"]))
-    else:
-        sys.stdout.buffer.write(result["content"].encode())
+        document: dict[str, Any] = {"sessions": results}
+        if alone:
+            document = {key: value for key, value in results[0].items() if key != "sessionId"}
+        print_json({**document, "redacted": dict(blanked)} if redact else document)
+        return
+    for result in results:
+        if "path" in result:
+            say(f"{result['path']}: {result['bytes']} bytes")
+        elif sys.stdout.isatty():
+            sys.stdout.write(clean(result["content"]))
+        else:
+            sys.stdout.buffer.write(result["content"].encode())
+    if not results and not alone:
+        print(f"{count(0, 'session')}", file=sys.stderr)

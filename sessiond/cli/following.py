@@ -116,9 +116,12 @@ class _Follower:
                 self._read(client, path)
 
     def _read(self, client: Client, path: str) -> None:
+        target = self._target(path)
+        if target is None:
+            return
         begun = time.monotonic()
         try:
-            result = request(client, Target(path, self._tool(path)), self._params, lambda _: None)
+            result = request(client, target, self._params, lambda _: None)
         except SessiondError as error:
             print(one_line(f"sessiond: {path}: {error.message}"), file=sys.stderr)
             return
@@ -130,12 +133,15 @@ class _Follower:
         self._told.update(fresh)
         self._show(result, fresh)
 
-    def _tool(self, path: str) -> str | None:
-        """A folder of several tools' files is recognised file by file, and so is everything in it."""
+    def _target(self, path: str) -> Target | None:
+        """The file by itself, if it is one of those that a target takes in."""
         for target in self._targets:
-            if path == target.path or path.startswith(target.path.rstrip("/") + "/"):
-                recognised = registry.recognise(path)
-                return recognised.name if recognised and target.tool in (None, recognised.name) else target.tool
+            if path == target.path:
+                return target
+            if path.startswith(target.path.rstrip("/") + "/"):
+                found = registry.identify(path, target.tool, named=False)
+                if isinstance(found, registry.Found):
+                    return Target(path, None if found.importer == registry.NATIVE else found.importer)
         return None
 
     def _show(self, result: dict[str, Any], warnings: list[str]) -> None:

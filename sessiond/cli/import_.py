@@ -76,7 +76,9 @@ def _show(targets: list[Target], as_json: bool) -> None:
     for target in targets:
         files, size = target.size()
         line = f"{target.tool}\t{target.path}\t{count(files, 'file')}\t{_bytes(size)}"
-        print(one_line(line.expandtabs(4)) if as_json else line.replace("\t", "  "), file=sys.stderr if as_json else None)
+        print(
+            one_line(line.expandtabs(4)) if as_json else line.replace("\t", "  "), file=sys.stderr if as_json else None
+        )
 
 
 def _agreed(as_json: bool) -> bool:

@@ -2,37 +2,73 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-LINES = {
-    "emacs": """\
-;; Emacs 29 or later, eglot: any session file then has outline, diagnostics and search over all sessions.
-(with-eval-after-load 'eglot
-  (add-to-list 'eglot-server-programs '((org-mode json-mode js-json-mode) . ("sessiond"))))
-""",
-    "vim": """\
-" Vim 9 with a language client such as yegappan/lsp:
-call LspAddServer([#{name: 'sessiond', filetype: ['json', 'jsonl', 'org'], path: 'sessiond', args: []}])
-""",
-    "neovim": """\
--- Neovim 0.11 or later:
-vim.lsp.config('sessiond', { cmd = { 'sessiond' }, filetypes = { 'json', 'jsonl', 'org' } })
-vim.lsp.enable('sessiond')
-""",
-    "vscode": """\
+import sessiond
+
+EMACS = """\
+;; Emacs 28.1 or later: M-x sessiond-new, sessiond-switch, sessiond-search
+(load "{folder}/sessiond-autoloads" nil t)
+;; Keep gptel chats too:
+;; (add-hook 'gptel-mode-hook #'sessiond-gptel-mode)
+;; Emacs 29 or later, eglot: session files get outline, diagnostics and search
+;; (with-eval-after-load 'eglot
+;;   (add-to-list 'eglot-server-programs '((org-mode json-mode js-json-mode) . ("sessiond"))))
+"""
+VIM = """\
+" Vim 9 with +channel: :SessiondNew, :SessiondSwitch, :SessiondSearch
+set runtimepath+={folder}
+"""
+NEOVIM = """\
+-- Neovim 0.7 or later: :SessiondNew, :SessiondSwitch, :SessiondSearch
+vim.opt.runtimepath:append('{folder}')
+-- Neovim 0.11 or later, the stock client: session files get outline, diagnostics and search
+-- vim.lsp.config('sessiond', {{ cmd = {{ 'sessiond' }}, filetypes = {{ 'json', 'jsonl', 'org' }} }})
+-- vim.lsp.enable('sessiond')
+"""
+LISP = """\
+;; SBCL: (asdf:load-system "sessiond") (sessiond:start-repl)
+(require :asdf)
+(push #p"{folder}/" asdf:*central-registry*)
+"""
+VSCODE = """\
 // With any generic LSP client extension: the server's command, spoken to over standard input and output.
 "command": ["sessiond"]
-""",
-    "helix": """\
-# ~/.config/helix/languages.toml
-[language-server.sessiond]
-command = "sessiond"
-""",
-}
+"""
+LINES = {"emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
+FILES = {"lisp": "~/.sbclrc", "emacs": "~/.emacs.d/init.el", "vim": "~/.vimrc", "neovim": "~/.config/nvim/init.lua"}
+"""Where `--write` adds them."""
+
+
+def client_folder(editor: str) -> Path:
+    """Where the client's own files lie: inside the installed package, or beside it in a checkout."""
+    package = Path(sessiond.__file__).resolve().parent
+    installed = package / "clients" / editor
+    return installed if installed.is_dir() else package.parent / "clients" / editor
 
 
 @click.command("setup", short_help="The lines for an editor's configuration.")
 @click.argument("editor", type=click.Choice(sorted(LINES)))
-def command(editor: str) -> None:
-    """Print the lines for an editor's configuration."""
-    print(LINES[editor], end="")
+@click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are there.")
+def command(editor: str, write: bool) -> int:
+    """Print the lines for an editor's configuration, or add them with --write."""
+    lines = LINES[editor].format(folder=client_folder(editor))
+    if not write:
+        print(lines, end="")
+        return 0
+    if editor not in FILES:
+        raise click.UsageError(
+            f"no configuration file of {editor} is known; print the lines and put them where they belong"
+        )
+    path = Path(FILES[editor]).expanduser()
+    before = path.read_text() if path.exists() else ""
+    if lines in before:
+        print(f"{path} has them already")
+        return 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(("\n" if before and not before.endswith("\n") else "") + lines)
+    print(f"added to {path}")
+    return 0

@@ -22,6 +22,10 @@ class RealFileSystem:
             return _stat_of(os.stat(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link to itself leads nowhere either
+                return None
+            raise
 
     def list_dir(self, path: str) -> list[str]:
         return os.listdir(path)

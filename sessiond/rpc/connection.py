@@ -109,6 +109,10 @@ class Connection:
         self._channel.send(encode_notification(method, params), soon=True)
         return True
 
+    def notify_owed(self, method: str, params: bytes) -> None:
+        # No more than its answer can wait: while the peer does not read, nothing more is read from it.
+        self._channel.send(encode_notification(method, params), soon=True)
+
     def on_closed(self, callback: Callable[[], None]) -> None:
         if self.closed:
             callback()

@@ -33,6 +33,8 @@ class Client(Protocol):
 
     def notify(self, method: str, params: bytes) -> bool: ...
 
+    def notify_owed(self, method: str, params: bytes) -> None: ...
+
     def on_closed(self, callback: Callable[[], None]) -> None:
         """Called once when the connection is gone; at once if it is."""
 

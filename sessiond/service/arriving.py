@@ -25,7 +25,6 @@ from sessiond.service.planning import Draft
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
 from sessiond.store.port import Incoming, Store
-from sessiond.store.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
@@ -33,20 +32,20 @@ PART_BYTES = 8 * MIB
 PART_MESSAGES = 4000
 _INDEXED_MESSAGES = 60
 _INDEXED_CHARS = 60_000
-"""What the index is given at a time: whoever lists or searches meanwhile waits for no more than this."""
+"""What the index is given at a time."""
 _SMALL_METADATA = 4096
 
 
 class Place:
-    """Where sessions arrive: a store with what belongs to it. The index takes one session in while the next is read;
-    `settled` waits for the last.
+    """Where sessions arrive: a store with what belongs to it. Several may be put at a time; they are indexed one after
+    the other.
     """
 
     def __init__(self, rooms: Rooms, catalog: Catalog, store: Store) -> None:
         self.rooms = rooms
         self.catalog = catalog
         self.store = store
-        self._indexing: asyncio.Task[None] | None = None
+        self._indexing = asyncio.Lock()
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
@@ -70,23 +69,19 @@ class Place:
         return described
 
     async def _index(self, info: IndexedInfo, parts: AsyncIterator[list[Message]], notes: Sequence[Note]) -> None:
-        await self.settled()
-        self._indexing = asyncio.create_task(self._fill(info, parts, notes), name=f"index {info.session_id}")
-
-    async def _fill(self, info: IndexedInfo, parts: AsyncIterator[list[Message]], notes: Sequence[Note]) -> None:
-        try:
-            await self.catalog.fill(info, parts, notes)
-        except (OSError, ValueError, SessiondError) as error:  # somebody changed the file at once: his version counts
-            log.info("%s is read again for the index: %s", info.session_id, error)
-            await self.catalog.recheck(self.store, split_wire_id(info.session_id)[1])
+        local_id = split_wire_id(info.session_id)[1]
+        async with self._indexing:
+            try:
+                await self.catalog.fill(info, parts, notes)
+            except (
+                OSError,
+                ValueError,
+                SessiondError,
+            ) as error:  # somebody changed the file at once: his version counts
+                log.info("%s is read again for the index: %s", info.session_id, error)
+                await self.catalog.recheck(self.store, local_id)
         if not self.catalog.is_open(info.session_id):
-            await self.store.release(split_wire_id(info.session_id)[1])
-
-    async def settled(self) -> None:
-        """All that was put is in the index."""
-        indexing, self._indexing = self._indexing, None
-        if indexing is not None:
-            await unbroken(indexing)
+            await self.store.release(local_id)
 
 
 class Arriving:
@@ -97,6 +92,8 @@ class Arriving:
         self.local_id = start.suggested_id
         self.info = dict(start.info)
         self.added = 0
+        self.weight = 0
+        """Bytes of the source that it holds in memory, about."""
         self.last_time = ""
         """Of the newest message that the source has."""
         parent = self.info.get("parent")
@@ -137,7 +134,6 @@ class New(Arriving):
         """Less its messages."""
         self._ids: set[str] = set()
         self._messages: list[Message] = []
-        self._weight = 0
         self._incoming: Incoming | None = None
         self._whole_only = False
 
@@ -157,8 +153,8 @@ class New(Arriving):
         self._ids.add(message.id)
         self._messages.append(message)
         self.added += 1
-        self._weight += weight
-        if self._weight > PART_BYTES or len(self._messages) >= PART_MESSAGES:
+        self.weight += weight
+        if self.weight > PART_BYTES or len(self._messages) >= PART_MESSAGES:
             await self._spill(session)
 
     async def _spill(self, session: Session) -> None:
@@ -168,7 +164,7 @@ class New(Arriving):
             self._whole_only = self._incoming is None
         if self._incoming is not None:
             await self._incoming.add(self._messages)
-            self._messages, self._weight = [], 0
+            self._messages, self.weight = [], 0
 
     async def finish(self, mark: str | None) -> dict[str, Json]:
         session = self._shell(None)
@@ -199,16 +195,15 @@ class Grown(Arriving):
         self._room = room
         self._mine = mine
         self._new: dict[str, dict[str, Json]] = {}
-        self._weight = 0
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
-        self._weight += weight
+        self.weight += weight
         await super().take(wire, weight)
         if wire["id"] in self._new or self._room.session.message(wire["id"]) is not None:
             return
         self._new[wire["id"]] = wire
         self.added += 1
-        if self._weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
+        if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
             await self._append({})
 
     async def finish(self, mark: str | None) -> dict[str, Json] | None:
@@ -221,7 +216,7 @@ class Grown(Arriving):
             await self.abandon()
 
     async def _append(self, fields: dict[str, Any]) -> None:
-        messages, self._new, self._weight = list(self._new.values()), {}, 0
+        messages, self._new, self.weight = list(self._new.values()), {}, 0
 
         def plan(draft: Draft) -> None:
             if messages:

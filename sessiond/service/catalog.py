@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from sessiond.index.index import Index
 
 log = logging.getLogger(__name__)
+_FED_CHARS = 60_000
+"""What `fill` feeds before it waits: whoever lists or searches meanwhile waits for no more than this."""
+_CHARS = 500
+"""What a message costs beside its text."""
 _FEED_DELAY_S = 0.02
 """Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
 
@@ -55,6 +59,7 @@ class Catalog:
         """The index knows every session that lay in a store at start."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
+        self._fed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
@@ -114,22 +119,28 @@ class Catalog:
         self._filling.discard(wire_id)
         self.index.put_session(indexed(store, session), session.messages(), session.notes)
 
-    async def fill(
-        self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]
-    ) -> None:
+    async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
         """Index a new session a part at a time, so that nobody who asks for something else waits for all of it."""
         wire_id = info.session_id
         self._filling.add(wire_id)
+        try:
+            await self._fill(info, parts, notes)
+        finally:
+            self._filling.discard(wire_id)
+
+    async def _fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
+        wire_id = info.session_id
         self.index.put_session(msgspec.structs.replace(info, fingerprint=None), [], notes)
         async for part in parts:
             if wire_id not in self._filling:
                 return  # somebody replaced or deleted it meanwhile, and the index knows better
             self.index.add_messages(wire_id, part)
-            await self.index.settled()
-        if wire_id in self._filling:
-            self._filling.discard(wire_id)
-            if not self.is_open(wire_id):
-                self.index.put_info(info)
+            self._fed += sum(_CHARS + len(m.content) for m in part)
+            if self._fed > _FED_CHARS:
+                self._fed = 0
+                await self.index.settled()
+        if wire_id in self._filling and not self.is_open(wire_id):
+            self.index.put_info(info)
 
     def vanished(self, store: Store, local_id: str) -> None:
         wire_id = join_wire_id(store.name, local_id)

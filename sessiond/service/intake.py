@@ -21,6 +21,7 @@ from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
 from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
+from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.service.arriving import Arriving, Grown, Imagined, New, Place, Refused
 from sessiond.service.native import NativeIntake
@@ -31,6 +32,10 @@ from sessiond.store.unbroken import unbroken
 log = logging.getLogger(__name__)
 Progress: TypeAlias = Callable[[dict[str, Json]], None]
 _MAX_WARNINGS = 10_000
+_AT_A_TIME = 6
+"""New sessions that are being stored while the next one is read."""
+_HELD_BYTES = 12 * MIB
+"""Of their sources, in memory at the same time, beside the one that is being read."""
 _LOOKED_AT = 200
 """Files that are looked at between two signs of progress."""
 
@@ -71,9 +76,11 @@ class Intake:
         self._sessions: dict[str, dict[str, Json]] = {}
         self._skipped = 0
         self._warnings: list[dict[str, Json]] = []
+        self._unlisted = 0
         self._messages = 0
         self._names: list[InfoUpdate] = []
         self._imagined: dict[str, set[str]] = {}
+        self._storing: dict[asyncio.Task[None], Arriving] = {}
         self._done = 0
         """Bytes of files that are behind us."""
         self._total = 1
@@ -92,14 +99,20 @@ class Intake:
             else:
                 await self._sources.load()
                 await self._foreign(path, native)
+                await self._room_for(None)
                 await self._give_names()
         finally:
-            await unbroken(self._place.settled())
+            await unbroken(self._stored())
+        if self._unlisted:
+            message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
+            self._warnings.append({"path": path, "line": None, "message": message})
         return {"sessions": list(self._sessions.values()), "skipped": self._skipped, "warnings": self._warnings}
 
     def _warn(self, path: str, line: int | None, message: str) -> None:
         if len(self._warnings) < _MAX_WARNINGS:
             self._warnings.append({"path": path, "line": line, "message": message})
+        else:
+            self._unlisted += 1
 
     def _took(self, described: dict[str, Json] | None, messages: int) -> None:
         self._messages += messages
@@ -190,16 +203,16 @@ class Intake:
 
     async def _end(self, file: _File) -> None:
         """The file has been read. Sessions that lack their own end are as whole as they ever get."""
-        path = file.found.path
         last, rest = file.ended, list(file.arriving.values())
         for one in rest:
             await self._finish(one, None, file)
             file.arriving.pop(next(key for key, value in file.arriving.items() if value is one))
-        if last is not None:
-            await self._finish(last, file.mark if file.whole else None, file)
-            file.ended = None
-        if file.whole and file.mark is not None and file.local_ids and not self._wanted.dry_run:
-            self._sources.remember(path, file.found.importer, file.mark, file.local_ids)
+        if last is None:
+            return
+        if len(file.local_ids) > 1:
+            await self._room_for(None)  # only when all others are durable may the last one say that the file was read
+        await self._finish(last, file.mark if file.whole else None, file)
+        file.ended = None
 
     # Sessions
 
@@ -234,6 +247,8 @@ class Intake:
         if file.ended is not None and file.ended.local_id == start.suggested_id:
             ended, file.ended = file.ended, None
             await self._finish(ended, None, file)
+        while any(other.local_id == start.suggested_id for other in self._storing.values()):
+            await self._one_stored()
         place, now = self._place, timestamp(self._clock.now_ms())
         room, mine = None, False
         if await place.store.exists(start.suggested_id):
@@ -265,15 +280,49 @@ class Intake:
         if since is not None and one.latest < since:
             file.whole = False
             await unbroken(one.abandon())
-            return
+        elif isinstance(one, New):
+            # Most of the time of a new session goes into syncs: others are read and stored meanwhile.
+            await self._room_for(one)
+            self._storing[asyncio.create_task(self._store(one, mark, file), name=f"import {one.local_id}")] = one
+        else:
+            await unbroken(self._store(one, mark, file))
+
+    async def _store(self, one: Arriving, mark: str | None, file: _File) -> None:
         try:
-            described = await unbroken(one.finish(mark))
+            described = await one.finish(mark)
         except (AlreadyExists, BadFile, TooLarge, InvalidParams) as error:
             self._warn(file.found.path, None, f"{one.local_id} cannot be taken in: {error.message}")
             file.whole = False
-            await unbroken(one.abandon())
+            await one.abandon()
             return
+        except BaseException:
+            await one.abandon()
+            raise
         self._took(described, one.added)
+        if mark is not None and not self._wanted.dry_run:
+            self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
+
+    async def _room_for(self, one: Arriving | None) -> None:
+        """Wait until there is memory for one more; None: until all are stored. Raises what one of them met."""
+        while self._storing:
+            held = sum(other.weight for other in self._storing.values())
+            if one is not None and len(self._storing) < _AT_A_TIME and held + one.weight <= _HELD_BYTES:
+                return
+            await self._one_stored()
+
+    async def _one_stored(self) -> None:
+        done, _ = await asyncio.wait(self._storing, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            del self._storing[task]
+            task.result()
+
+    async def _stored(self) -> None:
+        """Let those that are on their way arrive, whatever else happened."""
+        while self._storing:
+            try:
+                await self._one_stored()
+            except SessiondError as error:
+                log.warning("an import ended early: %s", error.message)
 
     async def _give_names(self) -> None:
         """Names for sessions of other files: given where those are here and have none."""

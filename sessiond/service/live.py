@@ -27,6 +27,9 @@ class Peer(Protocol):
     def notify(self, method: str, params: bytes) -> bool:
         """Send a notification whose params are encoded already. False: the peer is too slow, it was dropped."""
 
+    def notify_owed(self, method: str, params: bytes) -> None:
+        """Send one that the peer asked for and that belongs to its answer: however much waits, it is not dropped."""
+
 
 class _Attached:
     __slots__ = ("lagging", "peer", "since")
@@ -101,4 +104,4 @@ class Audience:
 def send_later(call_soon: Callable[..., Any], peer: Peer, notifications: Iterable[tuple[str, dict[str, Json]]]) -> None:
     """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
     for method, params in notifications:
-        call_soon(peer.notify, method, _encode(params))
+        call_soon(peer.notify_owed, method, _encode(params))

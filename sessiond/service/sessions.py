@@ -10,15 +10,18 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from sessiond.clock import Clock
-from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
-from sessiond.limits import Limits
+from sessiond.errors import InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
+from sessiond.limits import KIB, Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.message import Note, check_message, check_tool_calls, message_from_client
 from sessiond.model.session import Session
 from sessiond.model.values import Json, is_session_id, join_wire_id
 from sessiond.service import paging
 from sessiond.service.catalog import Catalog
+from sessiond.service.claim import Claim
 from sessiond.service.find import Finder
 from sessiond.service.intake import Wanted
 from sessiond.service.live import Peer, send_later
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 AdoptFolder = Callable[[str, str | None, str | None], Awaitable[Store]]
 """(path, name, format) -> the mounted store, written to the configuration."""
+_ROOM_FOR_AN_ANSWER = 64 * KIB
+"""What an answer holds beside the largest message that it must be able to carry."""
+_encode = msgspec.json.Encoder().encode
 _FINISHED = ("done", "interrupted", "error")
 
 
@@ -121,7 +127,7 @@ class Service:
         fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
         local_id = session_id or await self._fresh_id(target)
         wire_id = join_wire_id(target.name, local_id)
-        async with _Claim(self._making, wire_id):
+        async with Claim(self._making, wire_id):
             room, changes = await through(self.rooms.make(wire_id, self._begun(target, local_id, fields, checked)))
         for change in changes:
             room._note_writer(change, peer)
@@ -236,8 +242,13 @@ class Service:
                 hint="append them in several requests",
                 limit=self.limits.append_messages,
             )
+        limit = self.limits.message_bytes - _ROOM_FOR_AN_ANSWER
         for index, wire in enumerate(messages):
             check_message(wire, f"messages[{index}]")
+            if len(_encode(wire)) > limit:
+                raise TooLarge(
+                    f"messages[{index}]: too large to be read again", hint="split it into several messages", limit=limit
+                )
         return messages
 
     async def extend(
@@ -359,7 +370,7 @@ class Service:
 
     async def restore(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
         store, local_id = self.rooms.store_of(session_id)
-        async with _Claim(self._making, join_wire_id(store.name, local_id)):
+        async with Claim(self._making, join_wire_id(store.name, local_id)):
             loaded = await through(store.restore(local_id, local_id))
         self.catalog.replaced(store, loaded.session)
         room = await self.rooms.get(join_wire_id(store.name, local_id))
@@ -372,7 +383,7 @@ class Service:
         self._check_name(name)
         room = await self.rooms.get(session_id)
         local_id = await self._fresh_id(room.store)
-        async with _Claim(self._making, join_wire_id(room.store.name, local_id)):
+        async with Claim(self._making, join_wire_id(room.store.name, local_id)):
             return await through(self.transfer.fork(room, local_id, at_seq, name))
 
     async def save(self, session_id: str | None = None) -> list[dict[str, Json]]:
@@ -490,22 +501,6 @@ class Service:
 
 def wire_warning(warning: FileWarning) -> dict[str, Json]:
     return {"path": warning.path, "line": warning.line, "message": warning.message}
-
-
-class _Claim:
-    """While a session is being made nobody else may make it."""
-
-    def __init__(self, making: set[str], wire_id: str) -> None:
-        self._making = making
-        self._wire_id = wire_id
-
-    async def __aenter__(self) -> None:
-        if self._wire_id in self._making:
-            raise AlreadyExists(f"the session {self._wire_id!r} is being made by somebody else")
-        self._making.add(self._wire_id)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._making.discard(self._wire_id)
 
 
 def _check_number(field: str, value: int | None) -> None:

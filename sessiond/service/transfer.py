@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge
 from sessiond.exporters import export as render
-from sessiond.formats import jsonl, registry
+from sessiond.formats import jsonl
+from sessiond.formats.lost import lost
 from sessiond.fs import FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
@@ -141,16 +142,16 @@ class Transfer:
     # Move
 
     async def move(self, room: Room, target: Store, dry_run: bool) -> dict[str, Json]:
-        lost = _lost(room.session, target.format)
+        told = lost(room.session, target.format)
         if dry_run or target is room.store:
-            return {"session": self._rooms.info(room), "lost": lost}
+            return {"session": self._rooms.info(room), "lost": told}
         local_id = room.session.local_id
 
         async def move() -> None:
             copy = room.session.snapshot()
             await target.put(copy)
             loaded = await target.load(local_id)
-            if not content_equal(loaded.session, room.session):
+            if not _holds(loaded.session, room.session):
                 await target.delete(local_id, permanent=True)
                 raise SessiondError(
                     f"{target.format} did not give back {room.wire_id} as it was, so it stays where it is",
@@ -161,13 +162,20 @@ class Transfer:
             self._catalog.vanished(room.store, local_id)
 
         await room.alone(move)
-        return {"session": await self._made(target, local_id), "lost": lost}
+        return {"session": await self._made(target, local_id), "lost": told}
 
 
-def _lost(session: Session, fmt: str) -> list[str]:
-    """What the target's own system will not show, in words."""
-    tell: Callable[[Session], list[str]] | None = getattr(registry.get(fmt), "lost", None)
-    return tell(session) if tell else []
+def _holds(copy: Session, original: Session) -> bool:
+    """Whether everything of `original` is in `copy`. Notes may be more: some folders share theirs among their sessions."""
+    notes = {note.id: note for note in copy.notes}
+    mine = [notes.get(note.id) for note in original.notes]
+    told = copy.snapshot()
+    told.notes, told.seq = list(original.notes), original.seq
+    same_notes = all(
+        a is not None and (a.heading, a.content, a.thread) == (b.heading, b.content, b.thread)
+        for a, b in zip(mine, original.notes, strict=True)
+    )
+    return same_notes and copy.seq >= original.seq and content_equal(told, original)
 
 
 def _render(session: Session, fmt: str) -> bytes:

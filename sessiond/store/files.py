@@ -24,6 +24,9 @@ Print: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes, mtime in nanoseconds."""
 MARK = ".sessiond-"
 
+_LOOKS = 8
+"""How often a name without a file behind it is looked at before it counts as a link that leads nowhere."""
+
 
 class OutsideChange(Exception):
     """A file is not the version that was seen last: read and merge it before anything is written."""
@@ -54,10 +57,13 @@ class StoreFiles:
         """Whether the folder is there and is the one. An unmounted disk leaves an empty folder, in which nothing was
         deleted.
         """
-        stat = self.fs.stat(self.root)
-        if stat is None or not stat.is_dir:
+        try:
+            stat = self.fs.stat(self.root)
+            if stat is None or not stat.is_dir:
+                return False
+            return self.marker is None or self.fs.stat(self.path(self.marker)) is not None
+        except OSError:  # its permission was taken away, or the disk does not answer
             return False
-        return self.marker is None or self.fs.stat(self.path(self.marker)) is not None
 
     def path(self, relative: str) -> str:
         base = self.extras if self.extras and relative.startswith(FOLDER + "/") else self.root
@@ -82,10 +88,15 @@ class StoreFiles:
             return []
         found = [f"{folder}/{name}" for name in inner if not name.startswith(".")]
         if self.format.name == "cortex" and folder == "transcripts":
-            found += [
-                f"{name}/transcript.jsonl" for name in found if self.fs.stat(self.path(f"{name}/transcript.jsonl"))
-            ]
+            found += [f"{name}/transcript.jsonl" for name in found if self._holds(name, "transcript.jsonl")]
         return found
+
+    def _holds(self, folder: str, name: str) -> bool:
+        """Also a link that leads nowhere: that is a file which cannot be read."""
+        try:
+            return name in self.fs.list_dir(self.path(folder))
+        except OSError:
+            return False
 
     def find(self) -> dict[str, str]:
         """Sessions in the folder: local id -> main file (relative)."""
@@ -96,13 +107,14 @@ class StoreFiles:
 
     def print_of(self, relative: str) -> Print | None:
         """The version of a file as it stands now. BadFile for what is no regular file."""
-        stat = self.fs.stat(self.path(relative))
-        if stat is None:
-            if self._dangling(relative):
-                raise BadFile(
-                    f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None
-                )
-            return None
+        for _ in range(_LOOKS):
+            stat = self.fs.stat(self.path(relative))
+            if stat is not None:
+                break
+            if not self._dangling(relative):
+                return None
+        else:  # its name is there each time, and never a file behind it: not just made, nor just removed
+            raise BadFile(f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None)
         if not stat.is_file:
             raise BadFile(
                 f"{self.path(relative)} is no regular file",

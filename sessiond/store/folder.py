@@ -213,16 +213,12 @@ class FolderStore:
         self._writable()
         if await self.exists(local_id):
             raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
+        prints = await self._run(self._files.own_prints, local_id)
+        # No await from here on: nobody can come between.
         tracked = self._track(local_id)
-        if tracked.session is not None:
+        if tracked.session is not None or tracked.dirty:
             raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
-        tracked.session = Session(local_id, created_at)
-        try:
-            tracked.prints = await self._run(self._files.own_prints, local_id)
-        except BaseException:
-            tracked.session = None
-            self._forget(tracked)
-            raise
+        tracked.session, tracked.prints = Session(local_id, created_at), prints
         return tracked.session
 
     async def commit(self, session: Session, changes: Sequence[Change]) -> None:
@@ -481,8 +477,7 @@ class FolderStore:
         await self._sync.discard(Session(local_id, now), local_id, "deleted", snapshot.files)
 
     async def trash(self) -> list[Trashed]:
-        found: list[Trashed] = await self._run(self._trash.list)
-        return found
+        return await self._run(self._trash.list)  # type: ignore[no-any-return]
 
     async def restore(self, trash_id: str, new_id: str) -> Loaded:
         self._writable()
@@ -497,7 +492,8 @@ class FolderStore:
         if await self.exists(new_id):
             raise AlreadyExists(f"there is a session {new_id!r} already", hint="rename or delete that one first")
         if files and new_id == was_id:
-            await self._run(self._files.put_back, new_id, files)
+            async with self._track(new_id).io:
+                await self._run(self._files.put_back, new_id, files)
             await self._run(self._trash.remove, trash_id, mark)
             return await self.load(new_id)
         fresh = _under_new_id(session, new_id)

@@ -49,15 +49,16 @@ class Mounter:
 
     def claim(self, name: str, root: str) -> Claim:
         """Take a folder. OutOfReach."""
+        marker = posixpath.join(root, MARKER)
         try:
             stat = self._fs.stat(root)
+            if stat is None or not stat.is_dir:
+                raise OutOfReach(f"there is no folder {root}")
+            self._fs.list_dir(root)
+            there = self._fs.stat(marker) is not None
         except OSError as error:
             raise OutOfReach(f"{root}: {error.strerror}") from error
-        if stat is None or not stat.is_dir:
-            raise OutOfReach(f"there is no folder {root}")
         known = self._remembered(name)
-        marker = posixpath.join(root, MARKER)
-        there = self._fs.stat(marker) is not None
         if known is not None and known[1] == root and not there and known[2]:
             raise OutOfReach(
                 f"{root} has no {MARKER}: it is empty or another folder, perhaps a disk that is not mounted"
@@ -78,9 +79,8 @@ class Mounter:
         self._fs.make_dirs(posixpath.dirname(marker))
         lock = self._fs.lock(posixpath.join(root, _LOCK))
         try:
-            if there:
-                store_id = str(msgspec.json.decode(self._fs.read(marker)).get("id", ""))
-            else:
+            store_id = self._id_in(marker) if there else None
+            if store_id is None:
                 store_id = str(uuid.uuid4())
                 content = msgspec.json.encode({"id": store_id, "sessiond": 1}) + b"\n"
                 atomic_write(self._fs, marker, content)
@@ -89,6 +89,13 @@ class Mounter:
             lock.release()
             raise
         return Claim(lock, writable=True, extras=None)
+
+    def _id_in(self, marker: str) -> str | None:
+        try:
+            return str(msgspec.json.decode(self._fs.read(marker))["id"])
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
+            log.warning("%s is damaged; it is written anew", marker)
+            return None
 
     def _record(self, name: str) -> str:
         return posixpath.join(self._data_dir, "mounts", f"{name}.json")
@@ -101,7 +108,7 @@ class Mounter:
         try:
             record = msgspec.json.decode(self._fs.read(path))
             return str(record["id"]), str(record["path"]), bool(record["marked"])
-        except (msgspec.MsgspecError, KeyError, TypeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
             log.warning("%s cannot be read; the store %s is taken as new", path, name)
             return None
 

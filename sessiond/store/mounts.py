@@ -165,7 +165,10 @@ class Mounts:
             await asyncio.sleep(_ROUND_S)
             for mounted in list(self._mounted.values()):
                 if mounted.store.name != DEFAULT:
-                    await self._look_at(mounted)
+                    try:
+                        await self._look_at(mounted)
+                    except OSError as error:  # of one folder: the others are looked after all the same
+                        log.warning("store %s: %s", mounted.store.name, error)
 
     async def _look_at(self, mounted: _Mounted) -> None:
         store = mounted.store

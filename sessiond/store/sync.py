@@ -177,7 +177,7 @@ class Sync:
             pending = list(tracked.pending)
             try:
                 prints = await self._write(tracked, session, pending)
-            except OutsideChange:
+            except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
                 await self._wait_until_settled(tracked)
                 await self.merge(tracked)
                 continue

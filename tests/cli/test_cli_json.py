@@ -172,7 +172,9 @@ def test_a_daemon_that_hangs_is_told_from_none(talk: Shell) -> None:
     try:
         done = talk("doctor")
         assert done.code == 1
-        assert f"PROBLEM  daemon: a daemon owns {talk.data}, but" in done.out or "does not answer within 5 s" in done.out
+        assert (
+            f"PROBLEM  daemon: a daemon owns {talk.data}, but" in done.out or "does not answer within 5 s" in done.out
+        )
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -190,8 +192,8 @@ def test_completion_knows_commands_and_sessions(talk: Shell) -> None:
 
 
 def test_setup_knows_the_editors(home: Shell) -> None:
-    """Each editor's lines name the one word that it has to start."""
-    for editor in ("emacs", "vim", "neovim", "vscode", "helix"):
+    """Each editor's lines lead to client files that are there, or name the one word that it has to start."""
+    for editor in ("emacs", "vim", "neovim", "vscode", "lisp"):
         assert "sessiond" in home("setup", editor).out
 
 

@@ -98,7 +98,9 @@ def test_actions_are_our_own_requests(home, session):
     """Resume, fork and export, as commands that executeCommand takes."""
     lsp, document = opened(home, session)
     where = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 0}}
-    actions = lsp.call("textDocument/codeAction", {"textDocument": document, "range": where, "context": {"diagnostics": []}})
+    actions = lsp.call(
+        "textDocument/codeAction", {"textDocument": document, "range": where, "context": {"diagnostics": []}}
+    )
     fork = next(action for action in actions if "Fork" in action["title"])
     command = fork.get("command") if isinstance(fork.get("command"), dict) else fork
     assert command["command"] == "sessiond.session.fork"

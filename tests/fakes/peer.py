@@ -24,6 +24,9 @@ class FakePeer:
         self.got.append((method, json.loads(params)))
         return True
 
+    def notify_owed(self, method: str, params: bytes) -> None:
+        self.got.append((method, json.loads(params)))
+
     def take(self, method: str | None = None) -> list[dict[str, Any]]:
         """What came since the last look."""
         got, self.got = self.got, []

@@ -55,7 +55,10 @@ def test_append_reads_standard_input(home):
     assert home("append", sid, "as argument").code == 0
     assert home("append", sid, "--role", "assistant", stdin="from a pipe").code == 0
     messages = home("show", sid, "--json").json["messages"]
-    assert [(one["role"], one["content"]) for one in messages] == [("user", "as argument"), ("assistant", "from a pipe")]
+    assert [(one["role"], one["content"]) for one in messages] == [
+        ("user", "as argument"),
+        ("assistant", "from a pipe"),
+    ]
 
 
 def test_doctor_names_what_is_wrong(home):
@@ -104,7 +107,14 @@ def test_json_is_one_document(home):
 
 def test_no_traceback_ever(home):
     """Bytes that are no text, a closed pipe, an odd id: one line, no traceback."""
-    for command in (["show", "\udcff"], ["append", "x/y/z", "text"], ["export", "nobody", "--format", "pdf"], ["import", "/nonexistent"]):
-        done = subprocess.run(home.command(*command), env=home.env, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    for command in (
+        ["show", "\udcff"],
+        ["append", "x/y/z", "text"],
+        ["export", "nobody", "--format", "pdf"],
+        ["import", "/nonexistent"],
+    ):
+        done = subprocess.run(
+            home.command(*command), env=home.env, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
         assert done.returncode in (1, 2), (command, done)
         assert b"Traceback" not in done.stderr

@@ -48,7 +48,12 @@ APPEND = '{"jsonrpc":"2.0","id":5,"method":"session/append","params":{"sessionId
 )  # fmt: skip
 def test_bad_messages(house, data, code, number):
     """Each is answered with its code, its id where it has one, a kind; and the connection goes on."""
-    answers = lines(say(house.connect(), b'{"jsonrpc":"2.0","id":0,"method":"daemon/hello"}\n' + data + line(request(99, "daemon/hello"))))
+    answers = lines(
+        say(
+            house.connect(),
+            b'{"jsonrpc":"2.0","id":0,"method":"daemon/hello"}\n' + data + line(request(99, "daemon/hello")),
+        )
+    )
     by_id = {answer["id"]: answer for answer in answers}
     assert len(answers) == 3
     assert by_id[number]["error"]["code"] == code
@@ -137,8 +142,11 @@ def test_rubbish_disturbs_nobody(house, client, session):
     sid = session()
     for number in range(20):
         with house.connect() as sock:
-            sock.sendall([b"\x00" * 100, b"{" * 5000 + b"\n", b"Content-Length: 10\r\n\r\n{", b'{"id":']  [number % 4])
-            assert client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "x"}])["seq"] == number + 1
+            sock.sendall([b"\x00" * 100, b"{" * 5000 + b"\n", b"Content-Length: 10\r\n\r\n{", b'{"id":'][number % 4])
+            assert (
+                client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "x"}])["seq"]
+                == number + 1
+            )
 
 
 @pytest.fixture(scope="module")
@@ -233,9 +241,13 @@ def test_an_empty_session_is_forgotten(small):
     client.call("note/append", sessionId="noted", heading="h", content="c")
     client.close()
     client = small.client()
-    while "blank" in [one["sessionId"] for one in client.call("session/list", limit=4, filter={"name": None})["sessions"]]:
+    while "blank" in [
+        one["sessionId"] for one in client.call("session/list", limit=4, filter={"name": None})["sessions"]
+    ]:
         pass
-    while "sessions" and (answer := client.answer(client.send("session/export", {"sessionId": "blank", "format": "text"}))).get("result"):
+    while "sessions" and (
+        answer := client.answer(client.send("session/export", {"sessionId": "blank", "format": "text"}))
+    ).get("result"):
         pass
     assert answer["error"]["data"]["kind"] == "sessionNotFound"
     for kept in ("named", "stated", "noted"):

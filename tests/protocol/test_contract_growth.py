@@ -34,7 +34,13 @@ def test_large_appends_at_once(tmp_path):
         clients[0].call("session/new", sessionId="a")
         text = "x" * 400_000
         asked = [
-            (client, client.send("session/append", {"sessionId": "a", "messages": [{"id": f"{n}-{turn}", "role": "user", "content": text}]}))
+            (
+                client,
+                client.send(
+                    "session/append",
+                    {"sessionId": "a", "messages": [{"id": f"{n}-{turn}", "role": "user", "content": text}]},
+                ),
+            )
             for turn in range(4)
             for n, client in enumerate(clients)
         ]

@@ -88,7 +88,11 @@ def test_status(client, house):
     assert status["dataDir"] == str(house.path / "data")
     assert (status["tcp"], status["ws"], status["readOnly"]) == (None, None, None)
     [store] = status["stores"]
-    assert (store["name"], store["format"], store["path"]) == ("default", "jsonl", str(house.path / "data" / "sessions"))
+    assert (store["name"], store["format"], store["path"]) == (
+        "default",
+        "jsonl",
+        str(house.path / "data" / "sessions"),
+    )
     assert isinstance(store["sessions"], int)
     assert {"bytes", "lsn"} <= set(status["journal"])
 

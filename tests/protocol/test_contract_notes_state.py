@@ -36,7 +36,12 @@ def test_notes_are_idempotent(client, session):
 def test_wrong_notes(client, session):
     """A note needs a heading and a content of the right type."""
     sid = session()
-    for wrong in ({"content": "c"}, {"heading": "H"}, {"heading": 1, "content": "c"}, {"heading": "H", "content": "c", "tick": "1"}):
+    for wrong in (
+        {"content": "c"},
+        {"heading": "H"},
+        {"heading": 1, "content": "c"},
+        {"heading": "H", "content": "c", "tick": "1"},
+    ):
         assert client.fails("note/append", sessionId=sid, **wrong)["code"] == -32602
     assert client.call("note/list", sessionId=sid)["notes"] == []
 
@@ -55,7 +60,9 @@ def test_state(client, other, session):
     assert client.call("state/get", sessionId=sid, keys=["b", "zz"])["values"] == {"b": {"x": None}}
     assert client.call("state/get", sessionId=sid, keys=[])["values"] == {}
     assert client.call("session/open", sessionId=sid)["session"]["updatedAt"] == info["updatedAt"]
-    assert other.notification("session/changed")["changes"] == [{"kind": "state", "seq": 2, "values": {"a": 1, "b": {"x": None}}}]
+    assert other.notification("session/changed")["changes"] == [
+        {"kind": "state", "seq": 2, "values": {"a": 1, "b": {"x": None}}}
+    ]
     assert client.call("state/clear", sessionId=sid)["seq"] == 5
     assert client.call("state/clear", sessionId=sid)["seq"] == 5
     assert client.call("state/get", sessionId=sid)["values"] == {}

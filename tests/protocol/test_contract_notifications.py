@@ -14,7 +14,11 @@ def test_every_kind_of_change(client, other, session):
     """Each change is told to the others once, with its kind, seq and fields, and never to the one who made it."""
     sid = session("m")
     opened = other.call("session/open", sessionId=sid)["session"]
-    client.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}])
+    client.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}],
+    )
     client.call("session/extend", sessionId=sid, messageId="r", text="b")
     client.call("session/finish", sessionId=sid, messageId="r", metadata={"k": 1})
     client.call("session/update", sessionId=sid, name="n")
@@ -25,7 +29,11 @@ def test_every_kind_of_change(client, other, session):
     client.call("session/clear", sessionId=sid)
     told = [other.notification("session/changed") for _ in range(9)]
     changes = [change for one in told for change in one["changes"]]
-    assert [one["seq"] for one in told] == [change["seq"] for change in changes] == list(range(opened["seq"] + 1, opened["seq"] + 10))
+    assert (
+        [one["seq"] for one in told]
+        == [change["seq"] for change in changes]
+        == list(range(opened["seq"] + 1, opened["seq"] + 10))
+    )
     kinds = ["appended", "extended", "finished", "updated", "note", "state", "state", "truncated", "cleared"]
     assert [change["kind"] for change in changes] == kinds
     assert changes[0]["messages"][0]["content"] == "a"
@@ -73,7 +81,10 @@ def test_an_outside_edit_is_merged_and_told_once(client, other, session, house):
     assert [one for one in other.notifications if one[0] == "session/reloaded"] == []
     trash = client.call("session/list", filter={"deleted": True}, limit=1000)["sessions"]
     assert any(one["sessionId"].startswith(f"{sid}.was-") for one in trash)
-    assert client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "d"}])["seq"] == told["session"]["seq"] + 1
+    assert (
+        client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "d"}])["seq"]
+        == told["session"]["seq"] + 1
+    )
 
 
 def test_an_edit_found_on_open_is_told_once(client, other, session, house):
@@ -145,7 +156,9 @@ def test_open_while_others_write(house, sid, how):
         client = house.client()
         count = 0
         while not stop.is_set():
-            client.call("session/append", sessionId=sid, messages=[{"id": f"{number}-{count}", "role": "user", "content": "x"}])
+            client.call(
+                "session/append", sessionId=sid, messages=[{"id": f"{number}-{count}", "role": "user", "content": "x"}]
+            )
             count += 1
 
     writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]

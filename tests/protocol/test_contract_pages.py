@@ -15,11 +15,24 @@ def shelf(tmp_path_factory):
     with Home(tmp_path_factory.mktemp("shelf")) as home:
         client = home.client()
         for number, name in enumerate(["Alpha", "beta", "Gamma", "delta"]):
-            words = [{"role": "user", "content": f"quokka {name} {n}", "timestamp": f"2026-01-0{number + 1}T00:00:00Z"} for n in range(number + 1)]
+            words = [
+                {"role": "user", "content": f"quokka {name} {n}", "timestamp": f"2026-01-0{number + 1}T00:00:00Z"}
+                for n in range(number + 1)
+            ]
             tags = ["all", "odd" if number % 2 else "even"]
-            client.call("session/new", sessionId=name.lower(), name=name, tags=tags, model=f"m{number % 2}", cwd=f"/w/{number % 2}", messages=words)
+            client.call(
+                "session/new",
+                sessionId=name.lower(),
+                name=name,
+                tags=tags,
+                model=f"m{number % 2}",
+                cwd=f"/w/{number % 2}",
+                messages=words,
+            )
         client.call("session/update", sessionId="gamma", archived=True)
-        client.call("session/new", sessionId="binned", name="Binned", messages=[{"role": "user", "content": "quokka binned"}])
+        client.call(
+            "session/new", sessionId="binned", name="Binned", messages=[{"role": "user", "content": "quokka binned"}]
+        )
         client.call("session/delete", sessionId="binned")
         client.close()
         yield home
@@ -54,12 +67,18 @@ def test_list_by_time(asker):
     """since <= updatedAt < until."""
     times = {one["sessionId"]: one["updatedAt"] for one in asker.call("session/list")["sessions"]}
     middle = times["beta"]
-    assert set(ids(asker.call("session/list", filter={"since": middle}))) == {key for key, at in times.items() if at >= middle}
-    assert set(ids(asker.call("session/list", filter={"until": middle}))) == {key for key, at in times.items() if at < middle}
+    assert set(ids(asker.call("session/list", filter={"since": middle}))) == {
+        key for key, at in times.items() if at >= middle
+    }
+    assert set(ids(asker.call("session/list", filter={"until": middle}))) == {
+        key for key, at in times.items() if at < middle
+    }
     assert asker.fails("session/list", filter={"since": "yesterday"})["code"] == -32602
 
 
-@pytest.mark.parametrize("sort", ["name", "-name", "messageCount", "-messageCount", "createdAt", "-createdAt", "updatedAt", "-updatedAt"])
+@pytest.mark.parametrize(
+    "sort", ["name", "-name", "messageCount", "-messageCount", "createdAt", "-createdAt", "updatedAt", "-updatedAt"]
+)
 def test_list_sorts_and_pages(asker, sort):
     """Every order, and a cursor that goes on where its page ended."""
     whole = asker.call("session/list", sort=sort)
@@ -131,7 +150,14 @@ def test_export_never_into_our_own_folders(client, session, house, tmp_path):
     """Neither directly nor by a link or `..`; a path that is not absolute is refused too."""
     sid = session("x")
     (tmp_path / "link").symlink_to(house.path / "data")
-    for path in (f"{house.path}/data/x", f"{house.path}/data/sessions/{sid}.jsonl", f"{tmp_path}/link/x", f"{house.path}/data/../data/x", "x", str(tmp_path)):
+    for path in (
+        f"{house.path}/data/x",
+        f"{house.path}/data/sessions/{sid}.jsonl",
+        f"{tmp_path}/link/x",
+        f"{house.path}/data/../data/x",
+        "x",
+        str(tmp_path),
+    ):
         error = client.fails("session/export", sessionId=sid, format="text", path=path, overwrite=True)
         assert (error["code"], error["data"]["field"]) == (-32602, "path")
 
@@ -150,14 +176,19 @@ def test_a_native_export_comes_back(client, session, tmp_path):
     after = client.call("session/open", sessionId=sid)
     for key in ("messages", "notes", "state"):
         assert after[key] == before[key]
-    assert [after["session"][key] for key in ("name", "tags", "metadata", "seq")] == [before["session"][key] for key in ("name", "tags", "metadata", "seq")]
+    assert [after["session"][key] for key in ("name", "tags", "metadata", "seq")] == [
+        before["session"][key] for key in ("name", "tags", "metadata", "seq")
+    ]
 
 
 def claude_code(path, count: int) -> None:
     records = []
     for number in range(count):
         role = "assistant" if number % 2 else "user"
-        message = {"role": role, "content": f"bilby {number}" if role == "user" else [{"type": "text", "text": f"bilby {number}"}]}
+        message = {
+            "role": role,
+            "content": f"bilby {number}" if role == "user" else [{"type": "text", "text": f"bilby {number}"}],
+        }
         records.append({
             "type": role, "uuid": f"00000000-0000-4000-8000-{number:012d}", "parentUuid": f"00000000-0000-4000-8000-{number - 1:012d}" if number else None,
             "sessionId": "11111111-1111-4111-8111-111111111111", "timestamp": f"2026-01-01T00:00:{number:02d}.000Z", "cwd": "/w", "isSidechain": False,

@@ -54,9 +54,19 @@ def test_append_while_delete(house, sid):
         name = f"{sid}-{number}"
         deleter, writer = house.client(), house.client()
         deleter.call("session/new", sessionId=name, messages=[{"role": "user", "content": "x"}])
-        asked = [writer.send("session/append", {"sessionId": name, "messages": [{"id": str(n), "role": "user", "content": "y"}]}) for n in range(20)]
+        asked = [
+            writer.send(
+                "session/append", {"sessionId": name, "messages": [{"id": str(n), "role": "user", "content": "y"}]}
+            )
+            for n in range(20)
+        ]
         deleted = deleter.send("session/delete", {"sessionId": name})
-        asked += [writer.send("session/append", {"sessionId": name, "messages": [{"id": str(n), "role": "user", "content": "y"}]}) for n in range(20, 40)]
+        asked += [
+            writer.send(
+                "session/append", {"sessionId": name, "messages": [{"id": str(n), "role": "user", "content": "y"}]}
+            )
+            for n in range(20, 40)
+        ]
         answers = [writer.answer(one) for one in asked]
         assert "result" in deleter.answer(deleted)
         assert set(kinds(answers)) <= {"ok", "sessionNotFound"}
@@ -106,14 +116,21 @@ def test_cuts_deletes_and_restores_at_once(house, sid):
 def test_clear_while_a_reply_streams(house, sid):
     """The stream of a message that was cleared ends with invalidParams; the writer's leaving later disturbs nothing."""
     writer, other = house.client(), house.client()
-    writer.call("session/new", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "", "status": "streaming"}])
+    writer.call(
+        "session/new", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "", "status": "streaming"}]
+    )
     asked = [writer.send("session/extend", {"sessionId": sid, "messageId": "r", "text": "x"}) for _ in range(50)]
     cleared = other.send("session/clear", {"sessionId": sid})
     assert set(kinds(writer.answer(one) for one in asked)) <= {"ok", "invalidParams"}
     assert other.answer(cleared)["result"]["session"]["messageCount"] == 0
     assert writer.fails("session/extend", sessionId=sid, messageId="r", text="x")["code"] == -32602
     writer.close()
-    assert other.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "user", "content": "new"}])["messages"][0]["id"] == "r"
+    assert (
+        other.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "user", "content": "new"}])[
+            "messages"
+        ][0]["id"]
+        == "r"
+    )
     assert [one["content"] for one in other.call("session/read", sessionId=sid)["messages"]] == ["new"]
     other.close()
 
@@ -132,7 +149,9 @@ def test_outside_edits_while_clients_append(tmp_path):
             while not stop.is_set():
                 word = f"{number}-{count}"
                 count += 1
-                answer = ask(mine, "session/append", sessionId="a", messages=[{"id": word, "role": "user", "content": word}])
+                answer = ask(
+                    mine, "session/append", sessionId="a", messages=[{"id": word, "role": "user", "content": word}]
+                )
                 (acknowledged if "result" in answer else failed).append(word)
 
         writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
@@ -143,7 +162,9 @@ def test_outside_edits_while_clients_append(tmp_path):
             with path.open("a") as file:
                 file.write('{"role":"user","content":"hand %d"}\n' % number)
             by_hand.append(f"hand {number}")
-            while by_hand[-1] not in [one["content"] for one in client.call("session/open", sessionId="a", last=1000)["messages"]]:
+            while by_hand[-1] not in [
+                one["content"] for one in client.call("session/open", sessionId="a", last=1000)["messages"]
+            ]:
                 pass
         stop.set()
         for writer in writers:
@@ -164,7 +185,9 @@ def test_a_cancelled_new_or_save_leaves_all_in_order(house, sid):
     client = house.client()
     for number in range(30):
         name = f"{sid}-{number}"
-        made = client.send("session/new", {"sessionId": name, "messages": [{"id": "x", "role": "user", "content": "x"}]})
+        made = client.send(
+            "session/new", {"sessionId": name, "messages": [{"id": "x", "role": "user", "content": "x"}]}
+        )
         client.notify("$/cancelRequest", {"id": made})
         if "error" in client.answer(made):
             assert client.fails("session/open", sessionId=name)["data"]["kind"] == "sessionNotFound"

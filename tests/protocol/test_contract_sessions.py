@@ -24,7 +24,10 @@ def test_new_is_open_for_its_maker(client, other, sid):
 
 def test_new_with_messages_that_are_wrong_makes_nothing(client, sid):
     """One wrong message, or the same id twice, and there is no session."""
-    for messages in ([{"role": "user"}], [{"id": "x", "role": "user", "content": "1"}, {"id": "x", "role": "user", "content": "2"}]):
+    for messages in (
+        [{"role": "user"}],
+        [{"id": "x", "role": "user", "content": "1"}, {"id": "x", "role": "user", "content": "2"}],
+    ):
         assert client.fails("session/new", sessionId=sid, messages=messages)["code"] == -32602
     assert client.fails("session/open", sessionId=sid)["data"]["kind"] == "sessionNotFound"
     assert client.call("session/new", sessionId=sid)
@@ -46,7 +49,10 @@ def test_open(client, session):
     assert result["session"]["attached"] == 1
 
 
-@pytest.mark.parametrize(("last", "expected", "more"), [(0, [], True), (2, ["b", "c"], True), (3, ["a", "b", "c"], False), (9, ["a", "b", "c"], False)])
+@pytest.mark.parametrize(
+    ("last", "expected", "more"),
+    [(0, [], True), (2, ["b", "c"], True), (3, ["a", "b", "c"], False), (9, ["a", "b", "c"], False)],
+)
 def test_open_last(client, session, last, expected, more):
     """`last: N` gives the newest N messages, oldest first."""
     result = client.call("session/open", sessionId=session("a", "b", "c"), last=last)
@@ -61,7 +67,12 @@ def test_open_since(client, session):
     client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "c"}])
     result = client.call("session/open", sessionId=sid, since=1)
     assert words(result["messages"]) == ["b", "c"]
-    assert [(change["kind"], change["seq"]) for change in result["changes"]] == [("appended", 2), ("updated", 3), ("state", 4), ("appended", 5)]
+    assert [(change["kind"], change["seq"]) for change in result["changes"]] == [
+        ("appended", 2),
+        ("updated", 3),
+        ("state", 4),
+        ("appended", 5),
+    ]
     assert words(result["changes"][0]["messages"]) == ["b"]
     at_end = client.call("session/open", sessionId=sid, since=5)
     assert (at_end["messages"], at_end["changes"]) == ([], [])
@@ -95,7 +106,9 @@ def test_close_saves(client, session, house):
 def test_append_is_atomic_and_consecutive(client, session):
     """Messages of one append get consecutive seqs; one wrong one and none is there."""
     sid = session()
-    answer = client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": str(n)} for n in range(5)])
+    answer = client.call(
+        "session/append", sessionId=sid, messages=[{"role": "user", "content": str(n)} for n in range(5)]
+    )
     assert [one["seq"] for one in answer["messages"]] == [1, 2, 3, 4, 5]
     wrong = [{"role": "user", "content": "ok"}, {"role": "user", "content": 7}]
     error = client.fails("session/append", sessionId=sid, messages=wrong)
@@ -117,7 +130,11 @@ def test_append_is_atomic_and_consecutive(client, session):
 def test_wrong_messages_name_the_field(client, session, message, field):
     """invalidParams names the field."""
     error = client.fails("session/append", sessionId=session(), messages=[message])
-    assert (error["code"], error["data"]["kind"], error["data"]["field"]) == (-32602, "invalidParams", f"messages[0].{field}")
+    assert (error["code"], error["data"]["kind"], error["data"]["field"]) == (
+        -32602,
+        "invalidParams",
+        f"messages[0].{field}",
+    )
     assert field.rpartition(".")[2] in error["message"]
 
 
@@ -129,9 +146,15 @@ def test_append_is_idempotent_by_id(client, session):
     assert client.call("session/append", sessionId=sid, messages=[message], expectedSeq=0) == first
     only_sent = {"id": "x", "role": "user", "content": "one"}
     assert client.call("session/append", sessionId=sid, messages=[only_sent]) == first
-    mixed = client.call("session/append", sessionId=sid, messages=[message, {"id": "y", "role": "user", "content": "two"}])
+    mixed = client.call(
+        "session/append", sessionId=sid, messages=[message, {"id": "y", "role": "user", "content": "two"}]
+    )
     assert mixed["messages"] == [{"id": "x", "seq": 1}, {"id": "y", "seq": 2}]
-    for other in ({**message, "content": "two"}, {**message, "role": "system"}, {**message, "metadata": {"a": 1.0, "b": None}}):
+    for other in (
+        {**message, "content": "two"},
+        {**message, "role": "system"},
+        {**message, "metadata": {"a": 1.0, "b": None}},
+    ):
         error = client.fails("session/append", sessionId=sid, messages=[other])
         assert (error["code"], error["data"]["seq"]) == (-31002, 2)
     assert client.call("session/read", sessionId=sid)["seq"] == 2
@@ -148,7 +171,10 @@ def test_expected_seq(client, session):
         error = client.fails(method, sessionId=sid, expectedSeq=0, **params)
         assert (error["code"], error["data"]["kind"], error["data"]["seq"]) == (-31002, "conflict", 1)
         assert client.call("session/read", sessionId=sid)["seq"] == 1
-    assert client.call("session/append", sessionId=sid, expectedSeq=1, messages=[{"role": "user", "content": "b"}])["seq"] == 2
+    assert (
+        client.call("session/append", sessionId=sid, expectedSeq=1, messages=[{"role": "user", "content": "b"}])["seq"]
+        == 2
+    )
 
 
 def test_empty_append(client, session):
@@ -163,7 +189,11 @@ def test_empty_append(client, session):
 def test_streaming(client, session):
     """Append with status streaming, extend, repeat with offset, finish; the message keeps its seq."""
     sid = session("q")
-    client.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "🦊", "status": "streaming"}])
+    client.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "r", "role": "assistant", "content": "🦊", "status": "streaming"}],
+    )
     assert client.call("session/extend", sessionId=sid, messageId="r", text="bc", offset=1) == {"seq": 3}
     assert client.call("session/extend", sessionId=sid, messageId="r", text="bc", offset=1) == {"seq": 3}
     assert client.call("session/extend", sessionId=sid, messageId="r", text="cd", offset=2) == {"seq": 4}
@@ -183,7 +213,11 @@ def test_streaming(client, session):
 def test_extend_as_a_notification(client, other, session):
     """Without an id there is no answer; it is there for others within a second."""
     sid = session("q")
-    client.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}])
+    client.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}],
+    )
     other.call("session/open", sessionId=sid)
     for n in range(20):
         client.notify("session/extend", {"sessionId": sid, "messageId": "r", "text": str(n % 10)})
@@ -202,7 +236,11 @@ def test_a_writer_that_leaves_is_interrupted_and_may_be_resumed(house, client, s
     """Its message is finished as interrupted; extend resumes it."""
     sid = session("q")
     writer = house.client()
-    writer.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}])
+    writer.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}],
+    )
     client.call("session/read", sessionId=sid)
     writer.close()
     while True:
@@ -219,7 +257,11 @@ def test_a_writer_that_leaves_is_interrupted_and_may_be_resumed(house, client, s
 def test_extend_what_cannot_be_extended(client, session):
     """An unknown message or one of blocks is invalidParams, a finished one conflict."""
     sid = session("done")
-    client.call("session/append", sessionId=sid, messages=[{"id": "blocks", "role": "assistant", "content": [], "status": "streaming"}])
+    client.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "blocks", "role": "assistant", "content": [], "status": "streaming"}],
+    )
     assert client.fails("session/extend", sessionId=sid, messageId="none", text="x")["code"] == -32602
     assert client.fails("session/extend", sessionId=sid, messageId="blocks", text="x")["code"] == -32602
     assert client.fails("session/extend", sessionId=sid, messageId="m1", text="x")["code"] == -31002
@@ -278,14 +320,29 @@ def test_a_limit_over_the_maximum_is_cut(client, session):
 def test_update(client, session):
     """Each field changes alone; null empties; equal values are no change; updatedAt moves."""
     sid = session("a")
-    fields = {"name": "n", "model": "m", "tags": ["t"], "archived": True, "summary": "s", "metadata": {"k": None}, "cwd": "/x"}
+    fields = {
+        "name": "n",
+        "model": "m",
+        "tags": ["t"],
+        "archived": True,
+        "summary": "s",
+        "metadata": {"k": None},
+        "cwd": "/x",
+    }
     for seq, (key, value) in enumerate(fields.items(), 2):
         info = client.call("session/update", sessionId=sid, **{key: value})["session"]
         assert (info[key], info["seq"]) == (value, seq)
     assert client.call("session/update", sessionId=sid, **fields)["session"]["seq"] == 8
     emptied = client.call("session/update", sessionId=sid, name=None, model=None, summary=None, cwd=None)["session"]
     assert [emptied[key] for key in ("name", "model", "summary", "cwd")] == [None] * 4
-    for wrong in ({"name": 1}, {"tags": "x"}, {"tags": [1]}, {"archived": "yes"}, {"metadata": []}, {"name": "x" * 1001}):
+    for wrong in (
+        {"name": 1},
+        {"tags": "x"},
+        {"tags": [1]},
+        {"archived": "yes"},
+        {"metadata": []},
+        {"name": "x" * 1001},
+    ):
         error = client.fails("session/update", sessionId=sid, **wrong)
         assert error["code"] == -32602
         assert error["data"]["field"].startswith(next(iter(wrong)))
@@ -299,13 +356,22 @@ def test_clear(client, other, session, house):
     client.call("note/append", sessionId=sid, heading="H", content="c")
     other.call("session/open", sessionId=sid)
     info = client.call("session/clear", sessionId=sid)["session"]
-    assert (info["sessionId"], info["messageCount"], info["summary"], info["name"], info["seq"]) == (sid, 0, None, "n", 6)
+    assert (info["sessionId"], info["messageCount"], info["summary"], info["name"], info["seq"]) == (
+        sid,
+        0,
+        None,
+        "n",
+        6,
+    )
     assert other.notification("session/changed")["changes"] == [{"kind": "cleared", "seq": 6}]
     opened = client.call("session/open", sessionId=sid)
     assert (opened["messages"], opened["state"], len(opened["notes"])) == ([], {"k": 1}, 1)
     back = client.call("session/restore", sessionId=f"{sid}.was-5")["session"]
     assert (back["messageCount"], back["parent"]) == (2, {"sessionId": sid, "seq": 5})
-    assert client.call("session/append", sessionId=sid, messages=[{"id": "m1", "role": "user", "content": "new"}])["seq"] == 7
+    assert (
+        client.call("session/append", sessionId=sid, messages=[{"id": "m1", "role": "user", "content": "new"}])["seq"]
+        == 7
+    )
 
 
 def test_truncate(client, other, session):
@@ -318,7 +384,10 @@ def test_truncate(client, other, session):
     assert (change["kind"], change["seq"]) == ("truncated", 4)
     again = client.call("session/truncate", sessionId=sid, afterSeq=1)
     assert (again["removed"], again["session"]["seq"]) == (0, 4)
-    assert client.call("session/append", sessionId=sid, messages=[{"id": "m2", "role": "user", "content": "other"}])["seq"] == 5
+    assert (
+        client.call("session/append", sessionId=sid, messages=[{"id": "m2", "role": "user", "content": "other"}])["seq"]
+        == 5
+    )
     restored = client.call("session/restore", sessionId=f"{sid}.was-3")["session"]
     assert (restored["messageCount"], restored["parent"]["sessionId"]) == (3, sid)
 
@@ -326,7 +395,11 @@ def test_truncate(client, other, session):
 def test_truncate_while_a_reply_streams(client, session):
     """A streamed message that was cut away can not be extended any more; the session goes on."""
     sid = session("q")
-    client.call("session/append", sessionId=sid, messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}])
+    client.call(
+        "session/append",
+        sessionId=sid,
+        messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}],
+    )
     assert client.call("session/truncate", sessionId=sid, afterSeq=1)["removed"] == 1
     assert client.fails("session/extend", sessionId=sid, messageId="r", text="x")["code"] == -32602
     assert client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "b"}])["seq"] == 4
@@ -361,7 +434,9 @@ def test_delete_and_restore(client, other, session, house):
     for method in ("session/open", "session/append", "session/delete"):
         extra = {"messages": []} if method == "session/append" else {}
         assert client.fails(method, sessionId=sid, **extra)["code"] == -31001
-    assert sid in [one["sessionId"] for one in client.call("session/list", filter={"deleted": True}, limit=1000)["sessions"]]
+    assert sid in [
+        one["sessionId"] for one in client.call("session/list", filter={"deleted": True}, limit=1000)["sessions"]
+    ]
     assert client.call("session/restore", sessionId=sid)["session"]["messageCount"] == 2
     assert path.read_bytes() == before
     assert client.fails("session/restore", sessionId=sid)["data"]["kind"] in ("alreadyExists", "sessionNotFound")
@@ -377,7 +452,9 @@ def test_delete_for_ever(client, session, house):
     client.call("session/delete", sessionId=sid, permanent=True)
     assert client.fails("session/restore", sessionId=sid)["code"] == -31001
     assert client.call("session/search", query="zebrafish")["hits"] == []
-    holding = [str(path) for path in (house.path / "data").rglob("*") if path.is_file() and b"zebrafish" in path.read_bytes()]
+    holding = [
+        str(path) for path in (house.path / "data").rglob("*") if path.is_file() and b"zebrafish" in path.read_bytes()
+    ]
     assert holding == []
 
 
@@ -394,7 +471,11 @@ def test_save(client, other, session, house):
     sid = session("a")
     other.call("session/open", sessionId=sid)
     [saved] = client.call("session/save", sessionId=sid)["saved"]
-    assert saved == {"sessionId": sid, "path": str(house.path / "data" / "sessions" / f"{sid}.jsonl"), "bytes": saved["bytes"]}
+    assert saved == {
+        "sessionId": sid,
+        "path": str(house.path / "data" / "sessions" / f"{sid}.jsonl"),
+        "bytes": saved["bytes"],
+    }
     told = other.notification("session/saved")
     assert {key: told[key] for key in saved} == saved
     assert set(told) == {"sessionId", "path", "bytes", "savedAt"}

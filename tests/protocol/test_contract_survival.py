@@ -15,7 +15,13 @@ from tests.home import Home
 def said(home_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "SESSIOND_HOME": str(home_path)}
     return subprocess.run(
-        [sys.executable, "-m", "sessiond", *arguments], env=env, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "sessiond", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -27,7 +33,11 @@ def test_a_stream_that_was_open_at_a_kill(tmp_path):
     """It is there with what was acknowledged, as interrupted, and may be resumed."""
     with Home(tmp_path) as home:
         client = home.client()
-        client.call("session/new", sessionId="a", messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}])
+        client.call(
+            "session/new",
+            sessionId="a",
+            messages=[{"id": "r", "role": "assistant", "content": "a", "status": "streaming"}],
+        )
         client.call("session/extend", sessionId="a", messageId="r", text="b")
         home.kill()
         home.start()
@@ -65,7 +75,9 @@ def test_cuts_deletes_and_names_survive_a_kill(tmp_path):
         assert contents(client, "cut") == ["a", "d"]
         assert client.call("session/read", sessionId="cut")["seq"] == 5
         assert contents(client, "cleared") == []
-        assert client.call("session/append", sessionId="cleared", messages=[{"role": "user", "content": "x"}])["seq"] == 5
+        assert (
+            client.call("session/append", sessionId="cleared", messages=[{"role": "user", "content": "x"}])["seq"] == 5
+        )
         assert contents(client, "back") == ["a", "b", "c"]
         assert contents(client, fork) == ["a", "b"]
         for name in ("gone", "forever"):
@@ -115,7 +127,10 @@ def test_a_file_of_nuls(tmp_path):
         assert (error["code"], error["data"]["kind"], error["data"]["path"]) == (-31003, "badFile", str(path))
         assert "line" in error["data"]
         assert error["data"]["hint"]
-        assert client.fails("session/append", sessionId="nul", messages=[{"role": "user", "content": "x"}])["code"] == -31003
+        assert (
+            client.fails("session/append", sessionId="nul", messages=[{"role": "user", "content": "x"}])["code"]
+            == -31003
+        )
         assert client.fails("session/new", sessionId="nul")["code"] == -31007
         assert client.call("session/new", sessionId="fine", name="x")
         assert path.read_bytes() == b"\x00" * 4096
@@ -136,7 +151,9 @@ def test_malformed_lines(tmp_path):
         client = home.client()
         opened = client.call("session/open", sessionId="m")
         assert [one["content"] for one in opened["messages"]] == ["one", "two"]
-        assert [(one["path"], one["line"]) for one in opened["warnings"]] == [(str(path), n) for n in (3, 4, 5, 6, 9, 10)]
+        assert [(one["path"], one["line"]) for one in opened["warnings"]] == [
+            (str(path), n) for n in (3, 4, 5, 6, 9, 10)
+        ]
         assert all(set(one) == {"path", "line", "message"} for one in opened["warnings"])
         ids = [one["id"] for one in opened["messages"]]
         client.call("session/append", sessionId="m", messages=[{"role": "user", "content": "four"}])
@@ -188,7 +205,16 @@ def test_another_daemon_owns_the_folder(house):
     assert house.client().call("daemon/hello")["pid"] == house.process.pid
 
 
-@pytest.mark.parametrize("text", ["[autosave]\ninterval = 5\n", "colour = 1\n", "[stores.x]\npath = '/tmp/x'\nformat = 'word'\n", "[limits]\nbytes = 1\n", "[[[\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[autosave]\ninterval = 5\n",
+        "colour = 1\n",
+        "[stores.x]\npath = '/tmp/x'\nformat = 'word'\n",
+        "[limits]\nbytes = 1\n",
+        "[[[\n",
+    ],
+)
 def test_a_wrong_configuration(tmp_path, text):
     """An unknown key is a clear error at start that names file and key; no daemon, no traceback."""
     (tmp_path / "config").mkdir()
@@ -228,7 +254,9 @@ def tiny():
 
     path = Path(tempfile.mkdtemp(prefix="sd-"))
     (path / "data").mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(path / "data")], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(path / "data")], check=False, capture_output=True
+    ).returncode:
         pytest.skip("this machine mounts nothing")
     (path / "data" / "ballast").write_bytes(b"x" * (5 * 1024 * 1024))
     try:
@@ -252,7 +280,9 @@ def test_a_full_disk(tiny):
             number += 1
             assert number < 2000
             text = f"{number} " + "y" * 20_000
-            answer = client.answer(client.send("session/append", {"sessionId": "a", "messages": [{"role": "user", "content": text}]}))
+            answer = client.answer(
+                client.send("session/append", {"sessionId": "a", "messages": [{"role": "user", "content": text}]})
+            )
             error = answer.get("error")
             if error is None:
                 kept.append(text)

@@ -65,15 +65,21 @@ def test_good_ids(client, good):
     assert client.call("session/new", sessionId=good)["session"]["sessionId"] == good
 
 
-@pytest.mark.parametrize("bad", ["", ".a", "-a", "_a", "a/b", "../a", "a b", "ü", "x" * 129, "a\n", "a\x00", "a%2F", "default/a"])
+@pytest.mark.parametrize(
+    "bad", ["", ".a", "-a", "_a", "a/b", "../a", "a b", "ü", "x" * 129, "a\n", "a\x00", "a%2F", "default/a"]
+)
 def test_bad_ids(client, bad):
     """Any other is invalidParams."""
     error = client.fails("session/new", sessionId=bad)
     assert (error["code"], error["data"]["kind"]) == (-32602, "invalidParams")
 
 
-@pytest.mark.parametrize("method", ["session/open", "session/read", "session/save", "session/delete", "session/fork", "state/get"])
-@pytest.mark.parametrize("wrong", ["nobody", "nowhere/nobody", "../../etc/passwd", "default/nobody", "", "a/b/c", "\x00", "x" * 5000])
+@pytest.mark.parametrize(
+    "method", ["session/open", "session/read", "session/save", "session/delete", "session/fork", "state/get"]
+)
+@pytest.mark.parametrize(
+    "wrong", ["nobody", "nowhere/nobody", "../../etc/passwd", "default/nobody", "", "a/b/c", "\x00", "x" * 5000]
+)
 def test_no_such_session(client, method, wrong):
     """What names no session is sessionNotFound, whatever it looks like."""
     assert client.fails(method, sessionId=wrong)["data"]["kind"] == "sessionNotFound"
@@ -121,10 +127,15 @@ def test_odd_json_survives(tmp_path, ending):
         client = home.client()
         client.call("session/new", sessionId="a", name="\u2028🦊", metadata=ODD)
         text = "\u2028 \x00 🦊 " * 150_000
-        messages = [{"id": "m", "role": "user", "content": [ODD], "metadata": ODD, "x": ODD}, {"id": "big", "role": "user", "content": text}]
+        messages = [
+            {"id": "m", "role": "user", "content": [ODD], "metadata": ODD, "x": ODD},
+            {"id": "big", "role": "user", "content": text},
+        ]
         client.call("session/append", sessionId="a", messages=messages)
         client.call("state/set", sessionId="a", values={key: value for key, value in ODD.items() if value is not None})
-        client.call("note/append", sessionId="a", heading="H\u2028", content="\u2028\n* c 🦊", thread="t", tick=2**40, id="n")
+        client.call(
+            "note/append", sessionId="a", heading="H\u2028", content="\u2028\n* c 🦊", thread="t", tick=2**40, id="n"
+        )
         before = [client.call("session/read", sessionId="a"), client.call("note/list", sessionId="a", thread="t")]
         before.append(client.call("state/get", sessionId="a"))
         if ending == "kill":

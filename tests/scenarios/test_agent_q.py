@@ -157,7 +157,11 @@ def test_messages_preserved_across_restart(daemon: Home, sessions: Path) -> None
     daemon.start()
     client = daemon.client()
     assert texts(client, wire(sessions, AUTH))[-1] == "acknowledged"
-    agent_q(sessions, "resave", [{"id": AUTH, "messages": [{"id": "n", "role": "user", "content": "Emacs", "time": 1_768_141_900_000}]}])
+    agent_q(
+        sessions,
+        "resave",
+        [{"id": AUTH, "messages": [{"id": "n", "role": "user", "content": "Emacs", "time": 1_768_141_900_000}]}],
+    )
     until(lambda: {"acknowledged", "Emacs"} <= set(texts(client, wire(sessions, AUTH))))
     client.call("session/save", sessionId=wire(sessions, AUTH))
     contents = [one["content"] for one in reported(sessions)[AUTH]["messages"]]

@@ -65,7 +65,9 @@ def test_scratchpad_persistence(daemon: Home, folder: Path) -> None:
     chat = wire(folder, "agent-chat")
     client = daemon.client()
     adopt(client, folder, "amacs")
-    client.call("note/append", sessionId=chat, heading="Parser Notes", content="second", thread="rust-debugging", tick=46)
+    client.call(
+        "note/append", sessionId=chat, heading="Parser Notes", content="second", thread="rust-debugging", tick=46
+    )
     client.call("note/append", sessionId=chat, heading="New", content="* not a heading", tick=46)
     client.call("session/save", sessionId=chat)
     daemon.stop()

@@ -44,7 +44,9 @@ def test_resume_by_id(daemon: Home, sessions: Path) -> None:
     after = daemon.client().call("session/open", sessionId=wire(sessions, FIRST))
     assert after["messages"] == before["messages"]
     assert [one["content"] for one in after["messages"]] == ["認証のバグを直して", "", "auth.lisp:12", "12行目です"]
-    assert after["messages"][1]["toolCalls"] == [{"id": "c1", "name": "grep", "arguments": {"pattern": "auth", "max": 3}}]
+    assert after["messages"][1]["toolCalls"] == [
+        {"id": "c1", "name": "grep", "arguments": {"pattern": "auth", "max": 3}}
+    ]
     assert after["messages"][2]["toolCallId"] == "c1"
     assert after["session"]["summary"] == "前回は認証のバグを調べた"
     [told] = sibyl(sessions, "report", FIRST)

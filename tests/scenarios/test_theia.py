@@ -10,7 +10,10 @@ from tests.home import Home
 from tests.scenarios.systems import adopt, say, texts, theia, wire
 
 SECRET = {"role": "user", "content": "My secret code is 777."}
-PLAN = {"goal": "Create file secret.txt", "steps": [{"do": "write", "status": "done"}, {"do": "check", "status": "pending"}]}
+PLAN = {
+    "goal": "Create file secret.txt",
+    "steps": [{"do": "write", "status": "done"}, {"do": "check", "status": "pending"}],
+}
 STATE: dict[str, Any] = {
     "messages": [SECRET, {"role": "assistant", "content": "Noted."}], "context": {"panel": "diff"}, "prData": {"number": 12},
     "plan": PLAN, "pendingAction": {"kind": "confirm"}, "lastError": None, "now": "2026-01-10T09:00:00.000Z",
@@ -58,7 +61,10 @@ def test_freeze_after_each_run(daemon: Home, folder: Path) -> None:
     client.call("session/save", sessionId=wire(folder, "pr-12"))
     [thawed] = theia(file, ["loadState"])
     assert [one["content"] for one in thawed["messages"]] == ["My secret code is 777.", "Noted.", "from Emacs"]
-    theia(file, ["saveState", {**thawed, "messages": [*thawed["messages"], {"role": "assistant", "content": "hello Emacs"}]}])
+    theia(
+        file,
+        ["saveState", {**thawed, "messages": [*thawed["messages"], {"role": "assistant", "content": "hello Emacs"}]}],
+    )
     assert client.notification("session/reloaded")["reason"] == "externalEdit"
     assert texts(client, wire(folder, "pr-12"))[-1] == "hello Emacs"
 
@@ -105,7 +111,9 @@ def test_has_saved_state(daemon: Home, folder: Path) -> None:
     """Nothing saved: not found, and no file is made by asking; saved by either, it is there for both."""
     client = daemon.client()
     adopt(client, folder, "theia")
-    assert client.fails("session/open", sessionId=wire(folder, "pr-1"), restore=True)["data"]["kind"] == "sessionNotFound"
+    assert (
+        client.fails("session/open", sessionId=wire(folder, "pr-1"), restore=True)["data"]["kind"] == "sessionNotFound"
+    )
     assert theia(folder / "pr-1.json", ["hasSavedState"]) == [False]
     client.call("session/new", store=folder.parent.name, sessionId="pr-1")
     say(client, wire(folder, "pr-1"), ("user", "x"))

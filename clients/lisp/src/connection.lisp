@@ -1,0 +1,147 @@
+;;;; One connection: `sessiond` as a process, which passes what we say to the daemon and starts one where there is none.
+;;;;
+;;;; A thread reads. Answers wake up who asked; notifications go to the connection's HEARD in the order in which they
+;;;; come; at the end all who wait are told, then GONE is called, once.
+
+(in-package "SESSIOND")
+
+(defvar *program* nil
+  "The program that speaks for the daemon. NIL: what SESSIOND in the environment says, else sessiond on the path.")
+
+(defun program ()
+  (or *program* (uiop:getenvp "SESSIOND") "sessiond"))
+
+(defvar *request-timeout* 60
+  "Seconds that a request may take, the start of a daemon included.")
+
+(defclass connection ()
+  ((process :initarg :process :reader connection-process)
+   (heard :initarg :heard :reader connection-heard)
+   (gone :initarg :gone :reader connection-gone)
+   (lock :initform (bt:make-lock "sessiond connection") :reader connection-lock)
+   (answered :initform (bt:make-condition-variable :name "sessiond answer") :reader connection-answered)
+   (last-id :initform 0 :accessor connection-last-id)
+   (answers :initform (make-hash-table) :reader connection-answers
+            :documentation "Id of a request -> :WAITING, or the message that answers it.")
+   (openp :initform t :accessor connection-open-p)
+   (reader :initform nil :accessor connection-reader)))
+
+(defun open-connection (heard gone)
+  "A connection whose notifications go to HEARD (method params) and whose end to GONE (last words on stderr or NIL)."
+  (let* ((process (handler-case
+                      (sb-ext:run-program (program) '() :search t :wait nil
+                                                        :input :stream :output :stream :error :stream
+                                                        :external-format :latin-1)
+                    (error (problem)
+                      (error 'unreachable :message (format nil "~A could not be run: ~A" (program) problem)
+                                          :hint "is sessiond installed and on the path?"))))
+         (connection (make-instance 'connection :process process :heard heard :gone gone)))
+    (setf (connection-reader connection)
+          (bt:make-thread (lambda () (read-all connection)) :name "sessiond reader"))
+    connection))
+
+(defun send-message (connection message)
+  "CONNECTION-LOST where nobody takes it."
+  (let ((octets (encode message)))
+    (handler-case (write-frame octets (sb-ext:process-input (connection-process connection)))
+      ((or stream-error sb-sys:interactive-interrupt) () (error 'connection-lost)))))
+
+(defun send-request (connection method params &key (timeout *request-timeout*))
+  "The result of a request. SESSIOND-ERROR with what the daemon answered, CONNECTION-LOST, REQUEST-TIMEOUT."
+  (let ((lock (connection-lock connection))
+        (answers (connection-answers connection))
+        (id nil))
+    (bt:with-lock-held (lock)
+      (unless (connection-open-p connection)
+        (error 'connection-lost))
+      (setf id (incf (connection-last-id connection))
+            (gethash id answers) :waiting)
+      (handler-bind ((error (lambda (condition) (declare (ignore condition)) (remhash id answers))))
+        (send-message connection (obj "jsonrpc" "2.0" "id" id "method" method "params" params))))
+    (let ((answer (wait-for-answer connection id timeout)))
+      (cond ((eq answer :lost) (error 'connection-lost))
+            ((eq answer :waiting)
+             (ignore-errors
+              (bt:with-lock-held (lock)
+                (send-message connection (obj "jsonrpc" "2.0" "method" "$/cancelRequest" "params" (obj :id id)))))
+             (error 'request-timeout :message (format nil "~A took longer than ~D s" method timeout)))
+            (t (result-of answer))))))
+
+(defun wait-for-answer (connection id timeout)
+  "The message, or :WAITING when the time is over, or :LOST."
+  (let ((deadline (+ (get-internal-real-time) (* timeout internal-time-units-per-second)))
+        (answers (connection-answers connection)))
+    (bt:with-lock-held ((connection-lock connection))
+      (unwind-protect
+           (loop
+             (let ((answer (gethash id answers))
+                   (left (/ (- deadline (get-internal-real-time)) internal-time-units-per-second)))
+               (cond ((not (eq answer :waiting)) (return answer))
+                     ((not (connection-open-p connection)) (return :lost))
+                     ((<= left 0) (return :waiting)))
+               (bt:condition-wait (connection-answered connection) (connection-lock connection)
+                                  :timeout (float left 1d0))))
+        (remhash id answers)))))
+
+(defun result-of (answer)
+  (let ((problem (ref answer "error")))
+    (if problem
+        (let ((data (or (ref problem "data") (obj))))
+          (error 'sessiond-error :kind (or (ref data "kind") "internalError")
+                                 :message (or (ref problem "message") "the request failed")
+                                 :hint (ref data "hint") :data data))
+        (ref answer "result"))))
+
+(defun send-notification (connection method params)
+  (bt:with-lock-held ((connection-lock connection))
+    (send-message connection (obj "jsonrpc" "2.0" "method" method "params" params))))
+
+(defun read-all (connection)
+  "The reader's thread."
+  (let ((stream (sb-ext:process-output (connection-process connection))))
+    (unwind-protect
+         (ignore-errors
+          (loop for octets = (read-frame stream)
+                while octets do (take-message connection (decode octets))))
+      (bt:with-lock-held ((connection-lock connection))
+        (setf (connection-open-p connection) nil)
+        (wake-all connection))
+      (funcall (connection-gone connection) (bury connection)))))
+
+(defun wake-all (connection)
+  ;; One thread waits at a time for most of us; where there are several, each looks whether the answer is its own.
+  (loop repeat (max 1 (hash-table-count (connection-answers connection)))
+        do (bt:condition-notify (connection-answered connection))))
+
+(defun take-message (connection message)
+  (let ((method (ref message "method"))
+        (id (ref message "id")))
+    (cond ((and method id)              ; a request of the daemon's: nothing here answers those
+           (bt:with-lock-held ((connection-lock connection))
+             (send-message connection
+                           (obj "jsonrpc" "2.0" "id" id
+                                "error" (obj :code -32601 :message "this client takes no requests")))))
+          (method (funcall (connection-heard connection) method (or (ref message "params") (obj))))
+          (t (bt:with-lock-held ((connection-lock connection))
+               (when (eq (gethash id (connection-answers connection)) :waiting)
+                 (setf (gethash id (connection-answers connection)) message))
+               (wake-all connection))))))
+
+(defun bury (connection)
+  "End the process. The last line that it said on stderr, or NIL."
+  (let ((process (connection-process connection)))
+    (ignore-errors (close (sb-ext:process-input process) :abort t))
+    (let ((words (ignore-errors
+                  (loop with last = nil
+                        for line = (read-line (sb-ext:process-error process) nil nil)
+                        while line do (setf last line)
+                        finally (return last)))))
+      (ignore-errors (sb-ext:process-wait process))
+      (ignore-errors (sb-ext:process-close process))
+      (and words (ignore-errors
+                  (sb-ext:octets-to-string (map '(vector (unsigned-byte 8)) #'char-code words)
+                                           :external-format :utf-8))))))
+
+(defun close-connection (connection)
+  "The relay ends when its input does; the reader sees that and cleans up."
+  (ignore-errors (close (sb-ext:process-input (connection-process connection)) :abort t)))

@@ -1,0 +1,330 @@
+;;;; What holds, against a real daemon.
+
+(in-package "SESSIOND-TEST")
+
+(defparameter *odd* (format nil "日本語 😀 ~C[31m ~C ~C \"\\ ~C end" (code-char 27) (code-char 0) (code-char 127) #\Tab)
+  "Characters that have gone wrong somewhere before.")
+
+(deftest values-survive
+    "Every value of JSON comes back from the daemon as it was sent, odd characters and keys included."
+  (with-client (client)
+    (let ((value (obj "a b" (vector 1 -9223372036854775808 9223372036854775807 1.5d0 1d-7 t :false :null *odd* (obj))
+                      "jsonrpc" "2.0" "日本" (vector))))
+      (let ((session (new-session client :metadata value)))
+        (check (equalp (ref (session-info session) "metadata") value))))
+    (check-error "invalidParams" (new-session client :name (string (code-char #xD800))))))
+
+(deftest said-and-resumed
+    "What is said is there when the session is opened again, by another client too."
+  (let (id)
+    (with-client (client)
+      (let ((session (new-session client :name "名前")))
+        (setf id (session-id session))
+        (say session *odd*)
+        (say session "answer" :role :assistant)
+        (check (equal (texts session) (list *odd* "answer")))))
+    (with-client (client)
+      (let ((session (open-session client id)))
+        (check (equal (session-name session) "名前"))
+        (check (equal (texts session) (list *odd* "answer")))
+        (check (equal (ref (session-messages session) 1 "role") "assistant"))))))
+
+(deftest live
+    "Two clients on one session hear each other, once, in order, and nobody hears itself."
+  (with-client (a)
+    (with-client (b :name "other")
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine)))
+             (at-mine (recorder mine)) (at-theirs (recorder theirs)))
+        (dotimes (nth 20)
+          (say mine (format nil "a~D" nth))
+          (say theirs (format nil "b~D" nth)))
+        (eventually (and (= (length (texts mine)) 40) (= (length (texts theirs)) 40)))
+        (check (equal (texts mine) (texts theirs)))
+        (eventually (= 20 (length (heard-texts at-mine)) (length (heard-texts at-theirs))))
+        (check (equal (heard-texts at-mine) (loop for nth below 20 collect (format nil "b~D" nth))))
+        (check (equal (heard-texts at-theirs) (loop for nth below 20 collect (format nil "a~D" nth))))))))
+
+(deftest a-listener-may-ask
+    "A listener may ask the daemon things, and one that fails stops nobody."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))))
+        (add-listener theirs (lambda (kind change session)
+                               (when (and (eq kind :appended) (equal (ref change "messages" 0 "role") "user"))
+                                 (say session (format nil "you said ~A" (text-of (ref change "messages" 0)))
+                                      :role :assistant)
+                                 (let ((*error-output* (make-broadcast-stream))) (error "a fault of the listener's")))))
+        (say mine "one")
+        (say mine "two")
+        (eventually (= 4 (length (texts mine))))
+        (check (equal (remove "you" (texts mine) :key (lambda (text) (subseq text 0 3)) :test-not #'equal)
+                      '("you said one" "you said two")))))))
+
+(deftest streaming
+    "A reply grows at the other client while it is written, and is whole at both afterwards."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (heard (recorder theirs)))
+        (with-reply (out mine)
+          (out "一つ ")
+          (eventually (equal (texts theirs) '("一つ ")))
+          (check (equal (ref (session-messages theirs) 0 "status") "streaming"))
+          (out "😀 ")
+          (out "three"))
+        (eventually (equal (ref (session-messages theirs) 0 "status") "done"))
+        (check (equal (texts theirs) '("一つ 😀 three")))
+        (check (equal (texts mine) '("一つ 😀 three")))
+        (eventually (equal (mapcar #'first (funcall heard)) '(:appended :extended :extended :extended :finished)))))))
+
+(deftest streaming-that-fails
+    "A reply whose writer fails ends as an error, one that is left as interrupted; what came is kept."
+  (with-client (client)
+    (let ((session (new-session client)))
+      (ignore-errors (with-reply (out session) (out "half") (error "no more")))
+      (block nil (with-reply (out session) (out "left") (return)))
+      (check (equal (texts session) '("half" "left")))
+      (check (equal (map 'list (lambda (one) (ref one "status")) (session-messages session)) '("error" "interrupted"))))))
+
+(deftest a-writer-that-dies
+    "Where the writer of a reply goes away it ends as interrupted at the others."
+  (with-client (a)
+    (let* ((mine (new-session a)) (writer (connect)) (theirs (open-session writer (session-id mine))))
+      (extend-reply theirs (start-reply theirs) "half a")
+      (disconnect writer)
+      (eventually (equal (ref (session-messages mine) 0 "status") "interrupted"))
+      (check (equal (texts mine) '("half a"))))))
+
+(deftest killed-daemon
+    "kill -9 of the daemon under two clients that talk: they come back by themselves, nothing is lost or there twice."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (at-mine (recorder mine)))
+        (dotimes (nth 3)
+          (say mine (format nil "a~D" nth))
+          (say theirs (format nil "b~D" nth))
+          (kill-daemon a))
+        (say theirs "last")
+        (eventually (= 7 (length (texts mine)) (length (texts theirs))))
+        (check (equal (texts mine) '("a0" "b0" "a1" "b1" "a2" "b2" "last")))
+        (check (equal (texts mine) (texts theirs)))
+        (check (equal (texts mine) (on-disk a (session-id mine))))
+        (eventually (equal (heard-texts at-mine) '("b0" "b1" "b2" "last")))))))
+
+(deftest missed-while-away
+    "What others do while a client has no connection is told afterwards, once and in order."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (heard (recorder mine)))
+        (say mine "before")
+        (kill-relay a)
+        (dotimes (nth 10) (say theirs (format nil "missed ~D" nth)))
+        (name-session theirs "renamed")
+        (eventually (= 11 (length (texts mine))))
+        (eventually (equal (session-name mine) "renamed"))
+        (check (equal (heard-texts heard) (loop for nth below 10 collect (format nil "missed ~D" nth))))
+        (check (= 1 (count :updated (funcall heard) :key #'first)))))))
+
+(deftest a-listener-that-asks-after-a-crash
+    "A listener that hears what was missed may ask at once: it does not hold up the connection that is coming back."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (*request-timeout* 20))
+        (add-listener mine (lambda (kind change session)
+                             (when (and (eq kind :appended) (equal (ref change "messages" 0 "role") "user"))
+                               (say session "heard" :role :assistant))))
+        (kill-relay a)
+        (say theirs "missed")
+        (eventually (equal (texts theirs) '("missed" "heard")))))))
+
+(deftest a-reply-over-a-crash
+    "A reply goes on after the daemon was killed in the middle of it, and holds every piece once."
+  (with-client (client)
+    (let ((session (new-session client)))
+      (with-reply (out session)
+        (dotimes (nth 10)
+          (out (format nil "~D " nth))
+          (when (= nth 4) (kill-daemon client))))
+      (check (equal (on-disk client (session-id session)) '("0 1 2 3 4 5 6 7 8 9 ")))
+      (eventually (equal (ref (session-messages session) 0 "status") "done"))
+      (check (equal (texts session) '("0 1 2 3 4 5 6 7 8 9 "))))))
+
+(deftest many-threads
+    "Eight threads that talk through one client: all is there, once, under seqs of its own."
+  (with-client (client)
+    (let* ((session (new-session client))
+           (threads (loop for who below 8
+                          collect (let ((who who))
+                                    (bt:make-thread (lambda ()
+                                                      (dotimes (nth 20) (say session (format nil "~D.~D" who nth)))))))))
+      (mapc #'bt:join-thread threads)
+      (check (= 160 (length (session-messages session)) (length (on-disk client (session-id session)))))
+      (check (equal (texts session) (on-disk client (session-id session))))
+      (check (= 160 (length (remove-duplicates (texts session) :test #'equal)))))))
+
+(deftest everything-else
+    "Name, tags, archive, notes, state, fork and undo arrive, here and at the others."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))))
+        (say mine "one") (say mine "two")
+        (name-session mine "名") (tag-session mine "x" "y") (archive-session mine)
+        (add-note mine "H" "猫" :thread "t")
+        (set-state mine "panel" (obj :open t) "gone" 1)
+        (set-state mine "gone" :null)
+        (dolist (session (list mine theirs))
+          (eventually (and (equal (session-name session) "名") (eql 1 (hash-table-count (session-state session)))))
+          (check (equalp (ref (session-info session) "tags") #("x" "y")))
+          (check (eq (ref (session-info session) "archived") t))
+          (check (equal (ref (first (session-notes session)) "content") "猫")))
+        (let ((fork (fork-session mine :name "other way")))
+          (check (equal (texts fork) '("one" "two")))
+          (check (equal (ref (session-info fork) "parent" "sessionId") (session-id mine))))
+        (check (= 1 (truncate-session mine (ref (session-messages mine) 0 "seq"))))
+        (check (equal (texts mine) '("one")))
+        (eventually (equal (texts theirs) '("one")))
+        (reset-session mine)
+        (eventually (and (null (texts theirs)) (null (texts mine))))))))
+
+(deftest found-again
+    "Japanese words are found, and sessions are listed by a part of their name."
+  (with-client (client)
+    (say (new-session client :name "夏の日記") "猫を撮りました")
+    (say (new-session client :name "other") "a dog")
+    (multiple-value-bind (hits total) (search-sessions client "猫")
+      (check (= 1 total))
+      (check (equal (ref (first hits) "name") "夏の日記")))
+    (check (equal (mapcar (lambda (info) (ref info "name")) (list-sessions client :name "日記")) '("夏の日記")))))
+
+(deftest a-long-session
+    "A session of 20,000 messages opens with its newest ones, and the others come on demand."
+  (with-client (client)
+    (let ((id (session-id (new-session client :session-id "long"))))
+      (dotimes (part 4)
+        (call client "session/append"
+              (obj :session-id id
+                   :messages (loop for nth from (* part 5000) repeat 5000
+                                   collect (obj :role "user" :content (princ-to-string nth)))))))
+    (with-client (reader)
+      (let ((session (open-session reader "long" :last 50)))
+        (check (= 50 (length (session-messages session))))
+        (check (equal (text-of (ref (session-messages session) 49)) "19999"))
+        (check (= 100 (load-older session 100)))
+        (check (equal (text-of (ref (session-messages session) 0)) "19850"))))))
+
+(deftest what-goes-wrong
+    "Errors have the daemon's kind; no program, no daemon and a session that is gone are told as what they are."
+  (with-client (client)
+    (check-error "sessionNotFound" (open-session client "nothing"))
+    (check-error "invalidParams" (new-session client :session-id "../x"))
+    (let ((session (new-session client)))
+      (check-error "conflict" (call client "session/append"
+                                    (obj :session-id (session-id session) :expected-seq 9
+                                         :messages (list (obj :role "user" :content "x")))))
+      (with-client (other)
+        (let ((heard (recorder session)))
+          (say session "x")
+          (call other "session/delete" (obj :session-id (session-id session)))
+          (eventually (find :deleted (funcall heard) :key #'first))
+          (check-error "sessionNotFound" (say session "nobody keeps this"))))))
+  (let ((*program* "/nowhere/sessiond"))
+    (check-error "unreachable" (connect)))
+  (sessiond "stop")
+  (ensure-directories-exist (home-file "config" ""))
+  (with-open-file (out (home-file "config" "config.toml") :direction :output)
+    (write-line "[nonsense]" out))
+  (handler-case (progn (connect) (error "it should not connect"))
+    (unreachable (problem) (check (search "nonsense" (princ-to-string problem))))))
+
+(deftest auto-save
+    "The thread brings the file up to date by itself, and ends at once when it is told to."
+  (with-open-file (out (progn (ensure-directories-exist (home-file "config" "")) (home-file "config" "config.toml"))
+                       :direction :output)
+    (format out "[autosave]~%interval_s = 0~%idle_s = 0~%"))
+  (with-client (client)
+    (let* ((session (new-session client))
+           (path (ref (session-info session) "path"))
+           (auto-save (start-auto-save session :interval 1/10))
+           (slow (start-auto-save session :interval 1000)))
+      (say session "saved by itself")
+      (eventually (and (probe-file path) (search "saved by itself" (uiop:read-file-string path))))
+      (stop-auto-save auto-save)
+      (say session "saved at the end")
+      (let ((begun (get-internal-real-time)))
+        (stop-auto-save slow)
+        (check (< (- (get-internal-real-time) begun) (* 10 internal-time-units-per-second))))
+      (check (not (auto-save-running-p auto-save)))
+      (check (not (auto-save-running-p slow)))
+      (check (search "saved at the end" (uiop:read-file-string path))))))
+
+;;; The loop
+
+(defun talk (lines &rest arguments)
+  "What START-REPL prints for these lines; the session's id as second value."
+  (let* ((out (make-string-output-stream))
+         (id (with-input-from-string (in (format nil "~{~A~%~}" lines))
+               (apply #'start-repl :input in :output out arguments))))
+    (values (get-output-stream-string out) id)))
+
+(deftest repl-resumes
+    "/quit says the id and how to come back; :session-id comes back; the end of input is /quit too."
+  (multiple-value-bind (out id) (talk '("こんにちは" "/quit" "never said"))
+    (check (search (format nil "(sessiond:start-repl :session-id ~S)" id) out))
+    (multiple-value-bind (again same) (talk '("again") :session-id id)
+      (check (equal id same))
+      (check (search "1 messages" again)))
+    (with-client (client)
+      (check (equal (on-disk client id) '("こんにちは" "again"))))))
+
+(deftest repl-load
+    "/load saves the session that is left; one that is not there leaves all as it is."
+  (multiple-value-bind (out first) (talk '("one" "/quit"))
+    (declare (ignore out))
+    (let ((second (nth-value 1 (talk (list "two" "/load nothing" "three" (format nil "/load ~A" first) "four")))))
+      (check (equal second first))
+      (with-client (client)
+        (check (equal (on-disk client first) '("one" "four")))
+        (let ((other (find first (list-sessions client) :key (lambda (info) (ref info "sessionId")) :test-not #'equal)))
+          (check (equal (on-disk client (ref other "sessionId")) '("two" "three"))))))))
+
+(deftest repl-reset
+    "/reset saves, then empties the session under the same id."
+  (let ((id (nth-value 1 (talk '("before" "/reset" "after")))))
+    (with-client (client)
+      (check (equal (on-disk client id) '("after")))
+      (let ((gone (ref (call client "session/list" (obj :filter (obj :deleted t))) "sessions" 0 "sessionId")))
+        (check (eql 0 (search (format nil "~A.was-" id) gone)))))))
+
+(deftest repl-commands
+    "/sessions, /save, /name, /search, /new, /help and a command that is none answer what they should."
+  (let ((out (talk '("日本語の話" "/name 私" "/save" "/sessions" "/search 日本語" "/nope" "/new" "/help" "//slash" "/quit"))))
+    (dolist (expected '("is \"私\" now" "Saved /" "2 messages" "1 found" "there is no command /nope" "/load ID" "0 messages"))
+      (check (or (search expected out) (and (equal expected "2 messages") (search "1 messages" out)))))))
+
+(deftest repl-replies
+    "What the reply function writes is the assistant's message, shown and kept; a fault of its does not end the talk."
+  (let* ((reply (lambda (session out)
+                  (declare (ignore out))
+                  (let ((said (text-of (ref (session-messages session) (- (length (session-messages session)) 2)))))
+                    (if (equal said "fail")
+                        (error 'sessiond-error :message "no tea")
+                        (format nil "you said ~A" said)))))
+         (id nil))
+    (multiple-value-bind (out same) (talk '("猫" "fail" "犬") :reply reply)
+      (setf id same)
+      (check (search "you said 猫" out))
+      (check (search "no tea" out)))
+    (with-client (client)
+      (check (equal (on-disk client id) '("猫" "you said 猫" "fail" "" "犬" "you said 犬"))))))
+
+(deftest repl-hears
+    "What others say in the session is printed, without characters that a terminal would obey."
+  (with-client (client)
+    (let* ((out (make-string-output-stream))
+           (repl (make-repl :output out))
+           (seen (make-string-output-stream)))
+      (flet ((seen () (write-string (get-output-stream-string out) seen)
+               (let ((text (get-output-stream-string seen))) (write-string text seen) text)))
+        (say (open-session client (session-id (repl-session repl))) (format nil "evil ~C[2J text" (code-char 27)))
+        (eventually (search "user: evil [2J text" (seen)))
+        (check (handle-input repl "/quit"))
+        (close-repl repl)))))

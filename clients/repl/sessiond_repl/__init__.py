@@ -1,0 +1,33 @@
+"""A terminal conversation that is kept in a session: `sessiond repl`.
+
+terminal | plain     what is typed, with prompt-toolkit; or lines in, lines out
+commands             /sessions, /load, ...: one function each
+chat                 the session that is open, what is said in it, and the way back after the daemon was gone
+agent                one turn of a command that plays the assistant
+view                 what of the session is on the screen already: no I/O
+link, connection     JSON-RPC over the daemon's socket, again and again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+
+def interactive() -> bool:
+    """Whether somebody sits at a terminal that can do more than print lines."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def run(session_id: str | None, agent: str | None) -> int:
+    """Talk till the end of input or /quit. Returns the exit code.
+
+    `session_id`: resumes that one, None makes a new one. `agent`: a shell command that answers every message.
+    Raises SessiondError and sessiond.reach.Unreachable where it cannot begin; ImportError without prompt-toolkit.
+    """
+    if interactive():
+        from sessiond_repl.terminal import converse
+    else:
+        from sessiond_repl.plain import converse
+    return asyncio.run(converse(session_id, agent))

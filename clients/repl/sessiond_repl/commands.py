@@ -1,0 +1,234 @@
+"""What begins with a slash. One function a command: (chat, rest of the line) -> whether to go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sessiond.cli.output import clean, in_place, local_time, one_line
+from sessiond.errors import InvalidParams
+from sessiond_repl.chat import Chat
+
+Command = Callable[[Chat, str], Awaitable[None]]
+LISTED = 20
+FORMATS = {"jsonl": "jsonl", "json": "json", "md": "markdown", "org": "org", "html": "html", "txt": "text"}
+"""Ending of a file -> the format that is exported to it."""
+
+
+class Quit(Exception):
+    """/quit."""
+
+
+async def obey(chat: Chat, line: str) -> None:
+    """Do what a line that begins with a slash says. Raises Quit; SessiondError where it fails."""
+    name, _, rest = line[1:].partition(" ")
+    found = COMMANDS.get(ALIASES.get(name, name))
+    if found is None:
+        close = [known for known in COMMANDS if name and known.startswith(name)]
+        hint = (
+            f"did you mean /{close[0]}?" if close else "/help lists them; //text says a text that begins with a slash"
+        )
+        raise InvalidParams(f"there is no command /{name}", hint=hint)
+    await found[0](chat, rest.strip())
+
+
+async def _sessions(chat: Chat, rest: str) -> None:
+    """[PART OF THE NAME]  the newest sessions; --archived, --deleted: those instead"""
+    wanted: dict[str, Any] = {}
+    for flag in ("archived", "deleted"):
+        if f"--{flag}" in rest.split():
+            wanted[flag] = True
+            rest = rest.replace(f"--{flag}", "").strip()
+    if rest:
+        wanted["name"] = rest
+    found = await chat.call("session/list", limit=LISTED, filter=wanted)
+    rows = [
+        [
+            ("* " if info["sessionId"] == chat.session_id else "  ") + info["sessionId"],
+            info["name"] or "",
+            local_time(info["updatedAt"]),
+            str(info["messageCount"]),
+            " ".join(info["tags"]),
+        ]
+        for info in found["sessions"]
+    ]
+    chat.screen.table(["session", "name", "changed", "messages", "tags"], rows)
+    if found["nextCursor"]:
+        chat.screen.info(f"the newest {LISTED}; /sessions PART OF THE NAME shows others")
+
+
+async def _new(chat: Chat, rest: str) -> None:
+    """[NAME]  saves this session and begins another one"""
+    left = chat.session_id
+    await chat.stop_turn()
+    await chat.save()
+    await chat.new(rest or None)
+    await chat.close(left)
+
+
+async def _save(chat: Chat, _rest: str) -> None:
+    """brings the session file up to date now"""
+    saved = await chat.save()
+    chat.screen.info(f"saved {saved['path']} ({saved['bytes']} bytes)" if saved else "nothing to save")
+
+
+async def _load(chat: Chat, rest: str) -> None:
+    """ID  saves this session and goes on with that one"""
+    await chat.switch(_needed(rest, "/load ID"))
+
+
+async def _reset(chat: Chat, _rest: str) -> None:
+    """saves, then empties this session under the same id"""
+    await chat.stop_turn()
+    info = (await chat.call("session/clear", sessionId=chat.session_id))["session"]
+    chat.view.apply([{"kind": "cleared", "seq": info["seq"]}])
+    chat.view.updated(info)
+    chat.history.clear()
+    chat.oldest = 0
+
+
+async def _name(chat: Chat, rest: str) -> None:
+    """[NAME]  gives this session a name, or shows it"""
+    if rest:
+        await _update(chat, name=rest)
+    else:
+        chat.screen.info(f"name: {one_line(chat.view.info['name'] or '(none)')}")
+
+
+async def _tag(chat: Chat, rest: str) -> None:
+    """[TAG ... -TAG ...]  adds and removes tags, or shows them"""
+    tags = list(chat.view.info["tags"])
+    for word in rest.split():
+        if word.startswith("-"):
+            tags = [tag for tag in tags if tag != word[1:]]
+        elif word not in tags:
+            tags.append(word)
+    if tags != chat.view.info["tags"]:
+        await _update(chat, tags=tags)
+    else:
+        chat.screen.info(f"tags: {one_line(' '.join(tags) or '(none)')}")
+
+
+async def _archive(chat: Chat, rest: str) -> None:
+    """[off]  puts this session out of the lists; off: back into them"""
+    await _update(chat, archived=rest != "off")
+
+
+async def _update(chat: Chat, **fields: Any) -> None:
+    answer = await chat.call("session/update", sessionId=chat.session_id, **fields)
+    chat.view.cursor.take([answer["session"]["seq"]])
+    chat.view.updated(answer["session"])
+
+
+async def _search(chat: Chat, rest: str) -> None:
+    """WORDS  finds messages in all sessions"""
+    found = await chat.call("session/search", query=_needed(rest, "/search WORDS"), limit=LISTED)
+    for hit in found["hits"]:
+        where = hit["sessionId"] if hit["messageId"] is None else f"{hit['sessionId']} #{hit['seq']}"
+        facts = (where, hit["name"], hit["role"], local_time(hit["timestamp"]))
+        chat.screen.head(one_line("── " + "  ".join(fact for fact in facts if fact)))
+        chat.screen.text(_marked(hit["snippet"], hit["ranges"]))
+    chat.screen.info(
+        f"{found['total']} found" + (", the index is still being built" if found.get("incomplete") else "")
+    )
+
+
+def _marked(snippet: str, ranges: list[list[int]]) -> str:
+    """What was found stands between »«: a screen may have no colours."""
+    out, end = [], 0
+    for start, stop in ranges:
+        out += [snippet[end:start], "»", snippet[start:stop], "«"]
+        end = stop
+    return in_place("".join((*out, snippet[end:]))).strip()
+
+
+async def _fork(chat: Chat, rest: str) -> None:
+    """[NAME]  goes on in a copy of this session"""
+    await chat.stop_turn()
+    params = {"name": rest} if rest else {}
+    made = (await chat.call("session/fork", sessionId=chat.session_id, **params))["session"]
+    await chat.switch(made["sessionId"])
+
+
+async def _notes(chat: Chat, rest: str) -> None:
+    """[HEADING: TEXT]  shows this session's notes, or adds one under a heading"""
+    if rest:
+        heading, colon, text = (part.strip() for part in rest.partition(":"))
+        if not (heading and colon and text):
+            raise InvalidParams("a note has a heading and a text", hint="/notes HEADING: TEXT")
+        answer = await chat.call("note/append", sessionId=chat.session_id, heading=heading, content=text)
+        chat.view.apply([{"kind": "note", "seq": answer["note"]["seq"], "note": answer["note"]}])
+        return
+    notes = (await chat.call("note/list", sessionId=chat.session_id))["notes"]
+    heading = ""
+    for note in notes:
+        if note["heading"] != heading:
+            heading = note["heading"]
+            chat.screen.head(one_line(f"* {heading}"))
+        chat.screen.text(clean(note["content"]))
+    if not notes:
+        chat.screen.info("no notes; /notes HEADING: TEXT adds one")
+
+
+async def _export(chat: Chat, rest: str) -> None:
+    """[FORMAT] [FILE] [--overwrite]  markdown, org, html, text, json or jsonl; without FILE onto the screen"""
+    words = rest.split()
+    overwrite = "--overwrite" in words
+    words = [word for word in words if word != "--overwrite"]
+    form = words.pop(0) if words and words[0] in FORMATS.values() else None
+    path = os.path.abspath(os.path.expanduser(" ".join(words))) if words else None
+    if form is None:
+        form = FORMATS.get(path.rpartition(".")[2], "markdown") if path else "markdown"
+    params: dict[str, Any] = {"path": path, "overwrite": overwrite} if path else {}
+    done = await chat.call("session/export", sessionId=chat.session_id, format=form, **params)
+    if path:
+        chat.screen.info(f"{done['path']} ({done['bytes']} bytes)")
+    else:
+        chat.screen.text(clean(done["content"]).rstrip("\n"))
+
+
+async def _older(chat: Chat, rest: str) -> None:
+    """[N]  shows the N messages (20) before the oldest one on the screen"""
+    count = int(rest) if rest.isdecimal() and rest.isascii() else LISTED
+    if not chat.oldest:
+        chat.screen.info("there are no older ones")
+        return
+    page = await chat.call("session/read", sessionId=chat.session_id, before=chat.oldest, limit=count)
+    chat.view.messages(page["messages"])
+    chat.oldest = page["messages"][0]["seq"] if page["hasMore"] else 0
+    chat.screen.info("more: /older" if page["hasMore"] else "this is the beginning of the session")
+
+
+async def _help(chat: Chat, _rest: str) -> None:
+    """shows this list"""
+    rows = []
+    for name, (_, about) in COMMANDS.items():
+        arguments, gap, what = about.partition("  ")
+        rows.append([f"/{name} {arguments if gap else ''}".strip(), what if gap else about])
+    chat.screen.table(["command", "does"], rows)
+    chat.screen.info("anything else is said; a backslash at the end of a line goes on in the next one")
+    chat.screen.info(
+        "at a terminal: Alt-Enter for a new line, Tab completes, Up for what was said, Ctrl-C stops a reply"
+    )
+
+
+async def _quit(_chat: Chat, _rest: str) -> None:
+    """saves, leaves, and says how to come back"""
+    raise Quit
+
+
+def _needed(rest: str, usage: str) -> str:
+    if not rest:
+        raise InvalidParams("something is missing", hint=usage)
+    return rest
+
+
+ALIASES = {"exit": "quit", "q": "quit", "?": "help"}
+COMMANDS: dict[str, tuple[Command, str]] = {
+    function.__name__[1:]: (function, function.__doc__ or "")
+    for function in (
+        _sessions, _new, _save, _load, _reset, _name, _tag, _archive, _search, _fork, _notes, _export, _older, _help, _quit,
+    )
+}  # fmt: skip
+"""Name -> what it does, and how `/help` shows it."""

@@ -1,0 +1,59 @@
+"""What is typed and not sent, kept in the session's state so that it outlives this terminal. Sent at most once a second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from sessiond.errors import SessiondError
+from sessiond_repl.chat import DRAFT, Chat
+
+EVERY_S = 1.0
+LAST_S = 2.0
+"""What is typed last may take this long to be kept when we leave."""
+
+
+class Drafts:
+    """Follows one chat, over all its sessions."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._text: tuple[str, str] = ("", "")
+        self._kept: tuple[str, str] = ("", "")
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._keep())
+
+    def opened(self) -> None:
+        """The chat's session and its draft are those that are kept."""
+        self._text = self._kept = (self._chat.session_id, self._chat.draft)
+
+    def typed(self, text: str) -> None:
+        """The input line as it is now. Commands are no drafts."""
+        self._text = (self._chat.session_id, "" if text.startswith("/") else text)
+        if self._text != self._kept:
+            self._changed.set()
+
+    async def _keep(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            with contextlib.suppress(SessiondError):
+                await self._send()
+            await asyncio.sleep(EVERY_S)
+
+    async def _send(self) -> None:
+        session_id, text = sending = self._text
+        if sending == self._kept or not self._chat.link.online:
+            return
+        view = self._chat.view
+        answer = await self._chat.call("state/set", sessionId=session_id, values={DRAFT: text or None})
+        self._kept = sending
+        if view.session_id == session_id:
+            view.cursor.take([answer["seq"]])
+
+    async def close(self) -> None:
+        """Keep what is there now, and end."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        with contextlib.suppress(SessiondError, TimeoutError):
+            await asyncio.wait_for(self._send(), LAST_S)

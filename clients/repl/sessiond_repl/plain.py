@@ -1,0 +1,135 @@
+"""Without a terminal: a line in is something said or a command, what happens is lines out. For pipes, scripts and `M-x shell`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+
+from sessiond.cli.output import one_line
+from sessiond.errors import InvalidParams, SessiondError
+from sessiond_repl.chat import Chat
+from sessiond_repl.commands import Quit, obey
+
+EX_FAILED = 1
+
+
+class Lines:
+    """A Screen that is any text stream. Streams are told line by line."""
+
+    def _print(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    head = text = _print
+
+    def info(self, text: str) -> None:
+        self._print(f"── {text}")
+
+    def error(self, text: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.write(f"sessiond: {one_line(text)}\n")
+        sys.stderr.flush()
+
+    def tail(self, text: str) -> None:
+        """Lines that are not whole wait till they are."""
+
+    def table(self, headings: list[str], rows: list[list[str]]) -> None:
+        for row in rows:
+            self._print("\t".join(one_line(cell) if cell else "" for cell in row))
+
+
+async def converse(session_id: str | None, agent: str | None) -> int:
+    """Till the end of input. Returns 1 if anything that was asked for failed."""
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    chat = Chat(Lines(), agent)
+    stopped = asyncio.Event()
+    await chat.begin(session_id)
+    _on_signals(chat, stopped)
+    lines = _stdin_lines()
+    try:
+        while not stopped.is_set():
+            try:
+                text = await _next_text(lines, stopped)
+                if text is None:
+                    break
+                await take(chat, text)
+                await chat.turns_over()  # the next line may be about the reply
+            except SessiondError as error:
+                chat.fail(error)
+    except Quit:
+        pass
+    finally:
+        await chat.leave()
+    farewell(chat)
+    return EX_FAILED if chat.failed else 0
+
+
+async def take(chat: Chat, text: str) -> None:
+    """What was typed: a command, or something to say. Quit, SessiondError."""
+    if text.startswith("/") and not text.startswith("//"):
+        await obey(chat, text.rstrip())
+    elif text.strip():
+        await chat.say(text.removeprefix("/"))
+
+
+def farewell(chat: Chat) -> None:
+    """The id, and how to come back."""
+    chat.screen.info(f"session {chat.session_id}")
+    chat.screen.info(f"to go on: sessiond repl --session-id {chat.session_id}")
+
+
+def _on_signals(chat: Chat, stopped: asyncio.Event) -> None:
+    def interrupted() -> None:
+        if not chat.interrupt():
+            stopped.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopped.set)
+
+
+async def _next_text(lines: asyncio.Queue[bytes], stopped: asyncio.Event) -> str | None:
+    """The next line; a backslash at its end joins the one after it. None at the end."""
+    parts: list[str] = []
+    while True:
+        line = await _or_stopped(lines, stopped)
+        if not line:
+            return "\n".join(parts) if parts else None
+        try:
+            text = line.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise InvalidParams(f"a line of standard input is no UTF-8 (byte {error.start})") from None
+        if not text.endswith("\\"):
+            return "\n".join((*parts, text))
+        parts.append(text[:-1])
+
+
+async def _or_stopped(lines: asyncio.Queue[bytes], stopped: asyncio.Event) -> bytes:
+    line = asyncio.create_task(lines.get())
+    end = asyncio.create_task(stopped.wait())
+    await asyncio.wait({line, end}, return_when=asyncio.FIRST_COMPLETED)
+    end.cancel()
+    if line.done():
+        return line.result()
+    line.cancel()
+    return b""
+
+
+def _stdin_lines() -> asyncio.Queue[bytes]:
+    """Lines of standard input, at most a few ahead; b"" at its end. A thread reads: it may be a file, which no loop can wait for."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue(16)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            for line in sys.stdin.buffer:
+                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+            asyncio.run_coroutine_threadsafe(lines.put(b""), loop).result()
+        except (RuntimeError, OSError, ValueError):
+            pass  # the loop or the stream is closed: we are leaving
+
+    threading.Thread(target=read, daemon=True, name="stdin").start()
+    return lines

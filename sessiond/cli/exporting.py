@@ -1,0 +1,122 @@
+"""Exports as `sessiond export` makes them: by the daemon, or here where something is to be blanked first."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sessiond.cli.client import Client
+from sessiond.endpoint import places
+from sessiond.errors import AlreadyExists, InvalidParams, TooLarge
+from sessiond.exporters import SUFFIXES
+
+_HINT = "--overwrite replaces it"
+
+
+def single(path: str) -> Callable[[str], str]:
+    return lambda _session_id: path
+
+
+class Folder:
+    """Every session's file in a folder, which is made if need be; those of a store beside the default one in a folder
+    below it.
+    """
+
+    def __init__(self, path: str, form: str) -> None:
+        self._path = path
+        self._suffix = SUFFIXES[form]
+
+    def __call__(self, session_id: str) -> str:
+        path = os.path.join(self._path, *session_id.split("/")) + self._suffix
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+
+class Exporter:
+    """`blanked` counts what was blanked, by kind."""
+
+    def __init__(self, client: Client, form: str, *, redact: bool, overwrite: bool) -> None:
+        self.blanked: Counter[str] = Counter()
+        self._client = client
+        self._form = form
+        self._redact = redact
+        self._overwrite = overwrite
+
+    def export(self, session_id: str, path: str | None) -> dict[str, Any]:
+        """`{path, bytes}`, or without a path `{content}`. SessiondError, OSError."""
+        if self._redact:
+            content = self._redacted(session_id)
+            return {"content": content} if path is None else self._write(path, content.encode())
+        if path is None:
+            return {"content": self._fetch(session_id, self._form).decode()}
+        params = {"sessionId": session_id, "format": self._form, "path": path, "overwrite": self._overwrite}
+        try:
+            result: dict[str, Any] = self._client.call("session/export", params)
+        except AlreadyExists as error:
+            raise AlreadyExists(error.message, hint=_HINT) from None
+        return result
+
+    def _fetch(self, session_id: str, form: str) -> bytes:
+        """The whole export, however large."""
+        params = {"sessionId": session_id, "format": form}
+        try:
+            content: str = self._client.call("session/export", params)["content"]
+            return content.encode()
+        except TooLarge:
+            with tempfile.TemporaryDirectory(prefix="sessiond-export-") as folder:  # 0700
+                path = os.path.join(folder, "export")
+                self._client.call("session/export", {**params, "path": path})
+                with open(path, "rb") as file:
+                    return file.read()
+
+    def _redacted(self, session_id: str) -> str:
+        """Made here of the complete document, so that what is blanked never was in the file."""
+        import msgspec
+
+        from sessiond.exporters import export
+        from sessiond.exporters.document import session_of
+        from sessiond.exporters.redact import redact
+
+        session = session_of(msgspec.json.decode(self._fetch(session_id, "json")))
+        session.local_id = session_id.rpartition("/")[2]
+        twin, report = redact(session, _users())
+        self.blanked.update(report)
+        return "".join(export(twin, twin.messages(), self._form))
+
+    def _write(self, path: str, content: bytes) -> dict[str, Any]:
+        from sessiond.fs import RealFileSystem, atomic_write
+
+        self._check(path)
+        fs = RealFileSystem()
+        if self._overwrite:
+            atomic_write(fs, path, content, 0o644)
+        else:
+            try:
+                fs.create(path, content, 0o644)
+            except FileExistsError:
+                raise AlreadyExists(f"{path} is there already", hint=_HINT) from None
+            fs.sync_dir(os.path.dirname(path))
+        return {"path": path, "bytes": len(content)}
+
+    def _check(self, path: str) -> None:
+        """As the daemon does it: never into a folder that it looks after."""
+        where = places()
+        status = self._client.call("daemon/status")
+        ours = [where.data, where.config, where.cache, *(store["path"] for store in status["stores"])]
+        real = os.path.realpath(path)
+        for folder in map(os.path.realpath, ours):
+            if real.startswith(folder.rstrip("/") + "/"):
+                raise InvalidParams(
+                    f"{real} lies in {folder}, which sessiond looks after", hint="choose another folder"
+                )
+
+
+def _users() -> list[str]:
+    try:
+        return [getpass.getuser()]
+    except (KeyError, OSError):
+        return []

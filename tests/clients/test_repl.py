@@ -1,0 +1,543 @@
+"""`sessiond repl`: at a real terminal (tmux), and with lines in and lines out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from sessiond.cli.client import Client
+from sessiond.endpoint import places
+from sessiond.errors import DaemonUnreachable
+from tests.clients.tmux import Terminal
+from tests.shell import ROOT, Shell, wait_until
+
+CLIENT = str(ROOT / "clients" / "repl")
+ID = re.compile(r"new session (\S+)")
+
+
+@pytest.fixture
+def home():
+    made = Shell(PYTHONPATH=os.pathsep.join((str(ROOT), CLIENT)))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def repl(home):
+    """Starts `sessiond repl ARGUMENTS` at a terminal."""
+    terminals = []
+
+    def start(*arguments: str) -> Terminal:
+        folder = home.path / f"t{len(terminals)}"
+        folder.mkdir()
+        terminals.append(Terminal(home.command("repl", *arguments), home.env, folder))
+        return terminals[-1]
+
+    yield start
+    for terminal in terminals:
+        terminal.close()
+
+
+@pytest.fixture
+def other(home):
+    """Another tool, connected to the same daemon."""
+    with home.client() as client:
+        yield client
+
+
+def new_id(terminal):
+    terminal.shows(":0]")  # the prompt is there
+    return ID.search(terminal.screen)[1]
+
+
+def read(home, session_id):
+    """What session/open tells, from a connection of its own. A daemon runs, or is being started by somebody."""
+    answers = []
+
+    def answered() -> bool:
+        with contextlib.suppress(DaemonUnreachable), Client.connect(places(home.env), start=False) as client:
+            answers.append(client.call("session/open", {"sessionId": session_id}))
+        return bool(answers)
+
+    wait_until(answered)
+    return answers[0]
+
+
+def said(home, session_id):
+    return [message["content"] for message in read(home, session_id)["messages"]]
+
+
+def last(home, session_id):
+    return read(home, session_id)["messages"][-1]
+
+
+def agent(home, script):
+    """A command that plays the assistant, in Python."""
+    path = home.path / "agent.py"
+    path.write_text("import json, signal, sys, time\n" + script)
+    return f"{sys.executable} {path}"
+
+
+# Lines in, lines out
+
+
+def test_lines(home):
+    """Without a terminal every line is said, and the last words are the id and how to go on."""
+    done = home("repl", stdin="hello こんにちは 😀\nand\\\nmore\n//slash\n")
+    session_id = ID.search(done.out)[1]
+    assert done.code == 0
+    assert done.out.endswith(f"to go on: sessiond repl --session-id {session_id}\n")
+    assert said(home, session_id) == ["hello こんにちは 😀", "and\nmore", "/slash"]
+
+
+def test_resume_by_lines(home):
+    """A session that is resumed shows what was said, and goes on."""
+    first = ID.search(home("repl", stdin="初めまして\n").out)[1]
+    done = home("repl", "--session-id", first, stdin="again\n")
+    assert "初めまして" in done.out
+    assert said(home, first) == ["初めまして", "again"]
+
+
+def test_commands_by_lines(home):
+    """Every command does what it says."""
+    script = [
+        "日本語の話", "/name 私の chat", "/tag a b", "/tag -a", "/tag", "/name", "/notes Plan: 猫を撮る", "/notes",
+        "/save", "/search 日本語", "/sessions", "/export", "/export org", "/fork 別の道", "/archive", "/archive off", "/help",
+    ]  # fmt: skip
+    done = home("repl", stdin="\n".join(script))
+    assert done.code == 0, done
+    out = done.out
+    for expected in (
+        "name: 私の chat", "tags: b", "note Plan: 猫を撮る", "* Plan\n猫を撮る", "── saved ", "»日本語«の話", "1 found", "# 私の chat",
+        "#+TITLE: 私の chat", "別の道", "── archived", "── not archived", "/load ID\t",
+    ):  # fmt: skip
+        assert expected.casefold() in out.casefold(), (expected, out)
+    listed = {info["name"]: info for info in home("list", "--json").json["sessions"]}
+    assert listed["私の chat"]["tags"] == ["b"]
+    assert listed["別の道"]["parent"]["sessionId"] == listed["私の chat"]["sessionId"]
+
+
+def test_load_saves_first(home):
+    """/load saves the session that is left; one that is not there leaves all as it is."""
+    first = ID.search(home("repl", stdin="one\n").out)[1]
+    done = home("repl", stdin=f"two\n/load nothing\nthree\n/load {first}\nfour\n")
+    second = ID.search(done.out)[1]
+    assert done.code == 1
+    assert "nothing" in done.err
+    assert said(home, second) == ["two", "three"]
+    assert said(home, first) == ["one", "four"]
+    assert "three" in (home.data / "sessions" / f"{second}.jsonl").read_text()
+
+
+def test_reset(home, other):
+    """/reset empties the session under the same id; what was there can be had back."""
+    done = home("repl", stdin="before\n/reset\nafter\n")
+    session_id = ID.search(done.out)[1]
+    assert said(home, session_id) == ["after"]
+    deleted = other.call("session/list", {"filter": {"deleted": True}})["sessions"]
+    assert deleted[0]["sessionId"].startswith(f"{session_id}.was-")
+
+
+def test_new(home):
+    """/new begins another session and leaves the first one as it was."""
+    done = home("repl", stdin="one\n/new second one\ntwo\n")
+    first, second = ID.findall(done.out)
+    assert (said(home, first), said(home, second)) == (["one"], ["two"])
+    assert read(home, second)["session"]["name"] == "second one"
+
+
+def test_export_to_a_file(home):
+    """/export writes a file in the format of its ending, and over an existing one only when told to."""
+    path = home.path / "out 1.md"
+    done = home("repl", stdin=f"hello\n/export {path}\n/export {path}\n/export text {path} --overwrite\n")
+    assert done.code == 1
+    assert "already" in done.err
+    assert "hello" in path.read_text()
+    assert not path.read_text().startswith("# ")
+
+
+def test_older(home, other):
+    """A session of 20,000 messages opens with its newest ones, the others come on demand."""
+    other.call("session/new", {"sessionId": "long"})
+    for part in range(2):
+        messages = [{"role": "user", "content": f"message {part * 10_000 + nth}."} for nth in range(10_000)]
+        other.call("session/append", {"sessionId": "long", "messages": messages})
+    done = home("repl", "--session-id", "long", stdin="/older\n/older 30\n")
+    shown = [int(nth) for nth in re.findall(r"message (\d+)\.", done.out)]
+    assert shown == [*range(19980, 20000), *range(19960, 19980), *range(19930, 19960)]
+    assert "19980 older ones" in done.out
+
+
+def test_no_older(home, other):
+    """At the beginning of a session /older says so."""
+    messages = [{"role": "user", "content": f"message {nth}."} for nth in range(25)]
+    other.call("session/new", {"sessionId": "short", "messages": messages})
+    done = home("repl", "--session-id", "short", stdin="/older\n/older\n")
+    assert re.findall(r"message (\d+)\.", done.out) == [str(nth) for nth in (*range(5, 25), *range(5))]
+    assert "this is the beginning" in done.out
+    assert "there are no older ones" in done.out
+
+
+def test_bad_lines(home):
+    """A command that is none, a note without a text, bytes that are no UTF-8: one line on stderr each, the rest goes on."""
+    process = home.start("repl")
+    out, err = process.communicate(b"/nope\n/notes x\n\xff\xfe\nfine\n", timeout=30)
+    assert process.returncode == 1
+    assert len(err.splitlines()) == 3
+    assert said(home, ID.search(out.decode())[1]) == ["fine"]
+
+
+def test_no_such_session(home):
+    """A session id that names nothing ends it at once, with what is wrong."""
+    done = home("repl", "--session-id", "nothing")
+    assert done.code == 1
+    assert "nothing" in done.err
+    assert done.out == ""
+
+
+def test_no_daemon(home):
+    """Where no daemon can be started the exit code says so."""
+    home.write_config("[nonsense]\n")
+    done = home("repl", stdin="lost\n")
+    assert done.code == 69
+    assert "nonsense" in done.err
+
+
+def test_prompt_toolkit_is_missing(home, repl):
+    """Without prompt-toolkit there is one clear line that says what to install."""
+    (home.path / "prompt_toolkit.py").write_text("raise ModuleNotFoundError(name='prompt_toolkit')\n")
+    home.env["PYTHONPATH"] = os.pathsep.join((str(home.path), home.env["PYTHONPATH"]))
+    repl().shows("pip install 'sessiond[repl]'")
+
+
+# The agent
+
+
+def test_agent_by_lines(home):
+    """The command gets the transcript as JSON Lines, and what it prints is the reply."""
+    command = agent(
+        home,
+        """
+lines = [json.loads(line) for line in sys.stdin]
+print("heard", len(lines), lines[-1]["role"], lines[-1]["content"])
+print()
+print("終わり")
+""",
+    )
+    done = home("repl", "--agent", command, stdin="質問\nsecond\n")
+    session_id = ID.search(done.out)[1]
+    assert done.code == 0, done
+    assert "heard 1 user 質問" in done.out
+    messages = read(home, session_id)["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 2
+    assert messages[1]["content"] == "heard 1 user 質問\n\n終わり"
+    assert messages[3]["content"] == "heard 3 user second\n\n終わり"
+    assert messages[1]["status"] == "done"
+
+
+def test_agent_fails(home):
+    """An exit code other than 0 makes the reply an error, which keeps what was printed and why."""
+    done = home("repl", "--agent", "echo some; echo 'out of tea' >&2; exit 7", stdin="go\n")
+    message = last(home, ID.search(done.out)[1])
+    assert done.code == 1
+    assert "out of tea" in done.err
+    assert (message["content"], message["status"]) == ("some", "error")
+    assert message["metadata"] == {"exitCode": 7, "stderr": "out of tea"}
+
+
+def test_agent_that_reads_nothing(home, other):
+    """A command that closes its input, and prints half a character at its end, is no trouble."""
+    other.call("session/new", {"sessionId": "big", "messages": [{"role": "user", "content": "x" * 1_000_000}]})
+    done = home("repl", "--session-id", "big", "--agent", r"exec <&-; printf 'ok \343\201'", stdin="go\n")
+    assert done.code == 0, done
+    assert said(home, "big")[-1] == "ok �"
+
+
+def test_agent_survives_the_daemon(home):
+    """A reply that is being written while the daemon is killed goes on with the next one, nothing lost, nothing twice."""
+    go = home.path / "go"
+    command = agent(
+        home,
+        f"""
+import os
+print("first 一", flush=True)
+while not os.path.exists({str(go)!r}):
+    time.sleep(0.01)
+print("second 二")
+""",
+    )
+    process = home.start("repl", "--agent", command, text=True, encoding="utf-8")
+    session_id = ID.search(process.stdout.readline())[1]
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("── assistant")
+    wait_until(lambda: "first 一" in said(home, session_id)[-1])
+    home.kill()
+    go.touch()
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    message = last(home, session_id)
+    assert (message["content"], message["status"]) == ("first 一\nsecond 二", "done")
+    assert out.count("first") == out.count("second") == 1
+
+
+# At a terminal
+
+
+def test_say_and_resume(home, repl):
+    """What is typed is kept; /quit says how to come back; --session-id shows it again."""
+    first = repl()
+    session_id = new_id(first)
+    first.say("hello 日本語 😀")
+    wait_until(lambda: said(home, session_id) == ["hello 日本語 😀"])
+    first.shows(f"[{session_id}:1]")
+    first.say("/quit")
+    first.shows(f"to go on: sessiond repl --session-id {session_id}")
+    wait_until(lambda: first.ended)
+    second = repl("--session-id", session_id)
+    second.shows("hello 日本語")
+
+
+def test_live(home, repl, other):
+    """What other tools say appears while something is being typed, which stays as it is; a reply grows before it ends."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    other.call("initialize", {"capabilities": {}, "clientInfo": {"name": "vim"}})
+    terminal.type("half a tho")
+    terminal.shows("> half a tho")
+    other.call("session/append", {"sessionId": session_id, "messages": [{"role": "user", "content": "from afar 遠く"}]})
+    terminal.shows("from afar 遠く")
+    assert "· vim" in terminal.screen
+    reply = {"id": "r", "role": "assistant", "content": "Once", "status": "streaming"}
+    other.call("session/append", {"sessionId": session_id, "messages": [reply]})
+    terminal.shows("Once")
+    other.call("session/extend", {"sessionId": session_id, "messageId": "r", "text": " upon\na ti"})
+    terminal.shows("a ti")
+    other.call("session/extend", {"sessionId": session_id, "messageId": "r", "text": "me"})
+    other.call("session/finish", {"sessionId": session_id, "messageId": "r"})
+    terminal.type("ught")
+    screen = terminal.shows("> half a thought")
+    terminal.shows("a time")
+    assert screen.count("Once upon") == 1
+    terminal.type("", "Enter")
+    wait_until(lambda: said(home, session_id)[-1] == "half a thought")
+
+
+def test_a_reply_that_is_cut_off(home, repl):
+    """Where the writer of a reply goes away the reply ends as interrupted."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    with home.client() as other:
+        reply = {"role": "assistant", "content": "half a", "status": "streaming"}
+        other.call("session/append", {"sessionId": session_id, "messages": [reply]})
+        terminal.shows("half a")
+    terminal.shows("── interrupted")
+
+
+def test_changes_of_others(home, repl, other):
+    """A name, tags, notes, an undo and the end of a session by somebody else's hand are told."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    other.call("session/update", {"sessionId": session_id, "name": "名前", "tags": ["t"]})
+    terminal.shows("name: 名前")
+    terminal.shows("[名前:0]")
+    other.call("note/append", {"sessionId": session_id, "heading": "H", "content": "c"})
+    terminal.shows("note H: c")
+    other.call("session/append", {"sessionId": session_id, "messages": [{"role": "user", "content": "x"}] * 2})
+    terminal.shows("[名前:2]")
+    seq = other.call("session/read", {"sessionId": session_id})["messages"][0]["seq"]
+    other.call("session/truncate", {"sessionId": session_id, "afterSeq": seq})
+    terminal.shows("taken back")
+    terminal.shows("[名前:1]")
+    other.call("session/delete", {"sessionId": session_id})
+    terminal.shows("was deleted")
+    terminal.say("still here")
+    terminal.shows("> still here", 2)  # it could not be kept, so it stands in the input again
+
+
+def test_kill_while_idle(home, repl):
+    """After the daemon is killed the next one is started, and nothing is shown twice."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("before")
+    wait_until(lambda: said(home, session_id) == ["before"])
+    home.kill()
+    wait_until(home.held)
+    terminal.say("after")
+    wait_until(lambda: said(home, session_id) == ["before", "after"])
+    home("append", session_id, "from the shell")
+    terminal.shows("from the shell")
+    assert terminal.screen.count("before") == terminal.screen.count("after") == 1
+
+
+def test_stopped_on_purpose(home, repl):
+    """A daemon that was stopped stays stopped till something is said; meanwhile the status line says so."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("before")
+    wait_until(lambda: said(home, session_id) == ["before"])
+    home("stop")
+    terminal.shows("no daemon")
+    assert not home.held()
+    terminal.say("after")
+    wait_until(lambda: home.held() and said(home, session_id) == ["before", "after"])
+
+
+def test_catching_up(home, repl):
+    """What others said while the connection was gone is shown once, in order."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("here")
+    wait_until(lambda: said(home, session_id) == ["here"])
+    os.kill(terminal.pid, signal.SIGSTOP)
+    home("append", session_id, "missed 1")
+    home.kill()
+    home("append", session_id, "missed 2")
+    os.kill(terminal.pid, signal.SIGCONT)
+    screen = terminal.shows("missed 2")
+    assert screen.index("missed 1") < screen.index("missed 2")
+    assert screen.count("here") == screen.count("missed 1") == screen.count("missed 2") == 1
+
+
+def test_drafts(home, repl):
+    """What was typed and not sent survives a terminal that is killed, and is gone from the drafts once it is sent."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.type("下書き not sent")
+
+    def draft():
+        return read(home, session_id)["state"].get("draft:repl")
+
+    wait_until(lambda: draft() == "下書き not sent")
+    os.kill(terminal.pid, signal.SIGKILL)
+    again = repl("--session-id", session_id)
+    again.shows("> 下書き not sent")
+    again.type("", "Enter")
+    wait_until(lambda: said(home, session_id) == ["下書き not sent"] and draft() is None)
+
+
+def test_editing(home, repl):
+    """Alt-Enter, a backslash and a paste make more than one line; Up brings back what was said; Ctrl-C empties the line."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.type("one", "M-Enter")
+    terminal.type("two\\", "Enter")
+    terminal.paste("three\nfour")
+    terminal.type("", "Enter")
+    wait_until(lambda: said(home, session_id) == ["one\ntwo\nthree\nfour"])
+    terminal.say("last")
+    wait_until(lambda: len(said(home, session_id)) == 2)
+    terminal.shows(":2]")
+    terminal.type("", "Up")
+    terminal.shows("> last", 2)
+    terminal.type("ing", "Enter")
+    wait_until(lambda: said(home, session_id)[-1] == "lasting")
+    terminal.shows(":3]")
+    terminal.type("not this", "C-c")
+    terminal.say("but this")
+    wait_until(lambda: said(home, session_id)[-1] == "but this")
+
+
+def test_completion(home, repl, other):
+    """/load offers sessions by name, with their count and tags; commands complete."""
+    params = {
+        "sessionId": "old-one",
+        "name": "日記",
+        "tags": ["private"],
+        "messages": [{"role": "user", "content": "dear"}],
+    }
+    other.call("session/new", params)
+    terminal = repl()
+    new_id(terminal)
+    terminal.type("/lo")
+    terminal.shows("/load")
+    terminal.type("ad 日記")
+    terminal.shows("old-one")
+    terminal.shows("1 messages private")
+    terminal.type("", "Tab", "Enter", "Enter")
+    terminal.shows("[日記:1]")
+    terminal.shows("dear")
+
+
+def test_agent_is_interrupted(home, repl):
+    """Ctrl-C stops the reply, keeps what came, and the conversation goes on."""
+    command = agent(
+        home,
+        """
+text = [json.loads(line)["content"] for line in sys.stdin][-1]
+print("thinking about", text, flush=True)
+if text == "long":
+    time.sleep(60)
+""",
+    )
+    terminal = repl("--agent", command)
+    session_id = new_id(terminal)
+    terminal.say("long")
+    terminal.shows("thinking about long")
+    terminal.shows("Ctrl-C stops it")
+    terminal.type("", "C-c")
+    terminal.shows("── interrupted")
+    message = last(home, session_id)
+    assert (message["content"], message["status"]) == ("thinking about long", "interrupted")
+    terminal.say("short")
+    terminal.shows("thinking about short")
+    wait_until(lambda: last(home, session_id)["status"] == "done")
+
+
+def test_agent_that_does_not_listen(home, repl):
+    """A command that ignores the interrupt is killed by the second one."""
+    command = agent(home, "signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)")
+    terminal = repl("--agent", command)
+    session_id = new_id(terminal)
+    terminal.say("go")
+    terminal.shows("deaf")
+    terminal.type("", "C-c", "C-c")
+    terminal.shows("── interrupted")
+    assert last(home, session_id)["status"] == "interrupted"
+
+
+def test_a_killed_terminal_interrupts_its_reply(home, repl):
+    """Where the terminal dies in the middle of a reply, what had come is kept as interrupted."""
+    terminal = repl("--agent", "echo begun; sleep 60")
+    session_id = new_id(terminal)
+    terminal.say("go")
+    terminal.shows("begun")
+    wait_until(lambda: said(home, session_id)[-1] == "begun")
+    os.kill(terminal.pid, signal.SIGKILL)
+    wait_until(lambda: last(home, session_id)["status"] == "interrupted")
+
+
+def test_two_terminals(home, repl):
+    """Two terminals on one session see each other's words, and control characters do no harm."""
+    one = repl()
+    session_id = new_id(one)
+    two = repl("--session-id", session_id)
+    two.shows(f"session {session_id}")
+    one.say("from one 一")
+    two.shows("from one 一")
+    two.say("from two 二")
+    one.shows("from two 二")
+    home("append", session_id, "evil \x1b[2J\x1b]0;title\x07 text")
+    one.shows("evil [2J]0;title text")
+
+
+def test_transcript_lines_are_json(home):
+    """Each line that the agent reads is one message as the wire has it."""
+    command = agent(home, "sys.stdout.write(sys.stdin.read())")
+    done = home("repl", "--agent", command, stdin="a\u2028b \\n\n")
+    text = said(home, ID.search(done.out)[1])[-1]
+    message = json.loads(text)
+    assert message["content"] == "a\u2028b \\n"
+    assert {"id", "seq", "role", "timestamp"} <= message.keys()
+
+
+def test_replies_come_before_the_next_line(home):
+    """The conversation of a pipe waits for each reply before it takes the next line."""
+    done = home("repl", "--agent", "cat >/dev/null; sleep 0.1; echo yes", stdin="a\nb\n/export text\n")
+    assert done.out.count("yes") == 4

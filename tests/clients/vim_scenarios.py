@@ -1,0 +1,116 @@
+"""What Vim and Neovim have to do at a terminal, with real keys; each function is one scenario that both suites run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.clients.tmux import Terminal
+from tests.clients.vims import House, kill
+from tests.home import Client
+from tests.shell import wait_until
+
+Command = Callable[..., list[str]]
+"""Arguments of the editor -> the command that runs it with the plugin and a status line."""
+
+
+def contents(client: Client, session: str) -> list[object]:
+    return [message["content"] for message in client.call("session/read", sessionId=session)["messages"]]
+
+
+def draft(client: Client, session: str, key: str) -> object:
+    return client.call("state/get", sessionId=session)["values"].get(key)
+
+
+def say(terminal: Terminal, text: str) -> None:
+    terminal.type(f":SessiondSay {text}", "Enter")
+
+
+def shown(at: House, command: Command, client: Client, **new: Any) -> Terminal:
+    """A session `a` named `shown`, in an editor."""
+    client.call("session/new", sessionId="a", name="shown", **new)
+    terminal = at.terminal(*command("sessiond://a"))
+    terminal.shows("[shown:0]")
+    return terminal
+
+
+def draft_survives(at: House, command: Command, key: str) -> None:
+    client = at.client()
+    first = shown(at, command, client)
+    first.type("i書きかけ", "Enter")
+    first.type("the second line")
+    wait_until(lambda: draft(client, "a", key) == "書きかけ\nthe second line")
+    kill(first)
+    second = at.terminal(*command("sessiond://a"))
+    second.shows("the second line")
+    second.type("i!", "Escape")
+    wait_until(lambda: draft(client, "a", key) == "書きかけ\nthe second line!")
+    second.type("", "Enter")
+    wait_until(lambda: contents(client, "a") == ["書きかけ\nthe second line!"])
+    wait_until(lambda: draft(client, "a", key) is None)
+    second.type(":qall", "Enter")
+    wait_until(lambda: second.ended)
+
+
+def draft_is_stored_once_a_second(at: House, command: Command, key: str) -> None:
+    client = at.client()
+    terminal = shown(at, command, client)
+    begun = time.monotonic()
+    typed = "abcdefghijklmnopqrstuvwxyz"
+    terminal.type("i")
+    for letter in typed:
+        terminal.type(letter)
+    wait_until(lambda: draft(client, "a", key) == typed)
+    kinds = [params["changes"][0]["kind"] for method, params in client.notifications if method == "session/changed"]
+    assert 1 <= kinds.count("state") <= time.monotonic() - begun + 1
+
+
+def leaving_keeps_everything(at: House, command: Command, key: str) -> None:
+    client = at.client()
+    terminal = shown(at, command, client)
+    say(terminal, "said")
+    wait_until(lambda: contents(client, "a") == ["said"])
+    terminal.type("inot yet", "Escape")
+    terminal.type(":qall", "Enter")
+    wait_until(lambda: terminal.ended)
+    assert draft(client, "a", key) == "not yet"
+    # We have it open ourselves.
+    wait_until(lambda: client.call("session/list")["sessions"][0]["attached"] == 1)
+    assert "said" in Path(client.call("session/list")["sessions"][0]["path"]).read_text()
+
+
+def menu_chooses(at: House, command: Command, choice: str) -> None:
+    """`choice`: what is typed before Enter."""
+    client = at.client()
+    client.call("session/new", sessionId="a", name="older", messages=[{"role": "user", "content": "x"}])
+    client.call("session/new", sessionId="b", name="newer", messages=[{"role": "user", "content": "chosen 選"}])
+    wait_until(lambda: len(client.call("session/list")["sessions"]) == 2)
+    terminal = at.terminal(*command())
+    terminal.shows("[No Name]")
+    terminal.type(":SessiondSwitch", "Enter")
+    terminal.shows("newer")
+    terminal.shows("older")
+    terminal.type(choice, "Enter")
+    terminal.shows("chosen 選")
+    terminal.shows("[newer:1]")
+
+
+def shared_with_a_script(at: House, command: Command, name: str) -> None:
+    client = at.client()
+    terminal = shown(at, command, client)
+    client.call("session/append", sessionId="a", messages=[{"role": "user", "content": "from a script 日本"}])
+    terminal.shows("from a script 日本")
+    say(terminal, "from an editor 😀")
+    heard = client.notification("session/changed")
+    assert heard["origin"]["client"] == name
+    assert heard["changes"][0]["messages"][0]["content"] == "from an editor 😀"
+    writer = at.home.client()
+    reply = {"id": "r", "role": "assistant", "content": "Once", "status": "streaming"}
+    writer.call("session/append", sessionId="a", messages=[reply])
+    terminal.shows("Once")
+    writer.call("session/extend", sessionId="a", messageId="r", text=" upon")
+    terminal.shows("Once upon")
+    writer.close()
+    terminal.shows("interrupted")
