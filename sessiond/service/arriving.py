@@ -254,26 +254,28 @@ class Grown(Arriving):
 
 
 class Imagined(Arriving):
-    """A dry run's: `room` is the session as it is here, if it is; `before` the ids that this run would have brought."""
+    """A dry run's. `room`: the session as it is here, if it is. `earlier`: what this run would have brought of it
+    before.
+    """
 
     def __init__(
-        self, place: Place, start: SessionStart, room: Room | None, before: set[str], now: str, *, mine: bool
+        self, place: Place, start: SessionStart, room: Room | None, earlier: Imagined | None, now: str, *, mine: bool
     ) -> None:
         super().__init__(place, start)
         self._room = room
         self._mine = mine
-        self._before = before
-        self._first = not before
+        self._earlier = earlier
+        self._ids: set[str] = set() if earlier is None else earlier._ids
+        self._created: str = "" if earlier is None else earlier._created
         self._now = now
-        self._created: str | None = self.info.get("createdAt")
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
-        message_id = wire["id"]
-        if message_id in self._before or (self._room and self._room.session.message(message_id) is not None):
+        del weight
+        self.last_time = max(self.last_time, wire["timestamp"])
+        if wire["id"] in self._ids or (self._room and self._room.session.message(wire["id"]) is not None):
             return
-        await super().take(wire, weight)
-        self._created = self._created or wire["timestamp"]
-        self._before.add(message_id)
+        self._created = self._created or self.info.get("createdAt") or wire["timestamp"]
+        self._ids.add(wire["id"])
         self.added += 1
 
     async def finish(self, mark: str | None) -> dict[str, Json] | None:
@@ -287,17 +289,20 @@ class Imagined(Arriving):
             await self.place.rooms.let_go(self._room)
 
     def _described(self) -> dict[str, Json] | None:
-        if not self.added and (self._room is not None or not self._first):
+        if self._earlier is not None:
+            self.info = {**self.info, **self._earlier.info}
+            self.last_time = max(self.last_time, self._earlier.last_time)
+        if not self.added and (self._room is not None or self._earlier is not None):
             return None
         if self._room is not None:
             described = self.place.rooms.info(self._room)
             latest = max(described["updatedAt"], self.last_time)
-            return {**described, "messageCount": len(self._room.session) + len(self._before), "updatedAt": latest}
-        session = Session(self.local_id, self._created or self._now)
+            return {**described, "messageCount": len(self._room.session) + len(self._ids), "updatedAt": latest}
+        session = Session(self.local_id, self._created or self.info.get("createdAt") or self._now)
         session.update({key: value for key, value in self.info.items() if value is not None})
-        session.touch(max(self.last_time, self.info.get("updatedAt") or ""))
-        session.seq = len(self._before)
-        return {**self.place.rooms.describe(self.place.store, session), "messageCount": len(self._before)}
+        session.touch(self.latest)
+        session.seq = len(self._ids)
+        return {**self.place.rooms.describe(self.place.store, session), "messageCount": len(self._ids)}
 
 
 class Refused(Arriving):

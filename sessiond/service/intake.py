@@ -79,7 +79,7 @@ class Intake:
         self._unlisted = 0
         self._messages = 0
         self._names: list[InfoUpdate] = []
-        self._imagined: dict[str, set[str]] = {}
+        self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], Arriving] = {}
         self._done = 0
         """Bytes of files that are behind us."""
@@ -261,8 +261,9 @@ class Intake:
                 file.whole = False
                 return Refused(place, start)
         if self._wanted.dry_run:
-            before = self._imagined.setdefault(start.suggested_id, set())
-            return Imagined(place, start, room, before, now, mine=mine)
+            earlier = self._imagined.get(start.suggested_id)
+            imagined = self._imagined[start.suggested_id] = Imagined(place, start, room, earlier, now, mine=mine)
+            return imagined
         return New(place, start, now) if room is None else Grown(place, start, room, mine=mine)
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:

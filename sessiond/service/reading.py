@@ -41,30 +41,46 @@ class Counter:
 
 
 async def batches(found: registry.Found, counter: Counter) -> AsyncGenerator[tuple[list[Event], int], None]:
-    """The importer's events, and how many bytes were read for them. Raises what the importer raises."""
-    stream = registry.BY_NAME[found.importer].read(found.path, counter.open)
+    """The importer's events, and how many bytes were read for them. Raises what the importer raises, after what came
+    before it.
+    """
+    reading = _Reading(registry.BY_NAME[found.importer].read(found.path, counter.open), counter)
     before = 0
     try:
-        while batch := await unbroken(asyncio.to_thread(_batch, stream, counter)):
+        while batch := await unbroken(asyncio.to_thread(reading.batch)):
             read, before = counter.bytes - before, counter.bytes
             yield batch, read
     finally:
         # Its files are closed now, not when somebody collects the rubbish; and not here, for that may take a moment.
-        await asyncio.to_thread(_close, stream)
+        await asyncio.to_thread(reading.close)
 
 
-def _batch(stream: Iterator[Event], counter: Counter) -> list[Event]:
-    """The next events, bounded in number and in the bytes that are read for them."""
-    batch: list[Event] = []
-    enough = counter.bytes + _BYTES
-    for event in stream:
-        batch.append(event)
-        if len(batch) >= _EVENTS or counter.bytes >= enough:
-            break
-    return batch
+class _Reading:
+    """On the thread."""
 
+    def __init__(self, stream: Iterator[Event], counter: Counter) -> None:
+        self._stream = stream
+        self._counter = counter
+        self._broken: Exception | None = None
 
-def _close(stream: Iterator[Event]) -> None:
-    close = getattr(stream, "close", None)
-    if close is not None:
-        close()
+    def batch(self) -> list[Event]:
+        """The next events, bounded in number and in the bytes that are read for them."""
+        if self._broken is not None:
+            raise self._broken
+        batch: list[Event] = []
+        enough = self._counter.bytes + _BYTES
+        try:
+            for event in self._stream:
+                batch.append(event)
+                if len(batch) >= _EVENTS or self._counter.bytes >= enough:
+                    break
+        except Exception as error:
+            if not batch:
+                raise
+            self._broken = error
+        return batch
+
+    def close(self) -> None:
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()

@@ -34,10 +34,10 @@ def test_what_is_no_file_is_a_bad_file_of_its_own(daemon: Home, folder: Path, sy
     client = daemon.client()
     adopted = client.call("store/adopt", path=str(folder), name=folder.parent.name, format=system)
     assert {one["path"] for one in adopted["warnings"]} == {str(path) for path in paths.values()}
-    for kind in paths:
+    for kind, path in paths.items():
         local = f"session-{kind}" if system in ("agent-q", "sibyl") else kind
         error = client.fails("session/open", sessionId=wire(folder, local))["data"]
-        assert (error["kind"], error["path"]) == ("badFile", str(paths[kind]))
+        assert (error["kind"], error["path"]) == ("badFile", str(path))
     assert texts(client, wire(folder, SYSTEMS[system][1])) == SYSTEMS[system][2]
 
 

@@ -267,7 +267,7 @@ async def test_a_session_that_is_open_grows_before_everybodys_eyes(served, tmp_p
         file.write(record(4) + record(5))
     [info] = (await served.bring(path))["sessions"]
     assert info["attached"] == 1
-    changed = [params for method, params in peer.sent if method == "session/changed"]
+    changed = peer.take("session/changed")
     appended = [m["content"] for p in changed for c in p["changes"] if c["kind"] == "appended" for m in c["messages"]]
     assert appended == ["here", "text 4", "text 5"]
     assert served.service.rooms.peek(wire_id(path)) is not None

@@ -1,0 +1,9 @@
+" What is being typed: <CR> in Normal mode sends it, :w keeps it now.
+if exists('b:did_ftplugin')
+  finish
+endif
+let b:did_ftplugin = 1
+
+setlocal textwidth=0
+nnoremap <buffer> <silent> <CR> <Cmd>SessiondSay<CR>
+let b:undo_ftplugin = 'setlocal textwidth<'

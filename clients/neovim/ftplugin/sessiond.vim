@@ -1,0 +1,18 @@
+" A conversation: reading, moving, and the way to the draft.
+if exists('b:did_ftplugin')
+  finish
+endif
+let b:did_ftplugin = 1
+
+setlocal wrap linebreak
+if &g:statusline ==# ''
+  setlocal statusline=%{v:lua.require'sessiond'.statusline()}\ %<%f%=%l/%L
+endif
+
+nnoremap <buffer> <silent> [[ <Cmd>lua require('sessiond').jump(-1)<CR>
+nnoremap <buffer> <silent> ]] <Cmd>lua require('sessiond').jump(1)<CR>
+for s:key in ['i', 'I', 'a', 'A', 'o', 'O']
+  execute 'nnoremap <buffer> <silent> ' .. s:key .. ' <Cmd>SessiondDraft<CR><Cmd>startinsert!<CR>'
+endfor
+
+let b:undo_ftplugin = 'setlocal wrap< linebreak< statusline<'

@@ -1,0 +1,166 @@
+-- Neovim's one connection to the daemon: started when first needed, and again and again when it was lost while sessions are open.
+local rpc = require('sessiond.rpc')
+local say = require('sessiond.say')
+
+local M = {}
+
+local PROTOCOL = 1
+local FIRST_DELAY_MS = 200
+local LAST_DELAY_MS = 10000
+local UNREACHABLE = 69
+
+-- command: the relay, a list or words; initialization_options: for `initialize`.
+M.config = { command = 'sessiond', initialization_options = nil }
+
+-- Who is told: notified(method, params), up(), down(for_good), wanted() -> boolean.
+local listener = {}
+
+local conn = nil
+local up = false -- the daemon has answered on this connection
+local refused = false -- it will not have us: no use in trying again by ourselves
+local failures = 0 -- since it last answered
+local by_itself = false -- this connection was not asked for by a command
+local leaving = false
+
+function M.listen(to)
+  listener = to
+end
+
+-- Whether a relay runs, or is just ending.
+function M.connected()
+  return conn ~= nil
+end
+
+-- Ends the connection as a crash would.
+function M.abandon()
+  if conn then
+    conn:close()
+  end
+end
+
+local function command()
+  local words = M.config.command
+  return type(words) == 'table' and words or vim.split(words, ' ', { trimempty = true })
+end
+
+local start
+
+local function again()
+  if conn or leaving or not listener.wanted() then
+    return
+  end
+  if start() then
+    failures = failures + 1
+    M.later()
+  else
+    by_itself = true
+  end
+end
+
+function M.later()
+  vim.defer_fn(again, math.min(FIRST_DELAY_MS * 2 ^ math.min(failures - 1, 10), LAST_DELAY_MS))
+end
+
+local function refuse(failure)
+  say.error('the daemon cannot be used', failure)
+  refused = true
+  conn:close()
+end
+
+local function initialized(failure, result)
+  if failure and failure.kind == 'disconnected' then
+    return
+  elseif failure then
+    return refuse(failure)
+  end
+  local ours = vim.tbl_get(result or {}, 'capabilities', 'experimental', 'sessiond') or {}
+  local spoken = ours.protocolVersion or 0
+  if spoken ~= PROTOCOL then
+    return refuse({
+      message = ('it speaks protocol %s, this plugin %d'):format(spoken, PROTOCOL),
+      hint = 'update sessiond, then `sessiond stop`',
+    })
+  end
+  if by_itself then
+    say.info('connected again')
+  end
+  up = true
+  failures = 0
+  conn:notify('initialized', {})
+  listener.up()
+end
+
+local function closed(code)
+  local was_up = up
+  conn, up = nil, false
+  if leaving then
+    return
+  end
+  if was_up then
+    say.warn('the connection to the daemon was lost')
+  elseif not refused and not by_itself then
+    local why = code == UNREACHABLE and 'no daemon could be reached or started' or ('the relay ended with %d'):format(code)
+    say.error('no connection', { message = why, hint = '`sessiond doctor` looks closer' })
+  end
+  failures = failures + 1
+  listener.down(refused)
+  if not refused and listener.wanted() then
+    M.later()
+  end
+end
+
+-- nil, or the reason why not.
+function start()
+  if conn then
+    return nil
+  end
+  local words = command()
+  if #words == 0 or vim.fn.executable(words[1]) == 0 then
+    return {
+      kind = 'noProgram',
+      message = ("there is no program '%s'"):format(words[1] or ''),
+      hint = "install sessiond, or require('sessiond').setup({ command = ... })",
+    }
+  end
+  refused, by_itself = false, false
+  conn = rpc.connect(words, function(...)
+    listener.notified(...)
+  end, closed)
+  local version = vim.version()
+  conn:request('initialize', {
+    processId = vim.fn.getpid(),
+    clientInfo = { name = 'neovim', version = ('%d.%d.%d'):format(version.major, version.minor, version.patch) },
+    rootUri = vim.NIL,
+    capabilities = vim.empty_dict(),
+    initializationOptions = M.config.initialization_options or vim.empty_dict(),
+  }, initialized)
+end
+
+-- done(failure, result), see rpc.lua. Starts the connection where there is none.
+function M.request(method, params, done, timeout_ms)
+  local problem = start()
+  if problem then
+    done(problem)
+  else
+    conn:request(method, params, done, timeout_ms)
+  end
+end
+
+-- The result, or nil where none came within timeout_ms.
+function M.eval(method, params, timeout_ms)
+  if start() then
+    return nil
+  end
+  local _, result = conn:eval(method, params, timeout_ms)
+  return result
+end
+
+-- Before Neovim ends: what was sent has reached the daemon when this returns, or timeout_ms are over.
+function M.leave(timeout_ms)
+  leaving = true
+  if up then
+    conn:eval('daemon/hello', {}, timeout_ms)
+  end
+end
+
+return M

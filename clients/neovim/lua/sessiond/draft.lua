@@ -1,0 +1,248 @@
+-- What is being typed for a session: a buffer of its own below the conversation, sessiond-draft://ID.
+--
+-- Its text is kept by the daemon, in the session's state under KEY, at most once a second, so that it survives Neovim. While a message is on
+-- its way nothing is stored: what was typed stays there till it is durable as a message. `modified` says that the daemon does not have it.
+local client = require('sessiond.client')
+local room = require('sessiond.room')
+local say = require('sessiond.say')
+
+local M = {}
+
+local KEY = 'draft:neovim'
+local EVERY_MS = 1000
+local KEEP_MS = 1000
+local HEIGHT = 5
+
+local function now_ms()
+  return (vim.uv or vim.loop).hrtime() / 1e6
+end
+
+local function buffer_name(id)
+  return 'sessiond-draft://' .. id
+end
+
+local function loaded(of)
+  return of.draft ~= nil and vim.api.nvim_buf_is_loaded(of.draft)
+end
+
+function M.text(of)
+  return loaded(of) and table.concat(vim.api.nvim_buf_get_lines(of.draft, 0, -1, false), '\n') or of.typed
+end
+
+-- What of a text is worth keeping.
+local function worth(text)
+  return vim.trim(text) == '' and '' or text
+end
+
+local function typed(of)
+  return worth(M.text(of))
+end
+
+local function fill(buf, text)
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, vim.split(text, '\n', { plain = true }))
+end
+
+local function settle(of)
+  if loaded(of) and typed(of) == of.kept then
+    vim.bo[of.draft].modified = false
+  end
+end
+
+local function wire(of, text)
+  return { sessionId = of.id, values = { [KEY] = text == '' and vim.NIL or text } }
+end
+
+local function store(of, text)
+  if of.timer then
+    of.timer:stop()
+    of.timer = nil
+  end
+  of.stored_at = now_ms()
+  if of.state ~= 'open' or text == of.kept then
+    return
+  end
+  client.request('state/set', wire(of, text), function(failure)
+    if not failure then
+      of.kept = text
+      settle(of)
+    elseif failure.kind ~= 'disconnected' then
+      say.error('the draft is not kept', failure)
+    end
+  end)
+end
+
+-- What this adds to a room: {draft: buffer or nil, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer}.
+function M.join(to)
+  local name = buffer_name(to.id)
+  if vim.fn.bufexists(name) == 1 then
+    to.draft = vim.fn.bufadd(name)
+  end
+  to.typed, to.kept, to.stored_at = '', '', -EVERY_MS
+end
+
+-- A draft like this was sent just before Neovim died.
+local function last_said(of)
+  for index = #of.t.messages, 1, -1 do
+    if of.t.messages[index].role == 'user' then
+      return of.t.messages[index].content
+    end
+  end
+end
+
+-- The session was opened: an earlier draft comes back where nothing else has been typed since.
+function M.opened(of, state)
+  local stored = state[KEY]
+  of.kept = type(stored) == 'string' and stored or ''
+  if of.kept ~= '' and M.text(of) == '' and #of.outbox == 0 and of.kept ~= last_said(of) then
+    M.put_back(of, { of.kept })
+  else
+    M.touch(of)
+  end
+end
+
+-- Shows the draft below its conversation, if that is shown, and stays in the current window.
+local function show(of)
+  if not loaded(of) then
+    of.draft = vim.fn.bufadd(buffer_name(of.id))
+    vim.fn.bufload(of.draft)
+  end
+  local above = vim.fn.bufwinid(of.buf)
+  if vim.fn.bufwinid(of.draft) >= 0 or above < 0 then
+    return
+  end
+  local ok = pcall(vim.api.nvim_win_call, above, function()
+    vim.cmd('belowright split')
+    vim.cmd('resize ' .. HEIGHT)
+    vim.cmd('hide buffer ' .. of.draft)
+    vim.cmd('setlocal winfixheight nonumber norelativenumber')
+  end)
+  if not ok then
+    say.warn('there is no room to show the draft; :SessiondDraft')
+  end
+end
+
+-- Opens the window for typing, at the end of what is there.
+function M.open(of)
+  show(of)
+  local win = vim.fn.bufwinid(of.draft)
+  if win >= 0 then
+    vim.api.nvim_set_current_win(win)
+  else
+    vim.cmd('sbuffer ' .. of.draft)
+  end
+  vim.fn.cursor({ vim.fn.line('$'), vim.fn.col({ vim.fn.line('$'), '$' }) })
+end
+
+-- Puts texts that were not sent before what has been typed since.
+function M.put_back(of, texts)
+  show(of)
+  local all = vim.list_slice(texts)
+  if typed(of) ~= '' then
+    all[#all + 1] = M.text(of)
+  end
+  fill(of.draft, table.concat(all, '\n\n'))
+  M.touch(of)
+end
+
+-- Sends what was typed.
+function M.send(of)
+  local text = typed(of)
+  if text == '' then
+    say.warn('nothing has been typed')
+    return
+  end
+  fill(of.draft, '')
+  room.say(of, text)
+end
+
+-- Something was typed or sent: the daemon gets it now, or when a second is over.
+function M.touch(of)
+  of.typed = M.text(of)
+  if #of.outbox > 0 then
+    return
+  end
+  if of.timer or typed(of) == of.kept then
+    return settle(of)
+  end
+  local wait = of.stored_at + EVERY_MS - now_ms()
+  if wait <= 0 then
+    return store(of, typed(of))
+  end
+  of.timer = vim.defer_fn(function()
+    of.timer = nil
+    store(of, typed(of))
+  end, math.ceil(wait))
+end
+
+-- Sends the text without waiting for its second. The buffer is not asked: on a deadly signal Neovim takes its text away first.
+function M.flush(of)
+  if #of.outbox == 0 and worth(of.typed) ~= of.kept then
+    store(of, worth(of.typed))
+  end
+end
+
+-- Waits a moment for the daemon to have the text. Whether it has.
+function M.kept(of)
+  local text = typed(of)
+  if text ~= of.kept and of.state == 'open' and client.eval('state/set', wire(of, text), KEEP_MS) then
+    of.kept = text
+  end
+  settle(of)
+  return text == of.kept
+end
+
+-- BufReadCmd for sessiond-draft://ID.
+function M.read(name, buf)
+  vim.api.nvim_buf_set_var(buf, 'sessiond_id', name:match('^sessiond%-draft://(.*)'))
+  for option, value in pairs({ buftype = 'acwrite', bufhidden = 'hide', swapfile = false, buflisted = false }) do
+    vim.bo[buf][option] = value
+  end
+  vim.bo[buf].filetype = 'sessiond-draft'
+  local of = room.of(buf)
+  if of then
+    of.draft = buf
+    fill(buf, of.typed)
+    settle(of)
+  end
+  local group = vim.api.nvim_create_augroup('sessiond_draft_' .. buf, {})
+  local function on(event, callback)
+    vim.api.nvim_create_autocmd(event, {
+      group = group,
+      buffer = buf,
+      callback = function()
+        callback(room.of(buf))
+      end,
+    })
+  end
+  on({ 'TextChanged', 'TextChangedI', 'TextChangedP', 'InsertLeave' }, function(here)
+    if here then
+      M.touch(here)
+    end
+  end)
+  on('BufUnload', function(here)
+    if here then
+      M.flush(here)
+    end
+  end)
+  on('BufWriteCmd', function(here)
+    if not here or not M.kept(here) then
+      say.warn('the draft cannot be kept now: the daemon is away')
+    end
+  end)
+end
+
+-- Nobody is asked about a draft that the daemon has; what could not be sent is asked about.
+vim.api.nvim_create_autocmd('QuitPre', {
+  group = vim.api.nvim_create_augroup('sessiond_quit', {}),
+  callback = function()
+    room.take_back_unsent()
+    for _, buf in ipairs(vim.fn.getbufinfo({ bufmodified = 1 })) do
+      local of = room.of(buf.bufnr)
+      if of and of.draft == buf.bufnr then
+        M.kept(of)
+      end
+    end
+  end,
+})
+
+return M

@@ -1,0 +1,134 @@
+-- Choosing among all sessions: completion, and vim.ui.select.
+local client = require('sessiond.client')
+local say = require('sessiond.say')
+local when = require('sessiond.when')
+
+local M = {}
+
+local PAGE = 1000
+-- Completion waits no longer than this, and shows what has come by then.
+local COMPLETE_MS = 1000
+
+-- As they were last, for when no answer comes in time.
+local known = {}
+
+-- `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
+function M.describe(session)
+  local parts = { session.name or '(no name)' }
+  parts[2] = session.messageCount == 1 and '1 message' or session.messageCount .. ' messages'
+  parts[3] = when.local_time(session.updatedAt)
+  if #session.tags > 0 then
+    parts[4] = '#' .. table.concat(session.tags, ' #')
+  end
+  return ((session.sessionId .. '  ' .. table.concat(parts, ' · ')):gsub('%c+', ' '))
+end
+
+local function has(text, words)
+  text = vim.fn.tolower(text)
+  for _, word in ipairs(words) do
+    if not text:find(word, 1, true) then
+      return false
+    end
+  end
+  return true
+end
+
+local function words_of(text)
+  return vim.split(vim.fn.tolower(text), '%s+', { trimempty = true })
+end
+
+-- All sessions that are not archived, newest first: done(failure, sessions).
+local function list(done, cursor, before)
+  before = before or {}
+  client.request('session/list', { limit = PAGE, cursor = cursor }, function(failure, page)
+    if failure then
+      return done(failure)
+    end
+    vim.list_extend(before, page.sessions)
+    if type(page.nextCursor) == 'string' then
+      return list(done, page.nextCursor, before)
+    end
+    known = before
+    done(nil, before)
+  end)
+end
+
+local function all(done)
+  list(function(failure, sessions)
+    if failure then
+      say.error('no list of sessions', failure)
+    else
+      done(sessions)
+    end
+  end)
+end
+
+-- Descriptions in which all words that were typed occur; their first word is the id.
+function M.complete(lead, line, pos)
+  local answered = false
+  list(function()
+    answered = true
+  end)
+  vim.wait(COMPLETE_MS, function()
+    return answered
+  end, 5)
+  local words = words_of(line:sub(1, pos):gsub('^.-Sessiond%a*!?%s*', '', 1))
+  local found = {}
+  for _, session in ipairs(known) do
+    local text = M.describe(session)
+    if has(text, words) then
+      -- Only the last word is replaced.
+      local only = #words > 1 or (#words == 1 and lead == '')
+      found[#found + 1] = only and session.sessionId or text
+    end
+  end
+  return found
+end
+
+local function menu(sessions, done)
+  vim.ui.select(sessions, { prompt = 'Session:', kind = 'sessiond', format_item = M.describe }, function(session)
+    if session then
+      done(session.sessionId)
+    end
+  end)
+end
+
+-- The session that the words after :SessiondSwitch mean: done(id).
+function M.resolve(typed, done)
+  local words = vim.split(typed, '%s+', { trimempty = true })
+  all(function(sessions)
+    local ids = {}
+    for _, session in ipairs(sessions) do
+      ids[session.sessionId] = true
+    end
+    -- A completed description begins with the id; after words to search by, the id comes last.
+    for _, word in ipairs({ words[1], words[#words] }) do
+      if ids[word] then
+        return done(word)
+      end
+    end
+    local lower = words_of(typed)
+    local found = vim.tbl_filter(function(session)
+      return has(M.describe(session), lower)
+    end, sessions)
+    if #found > 1 then
+      menu(found, done)
+    else
+      -- It may be archived.
+      done(found[1] and found[1].sessionId or words[1])
+    end
+  end)
+end
+
+-- A menu of all sessions.
+function M.choose(done)
+  all(function(sessions)
+    if #sessions == 0 then
+      say.info('there are no sessions yet; :SessiondNew makes one')
+    else
+      menu(sessions, done)
+    end
+  end)
+end
+
+return M

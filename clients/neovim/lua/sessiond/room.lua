@@ -1,0 +1,451 @@
+-- The open sessions: each joins a transcript, its buffer, and the connection.
+--
+-- A room is {id, buf, t, state, early, outbox, ...}. Its state:
+--   opening  `session/open` is on its way; notifications wait in `early`
+--   open     follows live
+--   lost     the connection is gone; opened again, since t.seq, when it is back
+--   gone     deleted by somebody, or it could not be opened: what is shown stays
+-- A message of ours waits in `outbox` till it is durable, with an id of ours: it may be sent again after a lost answer.
+local client = require('sessiond.client')
+local say = require('sessiond.say')
+local transcript = require('sessiond.transcript')
+local view = require('sessiond.view')
+
+local M = {}
+
+local FIRST_PAGE = 200
+local PAGE = 1000
+local LEAVE_MS = 1000
+
+local rooms = {}
+local latest = ''
+local made = 0
+local open, send_outbox, take_back, seek
+
+local function draft()
+  return require('sessiond.draft')
+end
+
+local function refresh()
+  vim.cmd('redrawstatus!')
+end
+
+-- Whether it has not been left meanwhile.
+local function is_here(room)
+  return rooms[room.id] == room
+end
+
+-- Says what failed, if anything did.
+function M.failed(doing, failure)
+  if failure then
+    say.error(doing, failure)
+  end
+  return failure ~= nil
+end
+
+-- Buffers
+
+function M.buffer_name(id)
+  return 'sessiond://' .. id
+end
+
+-- The room that a buffer belongs to (its conversation or its draft), or nil.
+function M.of(buf)
+  local ok, id = pcall(vim.api.nvim_buf_get_var, buf, 'sessiond_id')
+  return ok and rooms[id] or nil
+end
+
+-- The room of the current buffer, else the one used last, else nil.
+function M.current()
+  return M.of(vim.api.nvim_get_current_buf()) or rooms[latest]
+end
+
+-- Shows a session in the current window, at its end or at the message with a seq.
+function M.enter(mods, id, seq)
+  local buf = vim.fn.bufadd(M.buffer_name(id))
+  vim.bo[buf].buflisted = true
+  vim.cmd(('%s %sbuffer %d'):format(mods, mods == '' and 'hide ' or 's', buf))
+  local room = M.of(buf)
+  if seq and room then
+    room.target, room.win = seq, vim.api.nvim_get_current_win()
+    seek(room)
+  end
+end
+
+-- The buffer goes away: the session is saved and no longer followed.
+local function leave(room)
+  if not room then
+    return
+  end
+  if room.state == 'open' then
+    draft().flush(room)
+    client.request('session/save', { sessionId = room.id }, function(failure)
+      if failure and failure.kind ~= 'disconnected' then
+        say.error(room.id .. ' is not saved', failure)
+      end
+    end)
+  elseif room.state ~= 'opening' then
+    take_back(room)
+  end
+  if room.state == 'open' or room.state == 'opening' then
+    client.request('session/close', { sessionId = room.id }, function() end)
+  end
+  rooms[room.id] = nil
+end
+
+local function set(buf, id)
+  vim.api.nvim_buf_set_var(buf, 'sessiond_id', id)
+  local options = { buftype = 'nofile', bufhidden = 'hide', swapfile = false, undolevels = -1, modifiable = false }
+  for option, value in pairs(options) do
+    vim.bo[buf][option] = value
+  end
+  vim.bo[buf].filetype = 'sessiond'
+  local group = vim.api.nvim_create_augroup('sessiond_room_' .. buf, {})
+  local function on(event, callback)
+    vim.api.nvim_create_autocmd(event, { group = group, buffer = buf, callback = callback })
+  end
+  on('BufUnload', function()
+    leave(M.of(buf))
+  end)
+  on('BufEnter', function()
+    latest = id
+  end)
+  -- The cursor on the first line asks for what is before it.
+  on('CursorMoved', function()
+    local room = M.of(buf)
+    if room and room.t.more and vim.api.nvim_win_get_cursor(0)[1] == 1 then
+      M.older(room, false)
+    end
+  end)
+  latest = id
+end
+
+-- BufReadCmd for sessiond://ID and sessiond://ID@SEQ.
+function M.read(name, buf)
+  local id, at = name:match('^sessiond://([%w._%%/-]+)@?(%d*)$')
+  if not id then
+    say.error('not opened', { message = name .. ' names no session' })
+    return
+  end
+  if at ~= '' then
+    -- A place in a session, as the quickfix list has them: go on to the session once this buffer is there.
+    vim.bo[buf].buftype, vim.bo[buf].bufhidden, vim.bo[buf].buflisted = 'nofile', 'unload', false
+    local win = vim.api.nvim_get_current_win()
+    vim.schedule(function()
+      if vim.api.nvim_win_is_valid(win) and vim.api.nvim_win_get_buf(win) == buf then
+        vim.api.nvim_set_current_win(win)
+        M.enter('', id, tonumber(at))
+      end
+    end)
+    return
+  end
+  set(buf, id)
+  local room = {
+    id = id, buf = buf, t = transcript.new(id), state = 'opening', early = {}, outbox = {}, paging = false,
+  }
+  rooms[id] = room
+  draft().join(room)
+  open(room, false)
+end
+
+-- Opening and following
+
+local function follow(room, change)
+  local edits = transcript.apply(room.t, change)
+  for _, edit in ipairs(edits) do
+    if edit[1] == 'read' then
+      return open(room, false)
+    elseif edit[1] == 'reset' then
+      return view.reset(room.buf, room.t)
+    end
+  end
+  view.paint(room.buf, room.t, edits)
+end
+
+local function not_opened(room, failure)
+  if failure.kind == 'disconnected' then
+    room.state = 'lost'
+    return
+  end
+  room.state = failure.kind == 'noProgram' and 'lost' or 'gone'
+  say.error(room.id .. ' cannot be opened', failure)
+  take_back(room)
+  refresh()
+end
+
+local function opened(room, since, failure, result)
+  if not is_here(room) then
+    return
+  elseif failure then
+    return not_opened(room, failure)
+  elseif since and type(result.changes) ~= 'table' then
+    return open(room, false)
+  end
+  room.state = 'open'
+  if since then
+    for _, change in ipairs(result.changes) do
+      follow(room, change)
+    end
+    transcript.inform(room.t, result.session)
+  else
+    transcript.load(room.t, result)
+    view.reset(room.buf, room.t)
+  end
+  local early = room.early
+  room.early = {}
+  for _, change in ipairs(early) do
+    follow(room, change)
+  end
+  for _, warning in ipairs(result.warnings) do
+    say.warn(('%s:%s: %s'):format(warning.path, warning.line or '', warning.message))
+  end
+  send_outbox(room)
+  draft().opened(room, result.state)
+  seek(room)
+  refresh()
+end
+
+function open(room, since)
+  room.state = 'opening'
+  local params = { sessionId = room.id }
+  if since then
+    params.since = room.t.seq
+  else
+    params.last = FIRST_PAGE
+  end
+  client.request('session/open', params, function(failure, result)
+    opened(room, since, failure, result)
+  end)
+end
+
+local function changed(room, changes)
+  for _, change in ipairs(changes) do
+    -- Following may begin to open again in the middle.
+    if room.state == 'opening' then
+      table.insert(room.early, change)
+    else
+      follow(room, change)
+    end
+  end
+end
+
+local function notified(method, params)
+  local room = rooms[params.sessionId or (params.session or {}).sessionId or '']
+  if not room then
+    return
+  end
+  if method == 'session/changed' then
+    changed(room, params.changes)
+  elseif method == 'session/reloaded' then
+    open(room, false)
+  elseif method == 'session/resync' and room.state == 'open' then
+    open(room, true)
+  elseif method == 'session/deleted' then
+    room.state = 'gone'
+    say.warn(('%s was deleted by somebody else; `sessiond restore %s` brings it back'):format(room.id, room.id))
+  end
+  refresh()
+end
+
+local function up()
+  for _, room in pairs(rooms) do
+    if room.state == 'lost' then
+      open(room, room.t.info.seq ~= nil)
+    end
+  end
+end
+
+local function down(for_good)
+  for _, room in pairs(rooms) do
+    if room.state ~= 'gone' then
+      room.state, room.early = 'lost', {}
+    end
+    room.paging = false
+    if for_good and #room.outbox > 0 then
+      say.error('not sent', { message = 'the daemon cannot be used' })
+      take_back(room)
+    end
+  end
+  refresh()
+end
+
+-- Older messages
+
+-- Loads a page before the first message, or everything.
+function M.older(room, all)
+  if room.state ~= 'open' or room.paging or not room.t.more then
+    return
+  end
+  room.paging = true
+  local first = room.t.messages[1]
+  local params = { sessionId = room.id, limit = (all or room.target) and PAGE or FIRST_PAGE }
+  if first then
+    params.before = first.seq
+  end
+  client.request('session/read', params, function(failure, page)
+    room.paging = false
+    if not is_here(room) or M.failed('older messages', failure) then
+      return
+    end
+    view.prepended(room.buf, room.t, transcript.prepend(room.t, page))
+    if all then
+      M.older(room, true)
+    end
+    seek(room)
+  end)
+end
+
+-- Goes to the message that was asked for, as soon as it is loaded.
+function seek(room)
+  if not room.target or room.state ~= 'open' then
+    return
+  end
+  local index = transcript.find(room.t, room.target)
+  if index == 0 and room.t.more then
+    return M.older(room, false)
+  end
+  room.target = nil
+  if vim.api.nvim_win_is_valid(room.win) and vim.api.nvim_win_get_buf(room.win) == room.buf then
+    view.show(room.win, view.line_of(room.buf, room.t, math.max(index, 1)))
+  end
+end
+
+-- Saying
+
+local function new_id()
+  made = made + 1
+  local random = (vim.uv or vim.loop).hrtime() % 0x100000000
+  return ('neovim-%d-%d-%x-%d'):format(os.time(), vim.fn.getpid(), random, made)
+end
+
+-- Sends a message that is nowhere else: it goes into the draft if it cannot be sent.
+function M.say(room, text)
+  local unsure = room.unsure or {}
+  local id = unsure.text == text and unsure.id or new_id()
+  table.insert(room.outbox, { text = text, message = { id = id, role = 'user', content = text } })
+  if room.state == 'gone' then
+    say.error('not sent', { message = room.id .. ' is not there any more' })
+    take_back(room)
+  elseif room.state == 'lost' then
+    say.warn('it is sent when the daemon is back')
+    client.request('daemon/hello', {}, function(failure)
+      if failure and failure.kind == 'noProgram' then
+        say.error('not sent', failure)
+        take_back(room)
+      end
+    end)
+  else
+    send_outbox(room)
+  end
+  refresh()
+end
+
+local function take_out(room, entry)
+  for place, one in ipairs(room.outbox) do
+    if one == entry then
+      table.remove(room.outbox, place)
+      return true
+    end
+  end
+  return false
+end
+
+local function sent(room, entry, failure, answer)
+  local left = not is_here(room)
+  if failure and failure.kind == 'disconnected' and not left then
+    return
+  end
+  if not take_out(room, entry) or (left and not failure) then
+    return
+  end
+  if failure then
+    say.error('not sent', failure)
+    room.unsure = failure.kind == 'indeterminate' and { text = entry.text, id = entry.message.id } or nil
+    draft().put_back(room, { entry.text })
+  else
+    local message = vim.tbl_extend('force', entry.message, {
+      seq = answer.messages[1].seq,
+      timestamp = os.date('%Y-%m-%d %H:%M'),
+    })
+    view.paint(room.buf, room.t, transcript.put(room.t, message))
+    room.unsure = nil
+    draft().touch(room)
+  end
+  refresh()
+end
+
+function send_outbox(room)
+  for _, entry in ipairs(vim.list_slice(room.outbox)) do
+    client.request('session/append', { sessionId = room.id, messages = { entry.message } }, function(failure, answer)
+      sent(room, entry, failure, answer)
+    end)
+  end
+end
+
+-- What could not be sent is in the draft again.
+function take_back(room)
+  local texts = vim.tbl_map(function(entry)
+    return entry.text
+  end, room.outbox)
+  room.outbox = {}
+  if #texts > 0 then
+    draft().put_back(room, texts)
+  end
+end
+
+-- Before Neovim is left: what waits for a connection that is lost.
+function M.take_back_unsent()
+  for _, room in pairs(rooms) do
+    if room.state == 'lost' then
+      take_back(room)
+    end
+  end
+end
+
+-- Changes what is known about a session, done(info).
+function M.update(room, fields, done)
+  local params = vim.tbl_extend('force', { sessionId = room.id }, fields)
+  client.request('session/update', params, function(failure, answer)
+    if M.failed('not changed', failure) or not is_here(room) then
+      return
+    end
+    transcript.inform(room.t, answer.session)
+    view.paint(room.buf, room.t, { { 'info' } })
+    refresh()
+    done(answer.session)
+  end)
+end
+
+local STATES = { opening = ' …', open = '', lost = ' offline', gone = ' gone' }
+
+function M.statusline(buf)
+  local room = M.of(buf)
+  if not room then
+    return ''
+  end
+  local name = room.t.info.name
+  local shown = name and name ~= '' and name or room.id:gsub('^session%-', ''):gsub('/session%-', '/')
+  local waiting = #room.outbox > 0 and (' %d unsent'):format(#room.outbox) or ''
+  return (('[%s:%d%s%s]'):format(shown, room.t.count, STATES[room.state], waiting):gsub('%c', ' '))
+end
+
+client.listen({
+  notified = notified,
+  up = up,
+  down = down,
+  wanted = function()
+    return next(rooms) ~= nil
+  end,
+})
+
+vim.api.nvim_create_autocmd('VimLeavePre', {
+  group = vim.api.nvim_create_augroup('sessiond_leave', {}),
+  callback = function()
+    for _, id in ipairs(vim.tbl_keys(rooms)) do
+      leave(rooms[id])
+    end
+    client.leave(LEAVE_MS)
+  end,
+})
+
+return M

@@ -1,0 +1,143 @@
+-- What goes wrong is told by :messages, and what was typed is still there. $SESSIOND_FAKE runs tests/clients/fake_daemon.py.
+local t = require('help')
+local client = require('sessiond.client')
+
+local OPENED = {
+  result = {
+    session = { sessionId = 'x', name = 'x', messageCount = 0, seq = 0, tags = {} },
+    messages = {}, notes = {}, state = vim.empty_dict(), hasMore = false, warnings = {},
+  },
+}
+
+local logs = 0
+
+-- Makes the plugin talk to a fake daemon; where it logs what it is told.
+local function fake(answers)
+  logs = logs + 1
+  local log = vim.env.SESSIOND_RESULT .. '.' .. logs
+  local all = vim.json.encode(vim.tbl_extend('force', { ['session/open'] = OPENED }, answers))
+  client.config.command = vim.list_extend(vim.split(vim.env.SESSIOND_FAKE, ' '), { all, log })
+  return log
+end
+
+local function failing(kind, message)
+  return { error = { code = -31005, message = message, data = { kind = kind, hint = 'look at the disk' } } }
+end
+
+local function open_x()
+  vim.cmd('edit sessiond://x')
+  t.wait_for_statusline('[x:0]')
+end
+
+local function draft_is(expected)
+  t.wait('the draft ' .. vim.inspect(expected), function()
+    return vim.deep_equal(t.draft('x'), expected)
+  end)
+end
+
+return {
+  {
+    'no sessiond on the path',
+    function()
+      client.config.command = 'no-such-sessiond --stdio'
+      vim.cmd('SessiondNew')
+      t.wait_for_message("no new session: there is no program 'no-such-sessiond' (install sessiond, or require('sessiond').setup(")
+      vim.cmd('edit sessiond://x')
+      vim.cmd('SessiondSay これは残る')
+      t.wait_for_message('not sent: there is no program')
+      draft_is({ 'これは残る' })
+      t.equal({}, require('sessiond.pick').complete('', 'SessiondSwitch ', 15))
+    end,
+  },
+  {
+    'no daemon can be started',
+    function()
+      client.config.command = { 'sh', '-c', 'echo "sessiond: the daemon did not start" >&2; exit 69' }
+      vim.cmd('edit sessiond://x')
+      t.wait_for_message('no connection: no daemon could be reached or started (`sessiond doctor` looks closer)')
+      t.wait_for_statusline('[x:0 offline]')
+      vim.cmd('SessiondSay waits')
+      t.matches('unsent', t.statusline())
+      -- Leaving Neovim is refused while it is nowhere else.
+      vim.cmd('doautocmd QuitPre')
+      draft_is({ 'waits' })
+      t.equal(true, vim.bo[vim.fn.bufadd('sessiond-draft://x')].modified)
+    end,
+  },
+  {
+    'a refused token',
+    function()
+      fake({ initialize = failing('unauthorized', 'a token is needed') })
+      vim.cmd('edit sessiond://x')
+      t.wait_for_message('the daemon cannot be used: a token is needed (look at the disk)')
+      t.wait_for_statusline('[x:0 offline]')
+      vim.cmd('messages clear')
+      vim.cmd('SessiondSay again')
+      t.wait_for_message('the daemon cannot be used: a token is needed')
+      draft_is({ 'again' })
+    end,
+  },
+  {
+    'a daemon of another protocol',
+    function()
+      fake({ initialize = { result = { capabilities = vim.empty_dict() } } })
+      vim.cmd('edit sessiond://x')
+      t.wait_for_message('the daemon cannot be used: it speaks protocol 0, this plugin 1 (update sessiond, then `sessiond stop`)')
+    end,
+  },
+  {
+    'a read-only disk',
+    function()
+      local full = failing('readOnly', 'the disk is full')
+      fake({ ['session/append'] = full, ['state/set'] = full })
+      open_x()
+      vim.cmd('SessiondSay 一行目')
+      t.wait_for_message('not sent: the disk is full (look at the disk)')
+      draft_is({ '一行目' })
+      vim.cmd('SessiondSay two')
+      draft_is({ 'two', '', '一行目' })
+      t.wait_for_message('the draft is not kept: the disk is full')
+      vim.cmd('SessiondClose')
+      t.wait_for_message('not closed: the daemon could not take what you typed')
+      draft_is({ 'two', '', '一行目' })
+      vim.cmd('SessiondClose!')
+      draft_is({})
+    end,
+  },
+  {
+    'a message whose fate is unknown is sent again under its id',
+    function()
+      local log = fake({ ['session/append'] = failing('indeterminate', 'the disk failed') })
+      open_x()
+      vim.cmd('SessiondSay once')
+      t.wait_for_message('not sent: the disk failed')
+      vim.cmd('SessiondSay')
+      local sent
+      t.wait('it is sent again', function()
+        sent = {}
+        for _, line in ipairs(vim.fn.readfile(log)) do
+          local message = vim.json.decode(line)
+          if message.method == 'session/append' then
+            sent[#sent + 1] = message.params.messages[1]
+          end
+        end
+        return #sent == 2
+      end)
+      t.equal(sent[1], sent[2])
+    end,
+  },
+  {
+    'a silent daemon does not stop Neovim',
+    function()
+      fake({ ['session/list'] = vim.NIL, ['state/set'] = vim.NIL })
+      open_x()
+      vim.cmd('SessiondDraft')
+      vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'typed' })
+      local start = (vim.uv or vim.loop).hrtime()
+      vim.fn.getcompletion('SessiondSwitch ', 'cmdline')
+      vim.cmd('SessiondClose')
+      t.wait_for_message('not closed')
+      assert(((vim.uv or vim.loop).hrtime() - start) / 1e9 < 5)
+    end,
+  },
+}

@@ -1,0 +1,236 @@
+vim9script
+# What is being typed for a session: a buffer of its own below the conversation, sessiond-draft://ID.
+#
+# Its text is kept by the daemon, in the session's state under KEY, at most once a second, so that it survives Vim. While a message is on
+# its way nothing is stored: what was typed stays there till it is durable as a message. `modified` says that the daemon does not have it.
+
+import autoload './client.vim'
+import autoload './room.vim'
+import autoload './say.vim'
+import autoload './transcript.vim'
+
+const KEY = 'draft:vim'
+const EVERY_MS = 1000
+const HEIGHT = 5
+const KEEP_MS = 1000
+
+# What this adds to a room: {draft: buffer or 0, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer}.
+export def Join(to: any)
+  var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
+  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', stored_at: [], timer: 0})
+enddef
+
+# The session was opened: an earlier draft comes back where nothing else has been typed since.
+export def Opened(of: any, state: dict<any>)
+  var stored = get(state, KEY, '')
+  of.kept = type(stored) == v:t_string ? stored : ''
+  if of.kept !=# '' && Text(of) ==# '' && empty(of.outbox) && of.kept !=# LastSaid(of)
+    PutBack(of, [of.kept])
+  else
+    Touch(of)
+  endif
+enddef
+
+# Opens the window for typing, at the end of what is there.
+export def Open(of: any)
+  Show(of)
+  if !win_gotoid(bufwinid(of.draft))
+    execute $'sbuffer {of.draft}'
+  endif
+  cursor('$', v:maxcol)
+enddef
+
+# Puts texts that were not sent before what has been typed since.
+export def PutBack(of: any, texts: list<string>)
+  Show(of)
+  var typed = Text(of)
+  var all = texts + (typed ==# '' ? [] : [typed])
+  Fill(of.draft, join(all, "\n\n"))
+  Touch(of)
+enddef
+
+# Sends what was typed.
+export def Send(of: any)
+  var text = Text(of)
+  if trim(text) ==# ''
+    say.Warn('nothing has been typed')
+    return
+  endif
+  Fill(of.draft, '')
+  room.Say(of, text, true)
+enddef
+
+export def Text(of: any): string
+  return of.draft == 0 || !bufloaded(of.draft) ? of.typed : join(getbufline(of.draft, 1, '$'), "\n")
+enddef
+
+# Something was typed or sent: the daemon gets it now, or when a second is over.
+export def Touch(of: any)
+  of.typed = Text(of)
+  if !empty(of.outbox)
+    return
+  endif
+  if of.timer != 0 || Typed(of) ==# of.kept
+    Settle(of)
+    return
+  endif
+  var passed = empty(of.stored_at) ? EVERY_MS : float2nr(reltimefloat(reltime(of.stored_at)) * 1000)
+  if passed >= EVERY_MS
+    Store(of, Typed(of))
+  else
+    of.timer = timer_start(EVERY_MS - passed, (_) => Store(of, Typed(of)))
+  endif
+enddef
+
+# Sends the text without waiting for its second. The buffer is not asked: on a deadly signal Vim takes its text away first.
+export def Flush(of: any)
+  if empty(of.outbox) && Worth(of.typed) !=# of.kept
+    Store(of, Worth(of.typed))
+  endif
+enddef
+
+# Waits a moment for the daemon to have the text. Whether it has.
+export def Kept(of: any): bool
+  var typed = Typed(of)
+  if typed !=# of.kept && of.state ==# 'open' && client.Eval('state/set', Wire(of, typed), KEEP_MS) != v:null
+    of.kept = typed
+  endif
+  Settle(of)
+  return typed ==# of.kept
+enddef
+
+def Store(of: any, typed: string)
+  timer_stop(of.timer)
+  of.timer = 0
+  of.stored_at = reltime()
+  if of.state !=# 'open' || typed ==# of.kept
+    return
+  endif
+  client.Request('state/set', Wire(of, typed), (error, _) => {
+    if empty(error)
+      of.kept = typed
+      Settle(of)
+    elseif error.kind !=# 'disconnected'
+      say.Error('the draft is not kept', error)
+    endif
+  })
+enddef
+
+def Wire(of: any, typed: string): dict<any>
+  var values = {}
+  values[KEY] = typed ==# '' ? v:null : typed
+  return {sessionId: of.id, values: values}
+enddef
+
+def Typed(of: any): string
+  return Worth(Text(of))
+enddef
+
+# What of a text is worth keeping.
+def Worth(text: string): string
+  return trim(text) ==# '' ? '' : text
+enddef
+
+# A draft like this was sent just before Vim died.
+def LastSaid(of: any): any
+  var index = transcript.Len(of.t) - 1
+  while index >= 0 && transcript.At(of.t, index).role !=# 'user'
+    index -= 1
+  endwhile
+  return index < 0 ? '' : transcript.At(of.t, index).content
+enddef
+
+def Settle(of: any)
+  if of.draft != 0 && bufloaded(of.draft) && Typed(of) ==# of.kept
+    setbufvar(of.draft, '&modified', false)
+  endif
+enddef
+
+def Name(id: string): string
+  return 'sessiond-draft://' .. id
+enddef
+
+def Fill(buf: number, text: string)
+  deletebufline(buf, 1, '$')
+  setbufline(buf, 1, split(text, "\n", true))
+enddef
+
+def Make(of: any)
+  of.draft = bufadd(Name(of.id))
+  bufload(of.draft)
+enddef
+
+# BufReadCmd for sessiond-draft://ID.
+export def Read(name: string, buf: number)
+  setbufvar(buf, 'sessiond_id', matchstr(name, '^sessiond-draft://\zs.*'))
+  for [option, typed] in items({buftype: 'acwrite', bufhidden: 'hide', swapfile: false, buflisted: false, filetype: 'sessiond-draft'})
+    setbufvar(buf, '&' .. option, typed)
+  endfor
+  var of = room.Of(buf)
+  if !empty(of)
+    of.draft = buf
+    Fill(buf, of.typed)
+    Settle(of)
+  endif
+  augroup sessiond_drafts
+    execute $'autocmd! * <buffer={buf}>'
+    execute $'autocmd TextChanged,TextChangedI,TextChangedP,InsertLeave <buffer={buf}> Changed({buf})'
+    execute $'autocmd BufUnload <buffer={buf}> Unloaded({buf})'
+    execute $'autocmd BufWriteCmd <buffer={buf}> Written({buf})'
+  augroup END
+enddef
+
+# Shows the draft below its conversation, if that is shown, and stays in the current window.
+def Show(of: any)
+  if of.draft == 0 || !bufloaded(of.draft)
+    Make(of)
+  endif
+  var above = bufwinid(of.buf)
+  if bufwinid(of.draft) < 0 && above > 0
+    try
+      win_execute(above, $'belowright split | resize {HEIGHT}')
+    catch /^Vim\%((\S\+)\)\=:E36:/
+      say.Warn('there is no room to show the draft; :SessiondDraft')
+      return
+    endtry
+    var opened = win_execute(above, 'echo win_getid(winnr("j"))')
+    win_execute(str2nr(trim(opened)), $'hide buffer {of.draft} | setlocal winfixheight nonumber norelativenumber')
+  endif
+enddef
+
+def Changed(buf: number)
+  var of = room.Of(buf)
+  if !empty(of)
+    Touch(of)
+  endif
+enddef
+
+def Unloaded(buf: number)
+  var of = room.Of(buf)
+  if !empty(of)
+    Flush(of)
+  endif
+enddef
+
+def Written(buf: number)
+  var of = room.Of(buf)
+  if empty(of) || !Kept(of)
+    say.Warn('the draft cannot be kept now: the daemon is away')
+  endif
+enddef
+
+# Nobody is asked about a draft that the daemon has; what could not be sent is asked about.
+def Quitting()
+  room.TakeBackUnsent()
+  for buf in getbufinfo({bufmodified: 1})
+    var of = room.Of(buf.bufnr)
+    if !empty(of) && of.draft == buf.bufnr
+      Kept(of)
+    endif
+  endfor
+enddef
+
+augroup sessiond_quit
+  autocmd!
+  autocmd QuitPre * Quitting()
+augroup END

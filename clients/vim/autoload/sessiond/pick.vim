@@ -1,0 +1,125 @@
+vim9script
+# Choosing among all sessions: completion, and a menu.
+
+import autoload './client.vim'
+import autoload './say.vim'
+import autoload './when.vim'
+
+const PAGE = 1000
+# Completion waits no longer than this, and shows what has come by then.
+const COMPLETE_MS = 1000
+const MENU_ROWS = 20
+
+# As they were last, for when no answer comes in time.
+var known: list<any> = []
+
+# `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
+export def Describe(session: any): string
+  var parts = [type(session.name) == v:t_string ? session.name : '(no name)']
+  add(parts, session.messageCount == 1 ? '1 message' : session.messageCount .. ' messages')
+  add(parts, when.Local(session.updatedAt))
+  if !empty(session.tags)
+    add(parts, join(mapnew(session.tags, (_, tag) => '#' .. tag)))
+  endif
+  return substitute(session.sessionId .. '  ' .. join(parts, ' · '), '[[:cntrl:]]\+', ' ', 'g')
+enddef
+
+# customlist completion: descriptions in which all words that were typed occur; their first word is the id.
+export def Complete(lead: string, line: string, pos: number): list<string>
+  var words = split(tolower(substitute(strpart(line, 0, pos), '^.\{-}Sessiond\a*!\?\s*', '', '')))
+  var found = filter(mapnew(Known(), (_, session) => Describe(session)), (_, text) => Has(tolower(text), words))
+  # Vim replaces the last word only.
+  return len(words) > 1 || (len(words) == 1 && lead ==# '') ? mapnew(found, (_, text) => split(text)[0]) : found
+enddef
+
+# The session that the words after :SessiondSwitch mean: Then(id).
+export def Resolve(typed: string, Then: func)
+  var words = split(typed)
+  All((sessions) => {
+    var ids: dict<bool> = {}
+    for session in sessions
+      ids[session.sessionId] = true
+    endfor
+    # A completed description begins with the id; after words to search by, the id comes last.
+    for word in [words[0], words[-1]]
+      if has_key(ids, word)
+        Then(word)
+        return
+      endif
+    endfor
+    var lower = split(tolower(typed))
+    var found = filter(copy(sessions), (_, session) => Has(tolower(Describe(session)), lower))
+    if len(found) == 1
+      Then(found[0].sessionId)
+    elseif empty(found)
+      # It may be archived.
+      Then(words[0])
+    else
+      Menu(found, Then)
+    endif
+  })
+enddef
+
+# A menu of all sessions.
+export def Choose(Then: func)
+  All((sessions) => {
+    if empty(sessions)
+      say.Info('there are no sessions yet; :SessiondNew makes one')
+    else
+      Menu(sessions, Then)
+    endif
+  })
+enddef
+
+def Menu(sessions: list<any>, Then: func)
+  popup_menu(mapnew(sessions, (_, session) => Describe(session)), {
+    title: ' sessions ',
+    maxheight: MENU_ROWS,
+    callback: (_, chosen) => chosen > 0 ? Then(sessions[chosen - 1].sessionId) : 0,
+  })
+enddef
+
+# All sessions that are not archived, newest first: Then(sessions).
+def All(Then: func, cursor: any = v:null, before: list<any> = [])
+  client.Request('session/list', {limit: PAGE, cursor: cursor}, (error, page) => {
+    if !empty(error)
+      say.Error('no list of sessions', error)
+      return
+    endif
+    var sessions = before + page.sessions
+    if type(page.nextCursor) == v:t_string
+      All(Then, page.nextCursor, sessions)
+    else
+      known = sessions
+      Then(sessions)
+    endif
+  })
+enddef
+
+def Known(): list<any>
+  var started = reltime()
+  var sessions: list<any> = []
+  var cursor: any = v:null
+  while true
+    var left = COMPLETE_MS - Elapsed(started)
+    var page = left > 0 ? client.Eval('session/list', {limit: PAGE, cursor: cursor}, left) : v:null
+    if type(page) != v:t_dict
+      return len(sessions) > len(known) ? sessions : known
+    endif
+    sessions += page.sessions
+    cursor = page.nextCursor
+    if type(cursor) != v:t_string
+      break
+    endif
+  endwhile
+  known = sessions
+  return sessions
+enddef
+
+def Elapsed(since: list<any>): number
+  return float2nr(reltimefloat(reltime(since)) * 1000)
+enddef
+
+def Has(text: string, words: list<string>): bool
+  return indexof(words, (_, word) => stridx(text, word) < 0) < 0
+enddef

@@ -1,0 +1,418 @@
+vim9script
+# The open sessions: each joins a transcript, its buffer, and the connection.
+#
+# A room is {id, buf, t, state, early, outbox, ...}. Its state:
+#   opening  `session/open` is on its way; notifications wait in `early`
+#   open     follows live
+#   lost     the connection is gone; opened again, since t.seq, when it is back
+#   gone     deleted by somebody, or it could not be opened: what is shown stays
+# A message of ours waits in `outbox` till it is durable, with an id of ours: it may be sent again after a lost answer.
+
+import autoload './client.vim'
+import autoload './draft.vim'
+import autoload './say.vim'
+import autoload './transcript.vim'
+import autoload './view.vim'
+
+const FIRST_PAGE = 200
+const PAGE = 1000
+const LEAVE_MS = 1000
+
+var rooms: dict<any> = {}
+var latest = ''
+var made = 0
+
+# Buffers
+
+export def Name(id: string): string
+  return 'sessiond://' .. id
+enddef
+
+# The room that a buffer belongs to (its conversation or its draft), {} if none.
+export def Of(buf: number): any
+  return get(rooms, getbufvar(buf, 'sessiond_id', ''), {})
+enddef
+
+# The room of the current buffer, else the one used last, else {}.
+export def Current(): any
+  var here = Of(bufnr())
+  return empty(here) ? get(rooms, latest, {}) : here
+enddef
+
+# Whether it has not been left meanwhile.
+def Here(room: any): bool
+  return get(rooms, room.id, {}) is room
+enddef
+
+# Shows a session in a window, at its end or at the message with a seq.
+export def Enter(mods: string, id: string, seq: number = 0)
+  var buf = bufadd(Name(id))
+  setbufvar(buf, '&buflisted', true)
+  execute mods $'{mods ==# "" ? "hide " : "s"}buffer {buf}'
+  var room = Of(buf)
+  if seq > 0 && !empty(room)
+    room.target = seq
+    room.win = win_getid()
+    Seek(room)
+  endif
+enddef
+
+# BufReadCmd for sessiond://ID and sessiond://ID@SEQ.
+export def Read(name: string, buf: number)
+  var parts = matchlist(name, '^sessiond://\([A-Za-z0-9._%/-]\+\)\%(@\(\d\+\)\)\?$')
+  if empty(parts)
+    say.Error('not opened', {message: name .. ' names no session'})
+    return
+  endif
+  var [id, at] = parts[1 : 2]
+  if at !=# ''
+    # A place in a session, as the quickfix list has them: go on to the session once this buffer is there.
+    setbufvar(buf, '&buftype', 'nofile')
+    setbufvar(buf, '&bufhidden', 'unload')
+    setbufvar(buf, '&buflisted', false)
+    var win = win_getid()
+    timer_start(0, (_) => GoOn(win, buf, id, str2nr(at)))
+    return
+  endif
+  Set(buf, id)
+  var room = {id: id, buf: buf, t: transcript.New(id), state: 'opening', early: [], outbox: [], paging: false, target: 0, win: 0}
+  rooms[id] = room
+  draft.Join(room)
+  Open(room, false)
+enddef
+
+def GoOn(win: number, place: number, id: string, seq: number)
+  if winbufnr(win) == place && win_gotoid(win)
+    Enter('', id, seq)
+  endif
+enddef
+
+def Set(buf: number, id: string)
+  setbufvar(buf, 'sessiond_id', id)
+  for [option, value] in items({buftype: 'nofile', bufhidden: 'hide', swapfile: false, undolevels: -1, modifiable: false, filetype: 'sessiond'})
+    setbufvar(buf, '&' .. option, value)
+  endfor
+  augroup sessiond_rooms
+    execute $'autocmd! * <buffer={buf}>'
+    execute $'autocmd BufUnload <buffer={buf}> Leave(Of({buf}))'
+    execute $'autocmd BufEnter <buffer={buf}> Entered({buf})'
+    execute $'autocmd CursorMoved <buffer={buf}> Moved({buf})'
+  augroup END
+  latest = id
+enddef
+
+def Entered(buf: number)
+  latest = getbufvar(buf, 'sessiond_id', '')
+enddef
+
+# The cursor on the first line asks for what is before it.
+def Moved(buf: number)
+  var room = Of(buf)
+  if line('.') == 1 && !empty(room) && room.t.more
+    Older(room, false)
+  endif
+enddef
+
+# The buffer goes away: the session is saved and no longer followed.
+def Leave(room: any)
+  if empty(room)
+    return
+  endif
+  if room.state ==# 'open'
+    draft.Flush(room)
+    client.Request('session/save', {sessionId: room.id}, (error, _) => {
+      if get(error, 'kind', '') !=# 'disconnected'
+        Failed($'{room.id} is not saved', error)
+      endif
+    })
+  elseif room.state !=# 'opening'
+    TakeBack(room)
+  endif
+  if room.state[: 3] ==# 'open'
+    client.Request('session/close', {sessionId: room.id}, (_, _) => 0)
+  endif
+  remove(rooms, room.id)
+  transcript.Drop(room.t)
+enddef
+
+def LeaveAll()
+  for room in values(rooms)
+    Leave(room)
+  endfor
+  client.Leave(LEAVE_MS)
+enddef
+
+# Opening and following
+
+def Open(room: any, since: bool)
+  room.state = 'opening'
+  var how = since ? {since: room.t.seq} : {last: FIRST_PAGE}
+  client.Request('session/open', extend({sessionId: room.id}, how), (error, opened) => Opened(room, since, error, opened))
+enddef
+
+def Opened(room: any, since: bool, error: dict<any>, opened: any)
+  if !Here(room)
+    return
+  endif
+  if !empty(error)
+    NotOpened(room, error)
+    return
+  endif
+  if since && type(get(opened, 'changes', v:null)) != v:t_list
+    Open(room, false)
+    return
+  endif
+  room.state = 'open'
+  if since
+    for change in opened.changes
+      Follow(room, change)
+    endfor
+    transcript.Inform(room.t, opened.session)
+  else
+    transcript.Load(room.t, opened)
+    view.Reset(room.buf, room.t)
+  endif
+  for change in remove(room, 'early')
+    Follow(room, change)
+  endfor
+  room.early = []
+  for warning in opened.warnings
+    say.Warn($'{warning.path}:{warning.line}: {warning.message}')
+  endfor
+  SendOutbox(room)
+  draft.Opened(room, opened.state)
+  Seek(room)
+  Refresh()
+enddef
+
+def NotOpened(room: any, error: dict<any>)
+  if error.kind ==# 'disconnected'
+    room.state = 'lost'
+    return
+  endif
+  room.state = error.kind ==# 'noProgram' ? 'lost' : 'gone'
+  say.Error($'{room.id} cannot be opened', error)
+  TakeBack(room)
+  Refresh()
+enddef
+
+def Follow(room: any, change: any)
+  var edits = transcript.Apply(room.t, change)
+  for edit in edits
+    if edit[0] ==# 'read'
+      Open(room, false)
+      return
+    elseif edit[0] ==# 'reset'
+      view.Reset(room.buf, room.t)
+      return
+    endif
+  endfor
+  view.Paint(room.buf, room.t, edits)
+enddef
+
+def Notified(method: string, params: any)
+  var id = get(params, 'sessionId', '') ?? get(get(params, 'session', {}), 'sessionId', '')
+  if !has_key(rooms, id)
+    return
+  endif
+  var room = rooms[id]
+  if method ==# 'session/changed'
+    Changed(room, params.changes)
+  elseif method ==# 'session/reloaded'
+    Open(room, false)
+  elseif method ==# 'session/resync' && room.state ==# 'open'
+    Open(room, true)
+  elseif method ==# 'session/deleted'
+    room.state = 'gone'
+    say.Warn($'{id} was deleted by somebody else; `sessiond restore {id}` brings it back')
+  endif
+  Refresh()
+enddef
+
+def Changed(room: any, changes: list<any>)
+  for change in changes
+    # Following may begin to open again in the middle.
+    if room.state ==# 'opening'
+      add(room.early, change)
+    else
+      Follow(room, change)
+    endif
+  endfor
+enddef
+
+def Up()
+  for room in values(rooms)
+    if room.state ==# 'lost'
+      Open(room, !empty(room.t.info))
+    endif
+  endfor
+enddef
+
+def Down(for_good: bool)
+  for room in values(rooms)
+    if room.state !=# 'gone'
+      room.state = 'lost'
+      room.early = []
+    endif
+    room.paging = false
+    if for_good && !empty(room.outbox)
+      say.Error('not sent', {message: 'the daemon cannot be used'})
+      TakeBack(room)
+    endif
+  endfor
+  Refresh()
+enddef
+
+# Older messages
+
+# Loads a page before the first message, or everything.
+export def Older(room: any, all: bool)
+  if room.state !=# 'open' || room.paging || !room.t.more
+    return
+  endif
+  room.paging = true
+  var first = transcript.Len(room.t) == 0 ? v:numbermax : transcript.At(room.t, 0).seq
+  client.Request('session/read', {sessionId: room.id, before: first, limit: all || room.target > 0 ? PAGE : FIRST_PAGE}, (error, page) => {
+    room.paging = false
+    if !bufloaded(room.buf) || !Here(room) || Failed('older messages', error)
+      return
+    endif
+    view.Prepended(room.buf, room.t, transcript.Prepend(room.t, page))
+    if all
+      Older(room, true)
+    endif
+    Seek(room)
+  })
+enddef
+
+# Goes to the message that was asked for, as soon as it is loaded.
+def Seek(room: any)
+  if room.target <= 0 || room.state !=# 'open'
+    return
+  endif
+  var index = transcript.Find(room.t, room.target)
+  if index < 0 && room.t.more
+    Older(room, false)
+    return
+  endif
+  room.target = 0
+  if winbufnr(room.win) == room.buf
+    view.Show(room.win, view.LineOf(room.buf, room.t, max([index, 0])))
+  endif
+enddef
+
+# Saying
+
+# Sends a message. `kept`: the text is nowhere else, so it goes into the draft if it cannot be sent.
+export def Say(room: any, text: string, kept: bool)
+  made += 1
+  var again = get(room, 'unsure', {})
+  var id = get(again, 'text', v:null) ==# text ? again.id : printf('vim-%d-%d-%x-%d', localtime(), getpid(), rand(), made)
+  add(room.outbox, {text: text, kept: kept, sent: false, message: {id: id, role: 'user', content: text}})
+  draft.Touch(room)
+  if room.state ==# 'gone'
+    say.Error('not sent', {message: $'{room.id} is not there any more'})
+    TakeBack(room)
+  elseif room.state ==# 'lost'
+    say.Warn('it is sent when the daemon is back')
+    client.Request('daemon/hello', {}, (error, _) => {
+      if get(error, 'kind', '') ==# 'noProgram'
+        say.Error('not sent', error)
+        TakeBack(room)
+      endif
+    })
+  else
+    SendOutbox(room)
+  endif
+  Refresh()
+enddef
+
+def SendOutbox(room: any)
+  for entry in room.outbox
+    client.Request('session/append', {sessionId: room.id, messages: [entry.message]}, (error, answer) => Sent(room, entry, error, answer))
+  endfor
+enddef
+
+def Sent(room: any, entry: any, error: dict<any>, answer: any)
+  var place = indexof(room.outbox, (_, one) => one is entry)
+  var left = !Here(room)
+  if place < 0 || (get(error, 'kind', '') ==# 'disconnected' && !left)
+    return
+  endif
+  remove(room.outbox, place)
+  if left && empty(error)
+    return
+  elseif empty(error)
+    var message = extend({seq: answer.messages[0].seq, timestamp: strftime('%Y-%m-%d %H:%M')}, entry.message)
+    view.Paint(room.buf, room.t, transcript.Put(room.t, message))
+    room.unsure = {}
+    draft.Touch(room)
+  else
+    say.Error('not sent', error)
+    room.unsure = error.kind ==# 'indeterminate' ? {text: entry.text, id: entry.message.id} : {}
+    if entry.kept
+      draft.PutBack(room, [entry.text])
+    endif
+  endif
+  Refresh()
+enddef
+
+# Before Vim is left: what waits for a connection that is lost.
+export def TakeBackUnsent()
+  for room in values(rooms)
+    if room.state ==# 'lost'
+      TakeBack(room)
+    endif
+  endfor
+enddef
+
+# What could not be sent is in the draft again.
+def TakeBack(room: any)
+  var texts = mapnew(filter(remove(room, 'outbox'), (_, entry) => entry.kept), (_, entry) => entry.text)
+  room.outbox = []
+  if !empty(texts)
+    draft.PutBack(room, texts)
+  endif
+enddef
+
+export def Failed(doing: string, error: dict<any>): bool
+  if !empty(error)
+    say.Error(doing, error)
+  endif
+  return !empty(error)
+enddef
+
+# Changes what is known about a session, Then(info).
+export def Update(room: any, fields: dict<any>, Then: func)
+  client.Request('session/update', extend({sessionId: room.id}, fields), (error, answer) => {
+    if !Failed('not changed', error) && Here(room)
+      transcript.Inform(room.t, answer.session)
+      view.Paint(room.buf, room.t, [['info']])
+      Refresh()
+      Then(answer.session)
+    endif
+  })
+enddef
+
+export def Statusline(buf: number): string
+  var room = Of(buf)
+  if empty(room)
+    return ''
+  endif
+  var name = get(room.t.info, 'name', v:null)
+  var shown = type(name) == v:t_string && name !=# '' ? name : substitute(room.id, '^\(.*/\)\?session-', '\1', '')
+  var state = {opening: ' …', open: '', lost: ' offline', gone: ' gone'}[room.state]
+  var waiting = empty(room.outbox) ? '' : $' {len(room.outbox)} unsent'
+  return substitute($'[{shown}:{room.t.count}{state}{waiting}]', '[[:cntrl:]]', ' ', 'g')
+enddef
+
+def Refresh()
+  redrawstatus!
+enddef
+
+client.Listen({Notified: Notified, Up: Up, Down: Down, Wanted: () => !empty(rooms)})
+
+augroup sessiond_leave
+  autocmd!
+  autocmd VimLeavePre * LeaveAll()
+augroup END

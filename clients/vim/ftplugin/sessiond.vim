@@ -1,0 +1,22 @@
+vim9script
+# A conversation: reading, moving, and the way to the draft.
+
+if exists('b:did_ftplugin')
+  finish
+endif
+b:did_ftplugin = 1
+
+import autoload 'sessiond.vim'
+
+setlocal wrap linebreak
+if &g:statusline ==# ''
+  setlocal statusline=%{sessiond#Statusline()}\ %<%f%=%l/%L
+endif
+
+nnoremap <buffer> <silent> [[ <ScriptCmd>sessiond.Jump(-1)<CR>
+nnoremap <buffer> <silent> ]] <ScriptCmd>sessiond.Jump(1)<CR>
+for key in ['i', 'I', 'a', 'A', 'o', 'O']
+  execute $'nnoremap <buffer> <silent> {key} <Cmd>SessiondDraft<CR><Cmd>startinsert!<CR>'
+endfor
+
+b:undo_ftplugin = 'setlocal wrap< linebreak< statusline<'

@@ -1,0 +1,119 @@
+vim9script
+import './help.vim' as t
+
+# What goes wrong is told by :messages, and what was typed is still there. $SESSIOND_FAKE runs tests/clients/fake_daemon.py.
+
+const OPENED = {result: {
+  session: {sessionId: 'x', name: 'x', messageCount: 0, seq: 0, tags: []},
+  messages: [], notes: [], state: {}, hasMore: false, warnings: [],
+}}
+
+var logs = 0
+
+# Makes the plugin talk to a fake daemon; where it logs what it is told.
+def Fake(answers: dict<any>): string
+  logs += 1
+  var log = $'{$SESSIOND_RESULT}.{logs}'
+  g:sessiond_command = split($SESSIOND_FAKE) + [json_encode(extend({'session/open': OPENED}, answers)), log]
+  return log
+enddef
+
+def Failing(kind: string, message: string): dict<any>
+  return {error: {code: -31005, message: message, data: {kind: kind, hint: 'look at the disk'}}}
+enddef
+
+def DraftText(): list<string>
+  return getbufline('sessiond-draft://x', 1, '$')
+enddef
+
+def OpenX()
+  edit sessiond://x
+  t.Wait('it is open', () => sessiond#Statusline() ==# '[x:0]')
+enddef
+
+def g:Test_no_sessiond_on_the_path()
+  g:sessiond_command = 'no-such-sessiond --stdio'
+  SessiondNew
+  t.WaitForMessage("no new session: there is no program 'no-such-sessiond' (install sessiond, or set g:sessiond_command)")
+  edit sessiond://x
+  SessiondSay これは残る
+  t.WaitForMessage("not sent: there is no program")
+  assert_equal(['これは残る'], DraftText())
+  assert_equal([], sessiond#pick#Complete('', 'SessiondSwitch ', 15))
+enddef
+
+def g:Test_no_daemon_can_be_started()
+  g:sessiond_command = ['sh', '-c', 'echo "sessiond: the daemon did not start" >&2; exit 69']
+  edit sessiond://x
+  t.WaitForMessage('no connection: sessiond: the daemon did not start')
+  t.Wait('offline', () => sessiond#Statusline() ==# '[x:0 offline]')
+  SessiondSay waits
+  assert_match('unsent', sessiond#Statusline())
+  # Leaving Vim is refused while it is nowhere else.
+  doautocmd QuitPre
+  assert_equal(['waits'], DraftText())
+  assert_true(getbufvar('sessiond-draft://x', '&modified'))
+enddef
+
+def g:Test_a_refused_token()
+  Fake({initialize: Failing('unauthorized', 'a token is needed')})
+  edit sessiond://x
+  t.WaitForMessage('the daemon cannot be used: a token is needed (look at the disk)')
+  t.Wait('offline', () => sessiond#Statusline() ==# '[x:0 offline]')
+  messages clear
+  SessiondSay again
+  t.WaitForMessage('the daemon cannot be used: a token is needed')
+  t.Wait('the text', () => DraftText() == ['again'])
+enddef
+
+def g:Test_a_daemon_of_another_protocol()
+  Fake({initialize: {result: {capabilities: {}}}})
+  edit sessiond://x
+  t.WaitForMessage('the daemon cannot be used: it speaks protocol 0, this plugin 1 (update sessiond, then `sessiond stop`)')
+enddef
+
+def g:Test_a_read_only_disk()
+  Fake({'session/append': Failing('readOnly', 'the disk is full'), 'state/set': Failing('readOnly', 'the disk is full')})
+  OpenX()
+  SessiondSay 一行目
+  t.WaitForMessage('not sent: the disk is full (look at the disk)')
+  assert_equal(['一行目'], DraftText())
+  SessiondSay two
+  t.Wait('both are kept', () => DraftText() == ['two', '', '一行目'])
+  t.WaitForMessage('the draft is not kept: the disk is full')
+  SessiondClose
+  t.WaitForMessage('not closed: the daemon could not take what you typed')
+  assert_equal(['two', '', '一行目'], DraftText())
+  SessiondClose!
+  assert_equal([], DraftText())
+enddef
+
+def g:Test_a_message_whose_fate_is_unknown_is_sent_again_under_its_id()
+  var log = Fake({'session/append': Failing('indeterminate', 'the disk failed')})
+  OpenX()
+  SessiondSay once
+  t.WaitForMessage('not sent: the disk failed')
+  SessiondSay
+  var Sent = () => mapnew(filter(readfile(log), (_, line) => line =~# 'session/append'), (_, line) => json_decode(line).params.messages[0])
+  t.Wait('it is sent again', () => len(Sent()) == 2)
+  assert_equal(Sent()[0], Sent()[1])
+enddef
+
+def g:Test_a_silent_daemon_does_not_stop_vim()
+  Fake({'session/list': v:null, 'state/set': v:null})
+  OpenX()
+  SessiondDraft
+  setline(1, 'typed')
+  var start = reltime()
+  assert_equal([], sessiond#pick#Complete('', 'SessiondSwitch ', 15))
+  SessiondClose
+  t.WaitForMessage('not closed')
+  assert_true(reltimefloat(reltime(start)) < 5)
+enddef
+
+def g:Test_answers_that_make_no_sense_are_passed_over()
+  g:sessiond_command = ['sh', '-c', 'printf "Content-Length: 2\r\n\r\n[]Content-Length: 33\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"nope\"}"; cat >/dev/null']
+  edit sessiond://x
+  sleep 200m
+  assert_equal('[x:0 …]', sessiond#Statusline())
+enddef

@@ -1,0 +1,67 @@
+"""The Vim plugin, in Vim, against a real daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients import vim_scenarios
+from tests.clients.vims import ROOT, WIRE, House, house, run_script, vim
+from tests.programs import need
+
+TESTS = ROOT / "clients" / "vim" / "test"
+SCRIPTS = sorted(path for path in TESTS.glob("*.vim") if path.stem not in ("run", "help", "wire"))
+SCRIPT = ["vim", "-Nu", "NONE", "-i", "NONE", "-es", "-S", str(TESTS / "run.vim")]
+KEY = "draft:vim"
+
+
+@pytest.fixture
+def at() -> Iterator[House]:
+    need("vim")
+    with house() as made:
+        yield made
+
+
+@pytest.fixture
+def command(at: House) -> Callable[..., list[str]]:
+    need("tmux")
+    return lambda *arguments: vim(at, *arguments)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_in_vim(at: House, path: Path) -> None:
+    """Every test of a file under clients/vim/test passes inside Vim."""
+    run_script(at, SCRIPT, path)
+
+
+@pytest.mark.parametrize("wire", WIRE, ids=lambda path: path.stem)
+def test_transcript(at: House, wire: Path) -> None:
+    """Over the plugin's own connection layer the daemon answers as the wire transcript says."""
+    run_script(at, SCRIPT, TESTS / "wire.vim", wire)
+
+
+def test_what_was_typed_survives_a_killed_vim(at: House, command: Callable[..., list[str]]) -> None:
+    """A draft is with the daemon a moment after it was typed, in the draft window of the next Vim, and gone when it was sent."""
+    vim_scenarios.draft_survives(at, command, KEY)
+
+
+def test_a_draft_is_stored_at_most_once_a_second(at: House, command: Callable[..., list[str]]) -> None:
+    """However fast the letters come, the session's state changes no more often than seconds pass."""
+    vim_scenarios.draft_is_stored_once_a_second(at, command, KEY)
+
+
+def test_leaving_keeps_draft_and_session(at: House, command: Callable[..., list[str]]) -> None:
+    """`:qall` right after typing asks nothing; the daemon has the draft, and the session file the message."""
+    vim_scenarios.leaving_keeps_everything(at, command, KEY)
+
+
+def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) -> None:
+    """`:SessiondSwitch` alone shows all sessions, and Enter opens the one that is marked."""
+    vim_scenarios.menu_chooses(at, command, "")
+
+
+def test_shared_live_with_a_script(at: House, command: Callable[..., list[str]]) -> None:
+    """What a script says and streams is in Vim at once, and the other way round; a reply that is cut off says so."""
+    vim_scenarios.shared_with_a_script(at, command, "vim")
