@@ -15,6 +15,7 @@ import msgspec
 
 from sessiond.model.values import Json, epoch_ms, timestamp
 
+_BOM = b"\xef\xbb\xbf"
 _HEADING = re.compile(rb"^(\*+) (.*)$", re.MULTILINE)
 _LOOKS_LIKE_HEADING = re.compile(r"^(,*)(?=\*+(?:[ \t]|$))", re.MULTILINE)
 _LOOKS_LIKE_ELEMENT = re.compile(
@@ -55,7 +56,9 @@ def sections(content: bytes) -> list[Section]:
     """The file in order; the `raw` of all add up to `content`. Text that is no UTF-8 is read with replacement
     characters.
     """
-    starts = [match.start() for match in _HEADING.finditer(content)]
+    # A byte order mark is no part of the first heading.
+    skip = len(_BOM) if content.startswith(_BOM) else 0
+    starts = [skip + match.start() for match in _HEADING.finditer(content[skip:])]
     first = starts[0] if starts else len(content)
     found = [Section(0, "", 1, content[:first], body=content[:first])]
     line = 1 + content.count(b"\n", 0, first)
@@ -211,5 +214,5 @@ def time_of(text: str) -> str | None:
 
 def is_preamble(content: bytes) -> bool:
     """Whether there are only keywords, comments, drawers and blank lines: an Org file that has not begun yet."""
-    lines: Iterable[bytes] = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines: Iterable[bytes] = content.removeprefix(_BOM).split(b"\n")
     return all(not line.strip() or line.lstrip()[:1] in b"#:" for line in lines)

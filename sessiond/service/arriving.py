@@ -285,8 +285,9 @@ class Imagined(Arriving):
             await self.abandon()
 
     async def abandon(self) -> None:
-        if self._room is not None and self._mine:
-            await self.place.rooms.let_go(self._room)
+        room, self._room = self._room, None
+        if room is not None and self._mine:
+            await self.place.rooms.let_go(room)
 
     def _described(self) -> dict[str, Json] | None:
         if self._earlier is not None:

@@ -53,7 +53,7 @@ def test_transcript(at: House, script: list[str], wire: Path) -> None:
 
 
 def test_what_was_typed_survives_a_killed_neovim(at: House, command: Callable[..., list[str]]) -> None:
-    """A draft is with the daemon a moment after it was typed, in the draft window of the next Neovim, and gone when it was sent."""
+    """Killed or hung up, the next Neovim shows the draft, and the daemon has it till it is sent."""
     vim_scenarios.draft_survives(at, command, KEY)
 
 

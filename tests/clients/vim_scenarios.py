@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,16 +43,19 @@ def draft_survives(at: House, command: Command, key: str) -> None:
     first.type("i書きかけ", "Enter")
     first.type("the second line")
     wait_until(lambda: draft(client, "a", key) == "書きかけ\nthe second line")
-    kill(first)
+    kill(first, signal.SIGKILL)
     second = at.terminal(*command("sessiond://a"))
     second.shows("the second line")
     second.type("i!", "Escape")
     wait_until(lambda: draft(client, "a", key) == "書きかけ\nthe second line!")
-    second.type("", "Enter")
+    kill(second, signal.SIGHUP)
+    third = at.terminal(*command("sessiond://a"))
+    third.shows("the second line!")
+    third.type("i", "Escape", "Enter")
     wait_until(lambda: contents(client, "a") == ["書きかけ\nthe second line!"])
     wait_until(lambda: draft(client, "a", key) is None)
-    second.type(":qall", "Enter")
-    wait_until(lambda: second.ended)
+    third.type(":qall", "Enter")
+    wait_until(lambda: third.ended)
 
 
 def draft_is_stored_once_a_second(at: House, command: Command, key: str) -> None:

@@ -135,7 +135,7 @@ def run_script(at: House, command: list[str], test: Path, wire: Path | None = No
     return said
 
 
-def kill(terminal: Terminal) -> None:
-    """kill -9 what runs there."""
-    os.kill(terminal.pid, signal.SIGKILL)
+def kill(terminal: Terminal, by: signal.Signals) -> None:
+    """End what runs there."""
+    os.kill(terminal.pid, by)
     wait_until(lambda: terminal.ended)

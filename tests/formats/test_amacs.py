@@ -302,3 +302,13 @@ def test_it_knows_its_folder() -> None:
     assert amacs.matches(["todo.org"], lambda _: b"* TODO x") == 0
     assert amacs.find([MAIN, PAD, ".#x.org", "a/b.org", "日記.org"]) == {CHAT: MAIN, "%E6%97%A5%E8%A8%98": "日記.org"}
     assert amacs.shared_files == (PAD,)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_tick():
+    """A chat that another editor wrote with a mark is read as ever, and keeps it."""
+    content = b"\xef\xbb\xbf* Tick 1\n:PROPERTIES:\n:TIMESTAMP: 2026-01-11T14:30:22Z\n:END:\n\n** Human\nhi\n\n** Agent\nho\n"
+    decoded = amacs.decode("chat", {"chat.org": content})
+    assert decoded.problems == []
+    assert [message.content for message in decoded.session.messages()] == ["hi", "ho"]
+    writes = amacs.encode(decoded.session, {"chat.org": content})
+    assert all(write.data.startswith(content) for write in writes if write.path == "chat.org")

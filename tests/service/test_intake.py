@@ -346,11 +346,13 @@ async def test_a_failure_in_one_file_does_not_stop_the_others(served, tmp_path, 
         def read(self, path: str, open_: Any) -> Any:
             for number, event in enumerate(real.read(path, open_)):
                 if path == str(bad) and number == 3:
-                    raise broken
+                    raise broken[-1]
                 yield event
 
     monkeypatch.setitem(registry.BY_NAME, "claude-code", Breaking())
-    for broken, reason in ((OSError(5, "Input/output error"), "Input/output error"), (KeyError("x"), "KeyError('x')")):
+    broken: list[Exception] = []
+    for error, reason in ((OSError(5, "Input/output error"), "Input/output error"), (KeyError("x"), "KeyError('x')")):
+        broken.append(error)
         result = await served.bring(tmp_path / "p")
         [warning] = result["warnings"]
         assert (warning["path"], warning["line"]) == (str(bad), None)

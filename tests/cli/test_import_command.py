@@ -1,0 +1,167 @@
+"""`sessiond import`, for real: what it shows and asks, how it is stopped, and how it follows the tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.cli.importing import progress_text
+from tests.shell import DEADLINE_S, Shell
+
+S = "11111111-2222-3333-4444-555555555555"
+
+
+def record(number: int, session: str = S, text: str = "") -> str:
+    role = "user" if number % 2 else "assistant"
+    return json.dumps({
+        "type": role, "uuid": f"{session[:4]}-{number}", "parentUuid": None, "sessionId": session, "cwd": "/w", "isSidechain": False,
+        "timestamp": f"2026-01-11T14:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
+        "message": {"role": role, "content": text or f"text {number}"},
+    }) + "\n"  # fmt: skip
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Shell]:
+    """Somebody whose home folder holds what Claude Code and llm keep there."""
+    made = Shell(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / ".config"))
+    projects = tmp_path / ".claude" / "projects" / "-w"
+    projects.mkdir(parents=True)
+    (projects / f"{S}.jsonl").write_text("".join(record(n) for n in range(1, 5)))
+    yield made
+    made.close()
+
+
+def transcript(person: Shell) -> Path:
+    return Path(person.env["HOME"]) / ".claude" / "projects" / "-w" / f"{S}.jsonl"
+
+
+def test_without_a_path_it_shows_what_it_found(person: Shell) -> None:
+    """Tool, path, files and size; it takes nothing in that nobody agreed to."""
+    place = transcript(person).parent.parent
+    found = f"claude-code  {place}  1 file  {transcript(person).stat().st_size} bytes\n"
+    asked = person("import")
+    assert (asked.code, asked.out) == (2, found)
+    assert "--yes" in asked.err
+    assert asked.err.count("\n") == 1
+    dry = person("import", "--dry-run")
+    assert (dry.code, dry.out, dry.err) == (0, f"{found}1 session with 4 messages would come in\n", "")
+    assert person("list").out == ""
+    done = person("import", "--yes")
+    assert (done.code, done.out, done.err) == (0, f"{found}1 session with 4 messages came in\n", "")
+    again = person("import", "--yes", "--json")
+    assert again.json == {"sessions": [], "skipped": 1, "warnings": []}
+    assert str(place) in again.err
+    other = person("import", "--yes", "--format", "codex")
+    assert (other.code, other.err) == (0, "")
+    assert "name a PATH" in other.out
+
+
+def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
+    """File, line and reason on standard error, all of them; several paths are one import."""
+    with transcript(person).open("a") as file:
+        file.write("{no json\n" * 30 + '{"type": "user", "uuid": "cut o')
+    plain = transcript(person).with_name("talk.json")
+    plain.write_text('[{"role": "user", "content": "hello"}]')
+    done = person("import", str(transcript(person)), str(plain))
+    assert done.out == "2 sessions with 5 messages came in\n"
+    lines = done.err.splitlines()
+    assert len(lines) == 31
+    assert [f"{transcript(person)}:{n}: not JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
+    as_json = person("import", str(transcript(person)), str(plain), "--since", "2026-01-12", "--dry-run", "--json").json
+    assert (as_json["sessions"], as_json["warnings"]) == ([], [])
+    assert person("import", "--since", "yesterday", "--yes").code == 2
+    assert person("import", "--follow", "--dry-run", str(plain)).code == 2
+
+
+def test_interrupted_it_leaves_whole_sessions(person: Shell) -> None:
+    """Ctrl-C: the daemon stops, says what came in, and every session that is there is complete."""
+    folder = transcript(person).parent
+    text = "words " * 400
+    for number in range(40):
+        session = f"{number:08d}-2222-3333-4444-555555555555"
+        (folder / f"{session}.jsonl").write_text("".join(record(n, session, text) for n in range(1, 101)))
+    person("status")
+    process = person.start("import", str(folder), "--json")
+    client = person.client()
+    deadline = time.monotonic() + DEADLINE_S
+    while not client.call("session/list", {"limit": 1})["sessions"]:
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out) == (130, b"")
+    assert b"each of them whole" in err
+    found = client.call("session/list", {"limit": 100})["sessions"]
+    assert {info["messageCount"] for info in found} <= {4, 100}
+    assert len(found) < 41
+    names = os.listdir(person.data / "sessions")
+    assert not [name for name in names if name.startswith(".") and name != ".sessiond"]
+    client.close()
+    assert person("import", str(folder)).code == 0
+    assert len(person("list", "--all").out.splitlines()) == 41
+
+
+class Following:
+    """`sessiond import --follow --json` while it runs."""
+
+    def __init__(self, person: Shell, *arguments: str) -> None:
+        self.process: subprocess.Popen[Any] = person.start("import", "--follow", "--json", *arguments)
+        assert self.process.stdout is not None
+
+    def document(self) -> dict[str, Any]:
+        """The next line that it prints."""
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def end(self) -> bytes:
+        self.process.send_signal(signal.SIGINT)
+        _, err = self.process.communicate(timeout=DEADLINE_S)
+        assert self.process.returncode == 130
+        return bytes(err)
+
+
+def test_following_takes_in_what_is_typed(person: Shell) -> None:
+    """A new record, a new file and a record that is written in two halves are readable and searchable; no half line is
+    called damage."""
+    following = Following(person, "--yes")
+    assert [info["messageCount"] for info in following.document()["sessions"]] == [4]
+    client = person.client()
+    with transcript(person).open("a") as file:
+        file.write(record(5, text="a needle"))
+    [info] = following.document()["sessions"]
+    hits = client.call("session/search", {"query": "needle"})["hits"]
+    assert [hit["sessionId"] for hit in hits] == [info["sessionId"]] == [f"claude-code-{S}"]
+    other = transcript(person).with_name("22222222-2222-3333-4444-555555555555.jsonl")
+    second = record(2, other.stem)
+    other.write_text(record(1, other.stem, "in a new file") + second[:40])
+    assert [info["messageCount"] for info in following.document()["sessions"]] == [1]
+    with other.open("a") as file:
+        file.write(second[40:] + record(3, other.stem))
+    assert following.document()["sessions"][0]["messageCount"] == 3
+    client.close()
+    assert b"warning" not in following.end()
+
+
+def test_following_goes_on_with_the_next_daemon(person: Shell) -> None:
+    """What was written while no daemon ran comes with the next thing that is written."""
+    following = Following(person, str(transcript(person)))
+    following.document()
+    person("stop")
+    with transcript(person).open("a") as file:
+        file.write(record(5))
+    assert following.document()["sessions"][0]["messageCount"] == 5
+    following.end()
+
+
+def test_progress_says_files_sessions_messages_and_speed() -> None:
+    """The words beside the bar."""
+    value = {"files": 12, "totalFiles": 4000, "sessions": 1, "messages": 1200, "bytes": 30_000_000, "totalBytes": 1}
+    assert progress_text(value, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"
