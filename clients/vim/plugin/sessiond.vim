@@ -1,3 +1,7 @@
+if !has('vim9script')
+  " Vim 8 and Neovim: there is a plugin of its own for the latter.
+  finish
+endif
 vim9script
 # Conversations kept by sessiond. Commands only; what they do is loaded when the first of them is used.
 

@@ -63,15 +63,19 @@ local function store(of, text)
   end
   client.request('state/set', wire(of, text), function(failure)
     if not failure then
-      of.kept = text
-      settle(of)
-    elseif failure.kind ~= 'disconnected' then
+      of.kept, of.complained = text, false
+      if room.is_here(of) then
+        M.touch(of)
+      end
+    elseif failure.kind ~= 'disconnected' and not of.complained then
+      of.complained = true
       say.error('the draft is not kept', failure)
     end
   end)
 end
 
--- What this adds to a room: {draft: buffer or nil, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer}.
+-- What this adds to a room: {draft: buffer or nil, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer,
+-- complained: it was said that the daemon does not take it}.
 function M.join(to)
   local name = buffer_name(to.id)
   if vim.fn.bufexists(name) == 1 then
@@ -183,7 +187,8 @@ end
 
 -- Waits a moment for the daemon to have the text. Whether it has.
 function M.kept(of)
-  local text = typed(of)
+  of.typed = M.text(of)
+  local text = worth(of.typed)
   if text ~= of.kept and of.state == 'open' and client.eval('state/set', wire(of, text), KEEP_MS) then
     of.kept = text
   end

@@ -31,7 +31,7 @@ local function refresh()
 end
 
 -- Whether it has not been left meanwhile.
-local function is_here(room)
+function M.is_here(room)
   return rooms[room.id] == room
 end
 
@@ -174,7 +174,7 @@ local function not_opened(room, failure)
 end
 
 local function opened(room, since, failure, result)
-  if not is_here(room) then
+  if not M.is_here(room) then
     return
   elseif failure then
     return not_opened(room, failure)
@@ -284,7 +284,7 @@ function M.older(room, all)
   end
   client.request('session/read', params, function(failure, page)
     room.paging = false
-    if not is_here(room) or M.failed('older messages', failure) then
+    if not M.is_here(room) or M.failed('older messages', failure) then
       return
     end
     view.prepended(room.buf, room.t, transcript.prepend(room.t, page))
@@ -351,7 +351,7 @@ local function take_out(room, entry)
 end
 
 local function sent(room, entry, failure, answer)
-  local left = not is_here(room)
+  local left = not M.is_here(room)
   if failure and failure.kind == 'disconnected' and not left then
     return
   end
@@ -406,7 +406,7 @@ end
 function M.update(room, fields, done)
   local params = vim.tbl_extend('force', { sessionId = room.id }, fields)
   client.request('session/update', params, function(failure, answer)
-    if M.failed('not changed', failure) or not is_here(room) then
+    if M.failed('not changed', failure) or not M.is_here(room) then
       return
     end
     transcript.inform(room.t, answer.session)

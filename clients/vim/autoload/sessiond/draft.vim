@@ -14,10 +14,11 @@ const EVERY_MS = 1000
 const HEIGHT = 5
 const KEEP_MS = 1000
 
-# What this adds to a room: {draft: buffer or 0, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer}.
+# What this adds to a room: {draft: buffer or 0, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer,
+# complained: it was said that the daemon does not take it}.
 export def Join(to: any)
   var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
-  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', stored_at: [], timer: 0})
+  extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', stored_at: [], timer: 0, complained: false})
 enddef
 
 # The session was opened: an earlier draft comes back where nothing else has been typed since.
@@ -91,7 +92,8 @@ enddef
 
 # Waits a moment for the daemon to have the text. Whether it has.
 export def Kept(of: any): bool
-  var typed = Typed(of)
+  of.typed = Text(of)
+  var typed = Worth(of.typed)
   if typed !=# of.kept && of.state ==# 'open' && client.Eval('state/set', Wire(of, typed), KEEP_MS) != v:null
     of.kept = typed
   endif
@@ -109,8 +111,12 @@ def Store(of: any, typed: string)
   client.Request('state/set', Wire(of, typed), (error, _) => {
     if empty(error)
       of.kept = typed
-      Settle(of)
-    elseif error.kind !=# 'disconnected'
+      of.complained = false
+      if room.IsHere(of)
+        Touch(of)
+      endif
+    elseif error.kind !=# 'disconnected' && !of.complained
+      of.complained = true
       say.Error('the draft is not kept', error)
     endif
   })

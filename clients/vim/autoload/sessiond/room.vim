@@ -40,7 +40,7 @@ export def Current(): any
 enddef
 
 # Whether it has not been left meanwhile.
-def Here(room: any): bool
+export def IsHere(room: any): bool
   return get(rooms, room.id, {}) is room
 enddef
 
@@ -151,7 +151,7 @@ def Open(room: any, since: bool)
 enddef
 
 def Opened(room: any, since: bool, error: dict<any>, opened: any)
-  if !Here(room)
+  if !IsHere(room)
     return
   endif
   if !empty(error)
@@ -274,7 +274,7 @@ export def Older(room: any, all: bool)
   var first = transcript.Len(room.t) == 0 ? v:numbermax : transcript.At(room.t, 0).seq
   client.Request('session/read', {sessionId: room.id, before: first, limit: all || room.target > 0 ? PAGE : FIRST_PAGE}, (error, page) => {
     room.paging = false
-    if !bufloaded(room.buf) || !Here(room) || Failed('older messages', error)
+    if !bufloaded(room.buf) || !IsHere(room) || Failed('older messages', error)
       return
     endif
     view.Prepended(room.buf, room.t, transcript.Prepend(room.t, page))
@@ -335,7 +335,7 @@ enddef
 
 def Sent(room: any, entry: any, error: dict<any>, answer: any)
   var place = indexof(room.outbox, (_, one) => one is entry)
-  var left = !Here(room)
+  var left = !IsHere(room)
   if place < 0 || (get(error, 'kind', '') ==# 'disconnected' && !left)
     return
   endif
@@ -385,7 +385,7 @@ enddef
 # Changes what is known about a session, Then(info).
 export def Update(room: any, fields: dict<any>, Then: func)
   client.Request('session/update', extend({sessionId: room.id}, fields), (error, answer) => {
-    if !Failed('not changed', error) && Here(room)
+    if !Failed('not changed', error) && IsHere(room)
       transcript.Inform(room.t, answer.session)
       view.Paint(room.buf, room.t, [['info']])
       Refresh()

@@ -1,0 +1,105 @@
+"""`sessiond export`, for real: one session or many, to a file, a folder or standard output, and blanked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sessiond.exporters import SUFFIXES
+from tests.shell import Shell
+
+KEY = "sk-ant-api03-" + "a1B2c3D4" * 5
+
+
+@pytest.fixture
+def talks(home: Shell) -> Shell:
+    """Three sessions: two tagged, one of them archived, one with secrets in it."""
+    for name, tag in (("one", "red"), ("two", "red"), ("three", "blue")):
+        assert home("new", "--id", name, "--tag", tag, "--name", f"Talk {name}").code == 0
+        assert home("append", name, f"hello from {name}").code == 0
+    assert home("append", "three", f"my key is {KEY} in /home/mallory42/x, says mallory42").code == 0
+    assert home("archive", "two").code == 0
+    return home
+
+
+def test_one_goes_where_it_is_told(talks: Shell, tmp_path: Path) -> None:
+    """All formats, into a file, into a folder that is there, and to standard output."""
+    for form, suffix in SUFFIXES.items():
+        target = tmp_path / f"x{suffix}"
+        done = talks("export", "one", "-f", form, "-o", str(target))
+        assert done.out == f"{target}: {target.stat().st_size} bytes\n"
+        assert target.read_text() == talks("export", "one", "-f", form).out
+        assert "hello from one" in target.read_text()
+        assert talks("export", "one", "-f", form, "-o", str(tmp_path)).code == 0
+        assert (tmp_path / f"one{suffix}").read_bytes() == target.read_bytes()
+    again = talks("export", "one", "-o", str(tmp_path))
+    assert (again.code, again.out) == (1, "")
+    assert "--overwrite" in again.err
+    assert talks("export", "one", "-o", str(tmp_path), "--overwrite").code == 0
+
+
+def test_several_go_into_a_folder_or_follow_each_other(talks: Shell, tmp_path: Path) -> None:
+    """By their ids or by a filter; one that is not there is told, and the others come."""
+    folder = tmp_path / "out" / "deep"
+    done = talks("export", "one", "nosuch", "three", "-o", str(folder), "-f", "org")
+    assert done.code == 1
+    assert sorted(os.listdir(folder)) == ["one.org", "three.org"]
+    assert "nosuch" in done.err
+    assert [line.partition(":")[0] for line in done.out.splitlines()] == [f"{folder}/one.org", f"{folder}/three.org"]
+    text = talks("export", "one", "three", "-f", "text").out
+    assert text.index("hello from one") < text.index("hello from three")
+    red = talks("export", "--tag", "red", "--json").json["sessions"]
+    assert [result["sessionId"] for result in red] == ["one"]
+    assert talks("export", "--since", "2100-01-01", "--json").json == {"sessions": []}
+    everything = talks("export", "--all", "-o", str(tmp_path / "all"), "-f", "jsonl", "--json").json["sessions"]
+    assert {Path(result["path"]).name for result in everything} == {"one.jsonl", "two.jsonl", "three.jsonl"}
+    other = Shell()
+    assert other("import", str(tmp_path / "all")).out == "3 sessions with 4 messages came in\n"
+    other.close()
+
+
+def test_what_to_export_must_be_said_once(talks: Shell) -> None:
+    """No session, both ways at once, or pages one after the other: exit 2."""
+    for wrong in ([], ["one", "--all"], ["one", "--tag", "red"], ["--all", "-f", "html"], ["one", "-f", "pdf"]):
+        done = talks("export", *wrong)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), wrong
+
+
+def test_redaction_blanks_and_says_what(talks: Shell, tmp_path: Path) -> None:
+    """Keys, home folders and names are in no format any more; what was blanked stands on standard error."""
+    for form in SUFFIXES:
+        done = talks("export", "three", "--redact", "-f", form)
+        assert done.err == "blanked: 1 × API key, 1 × home folder, 1 × user name\n"
+        assert "hello from three" in done.out
+        assert KEY not in done.out
+        assert "mallory" not in done.out
+    target = tmp_path / "x.json"
+    result = talks("export", "three", "--redact", "-f", "json", "-o", str(target), "--json").json
+    assert result == {
+        "path": str(target),
+        "bytes": target.stat().st_size,
+        "redacted": {"API key": 1, "home folder": 1, "user name": 1},
+    }
+    assert json.loads(target.read_text())["session"]["name"] == "Talk three"
+    assert talks("export", "three", "--redact", "-f", "json", "-o", str(target)).code == 1
+    assert talks("export", "one", "--redact").err == "blanked: nothing was found\n"
+    inside = talks("export", "three", "--redact", "-o", str(talks.data / "sessions" / "x.md"))
+    assert inside.code == 1
+    assert not (talks.data / "sessions" / "x.md").exists()
+
+
+def test_a_redacted_session_comes_in_elsewhere(talks: Shell, tmp_path: Path) -> None:
+    """The native format, blanked, is still the session with its ids."""
+    target = tmp_path / "three.jsonl"
+    assert talks("export", "three", "--redact", "-f", "jsonl", "-o", str(target)).code == 0
+    other = Shell()
+    assert other("import", str(target)).out == "1 session with 2 messages came in\n"
+    there, here = (shell("show", "three", "--json").json["messages"] for shell in (other, talks))
+    other.close()
+    assert [(m["id"], m["seq"], m["role"], m["timestamp"]) for m in there] == [
+        (m["id"], m["seq"], m["role"], m["timestamp"]) for m in here
+    ]
+    assert there[1]["content"] == "my key is [redacted] in ~/x, says [user]"
