@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -75,6 +76,8 @@ def recognise(path: str) -> Importer | None:
         return None
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        head = head.decode("utf-16", "ignore").encode()
     if not head:
         return None
     scored = [(importer.recognise(path, head), -order, importer) for order, importer in enumerate(IMPORTERS)]

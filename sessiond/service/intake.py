@@ -291,7 +291,12 @@ class Intake:
     async def _store(self, one: Arriving, mark: str | None, file: _File) -> None:
         try:
             described = await one.finish(mark)
-        except (AlreadyExists, BadFile, TooLarge, InvalidParams) as error:
+        except AlreadyExists:  # another import was quicker: what it left out, the next one brings
+            file.whole = False
+            await one.abandon()
+            self._took(None, 0)
+            return
+        except (BadFile, TooLarge, InvalidParams) as error:
             self._warn(file.found.path, None, f"{one.local_id} cannot be taken in: {error.message}")
             file.whole = False
             await one.abandon()

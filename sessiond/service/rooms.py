@@ -93,6 +93,10 @@ class Rooms:
 
     async def _load(self, store: Store, local_id: str, wire_id: str) -> Room:
         loaded: Loaded = await store.load(local_id)
+        while (made := self._made.get(wire_id)) is not None:
+            # It is being made just now: what was loaded may not be durable yet, or not come to be.
+            await made.wait()
+            loaded = await store.load(local_id)
         there = self._rooms.get(wire_id)
         if there is not None and not there.gone:
             return there

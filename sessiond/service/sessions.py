@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 AdoptFolder = Callable[[str, str | None, str | None], Awaitable[Store]]
 """(path, name, format) -> the mounted store, written to the configuration."""
-_ROOM_FOR_AN_ANSWER = 64 * KIB
+_ROOM_FOR_AN_ANSWER = 4 * KIB
 """What an answer holds beside the largest message that it must be able to carry."""
 _encode = msgspec.json.Encoder().encode
 _FINISHED = ("done", "interrupted", "error")
@@ -146,7 +146,9 @@ class Service:
         except BaseException:
             await store.release(local_id)
             raise
-        return self.rooms.open_room(store, join_wire_id(store.name, local_id), await store.load(local_id)), changes
+        loaded = await store.load(local_id)
+        wire_id = join_wire_id(store.name, local_id)
+        return self.rooms.peek(wire_id) or self.rooms.open_room(store, wire_id, loaded), changes
 
     def _first_changes(
         self, session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]

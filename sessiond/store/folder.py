@@ -211,15 +211,16 @@ class FolderStore:
 
     async def begin(self, local_id: str, created_at: str) -> Session:
         self._writable()
-        if await self.exists(local_id):
-            raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
-        prints = await self._run(self._files.own_prints, local_id)
-        # No await from here on: nobody can come between.
-        tracked = self._track(local_id)
-        if tracked.session is not None or tracked.dirty:
-            raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
-        tracked.session, tracked.prints = Session(local_id, created_at), prints
-        return tracked.session
+        while True:
+            tracked = self._track(local_id)
+            async with tracked.io:  # a load of this id that is under way must not take the new session for what it read
+                if self._tracked.get(local_id) is not tracked:
+                    continue
+                if await self.exists(local_id):
+                    raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
+                tracked.prints = await self._run(self._files.own_prints, local_id)
+                session = tracked.session = Session(local_id, created_at)
+                return session
 
     async def commit(self, session: Session, changes: Sequence[Change]) -> None:
         self._writable()
@@ -407,8 +408,7 @@ class FolderStore:
         prefix = self.path.rstrip("/") + "/"
         names = [path[len(prefix) :] for path in paths if path.startswith(prefix)]
         found = set(self._fmt.find(names))
-        shared = set(self._files.shared_files())
-        if shared.intersection(names):
+        if set(self._files.shared_files()).intersection(names):
             found.update(local_id for local_id, tracked in self._tracked.items() if tracked.session is not None)
         return found
 

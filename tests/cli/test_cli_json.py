@@ -194,7 +194,7 @@ def test_completion_knows_commands_and_sessions(talk: Shell) -> None:
 def test_setup_knows_the_editors(home: Shell) -> None:
     """Each editor's lines lead to client files that are there, or name the one word that it has to start."""
     for editor in ("emacs", "vim", "neovim", "vscode", "lisp"):
-        assert "sessiond" in home("setup", editor).out
+        assert "sessiond" in home("setup", editor).out.lower()
 
 
 def test_help_is_there_for_every_command(home: Shell) -> None:

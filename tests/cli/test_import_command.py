@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -62,6 +64,28 @@ def test_without_a_path_it_shows_what_it_found(person: Shell) -> None:
     other = person("import", "--yes", "--format", "codex")
     assert (other.code, other.err) == (0, "")
     assert "name a PATH" in other.out
+
+
+def test_on_a_terminal_it_asks(person: Shell) -> None:
+    """Yes is the default; no brings nothing in."""
+    assert "nothing was brought in" in answering(person, "n", "import")
+    assert person("list").out == ""
+    assert "1 session with 4 messages came in" in answering(person, "", "import")
+
+
+def answering(person: Shell, answer: str, *arguments: str) -> str:
+    """What the command shows on a terminal on which somebody types this line."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(person.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=person.env)
+    os.close(theirs)
+    os.write(ours, answer.encode() + b"\n")
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux ends a terminal with EIO
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    os.close(ours)
+    assert process.wait(DEADLINE_S) == 0
+    return shown.decode()
 
 
 def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from tests.clients.vims import ROOT, WIRE, House, house, neovim, neovims, run_sc
 from tests.programs import need
 from tests.shell import wait_until
 
-TESTS = ROOT / "clients" / "neovim" / "test"
+CLIENT = ROOT / "clients" / "neovim"
+TESTS = CLIENT / "test"
 SCRIPTS = sorted(path for path in TESTS.glob("*.lua") if path.stem not in ("run", "help", "wire"))
 KEY = "draft:neovim"
 
@@ -101,3 +103,9 @@ def test_vim_and_neovim_share_a_session(at: House, command: Callable[..., list[s
     assert vim_scenarios.contents(fresh, "a") == ["Neovim から 😀", "Vim から 🐌", "after the crash"]
     one.type(":qall", "Enter")
     wait_until(lambda: one.ended)
+
+
+def test_every_command_is_documented() -> None:
+    """The help has a tag for every command that the plugin makes, and for nothing else."""
+    made = re.findall(r"^command\('(\w+)'", (CLIENT / "plugin" / "sessiond.lua").read_text(), re.MULTILINE)
+    assert sorted(made) == sorted(re.findall(r"\*:Sessiond(\w+)\*", (CLIENT / "doc" / "sessiond.txt").read_text()))

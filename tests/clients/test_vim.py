@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from tests.clients import vim_scenarios
 from tests.clients.vims import ROOT, WIRE, House, house, run_script, vim
 from tests.programs import need
 
-TESTS = ROOT / "clients" / "vim" / "test"
+CLIENT = ROOT / "clients" / "vim"
+TESTS = CLIENT / "test"
 SCRIPTS = sorted(path for path in TESTS.glob("*.vim") if path.stem not in ("run", "help", "wire"))
 SCRIPT = ["vim", "-Nu", "NONE", "-i", "NONE", "-es", "-S", str(TESTS / "run.vim")]
 KEY = "draft:vim"
@@ -65,3 +67,11 @@ def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) 
 def test_shared_live_with_a_script(at: House, command: Callable[..., list[str]]) -> None:
     """What a script says and streams is in Vim at once, and the other way round; a reply that is cut off says so."""
     vim_scenarios.shared_with_a_script(at, command, "vim")
+
+
+def test_every_command_is_documented() -> None:
+    """The help has a tag for every command that the plugin makes, and for nothing else."""
+    made = re.findall(
+        r"^command! .*?(Sessiond\w+) \w+\.", (CLIENT / "plugin" / "sessiond.vim").read_text(), re.MULTILINE
+    )
+    assert sorted(made) == sorted(re.findall(r"\*:(\w+)\*", (CLIENT / "doc" / "sessiond.txt").read_text()))

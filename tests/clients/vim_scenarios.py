@@ -72,6 +72,7 @@ def draft_is_stored_once_a_second(at: House, command: Command, key: str) -> None
 
 
 def leaving_keeps_everything(at: House, command: Command, key: str) -> None:
+    at.home.configure("[autosave]\ninterval_s = 0\nidle_s = 0\n")  # nobody saves but the editor
     client = at.client()
     terminal = shown(at, command, client)
     say(terminal, "said")
@@ -80,9 +81,10 @@ def leaving_keeps_everything(at: House, command: Command, key: str) -> None:
     terminal.type(":qall", "Enter")
     wait_until(lambda: terminal.ended)
     assert draft(client, "a", key) == "not yet"
-    # We have it open ourselves.
+    # We have it open ourselves, so it is not saved for being left by the last one.
     wait_until(lambda: client.call("session/list")["sessions"][0]["attached"] == 1)
-    assert "said" in Path(client.call("session/list")["sessions"][0]["path"]).read_text()
+    path = Path(client.call("session/list")["sessions"][0]["path"])
+    wait_until(lambda: path.exists() and "said" in path.read_text())
 
 
 def menu_chooses(at: House, command: Command, choice: str) -> None:

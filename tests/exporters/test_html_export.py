@@ -7,6 +7,7 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
+import pytest
 from exported import NASTY, TEXTS, full, message, session, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,6 +151,16 @@ def test_a_page_is_complete_in_itself() -> None:
     assert "default-src 'none'" in page
     assert "url(" not in sheet
     assert page.startswith("<!DOCTYPE html>")
+
+
+def test_pages_validate() -> None:
+    """The parser that browsers follow finds no error in a page, whatever it holds."""
+    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed")
+    nasty = session(*[message(n + 1, "user", content, thinking=content) for n, content in enumerate(NASTY)])
+    for made in (full(), nasty, session()):
+        parser = html5lib.HTMLParser(strict=False)
+        parser.parse(text(made, "html"))
+        assert parser.errors == []
 
 
 def test_images_from_elsewhere_are_links() -> None:

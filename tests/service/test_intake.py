@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.errors import ReadOnly
 from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
@@ -373,6 +375,41 @@ async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
     [warning] = result["warnings"]
     assert warning["path"] == str(paths[0])
     assert spoilt.read_bytes() == b"\x00no session at all\n"
+
+
+async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_path, monkeypatch):
+    """It is told as readOnly; what came in before is whole, and the rest comes when there is room."""
+    monkeypatch.setattr(arriving, "PART_MESSAGES", 7)
+    for n in range(3):
+        transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
+    real, written = served.house.fs.append, []
+
+    def nearly_full(path: str, data: bytes, mode: int = 0o600) -> Any:
+        written.append(path)
+        if len(written) > 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, data, mode)
+
+    monkeypatch.setattr(served.house.fs, "append", nearly_full)
+    with pytest.raises(ReadOnly):
+        await served.bring(tmp_path / "p")
+    for name in served.files():
+        assert len(await served.texts(name.removesuffix(".jsonl"))) == 19
+    monkeypatch.setattr(served.house.fs, "append", real)
+    assert (await served.bring(tmp_path / "p"))["sessions"]
+    assert len(served.files()) == 3
+
+
+async def test_two_imports_at_once_bring_everything_once(served, tmp_path):
+    """Whoever comes second finds the session there; none is broken, no message is there twice."""
+    for n in range(6):
+        transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
+    results = await asyncio.gather(*(served.bring(tmp_path / "p") for _ in range(3)))
+    assert [result["warnings"] for result in results] == [[], [], []]
+    made = [info["sessionId"] for result in results for info in result["sessions"]]
+    assert sorted(made) == [f"claude-code-{S}{n}" for n in range(6)]
+    for session_id in made:
+        assert await served.texts(session_id) == [f"text {n}" for n in range(1, 20)]
 
 
 async def test_more_warnings_than_are_listed_are_counted(served, tmp_path, monkeypatch):

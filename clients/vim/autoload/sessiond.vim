@@ -3,6 +3,7 @@ vim9script
 
 import autoload './sessiond/client.vim'
 import autoload './sessiond/draft.vim'
+import autoload './sessiond/outbox.vim'
 import autoload './sessiond/pick.vim'
 import autoload './sessiond/room.vim'
 import autoload './sessiond/say.vim'
@@ -69,7 +70,7 @@ export def Say(text: string, range: number, first: number, last: number)
   if text ==# '' && empty(lines)
     draft.Send(here)
   else
-    room.Say(here, join([text] + lines, "\n")->trim("\n"), true)
+    outbox.Say(here, join((text ==# '' ? [] : [text]) + lines, "\n"))
   endif
 enddef
 

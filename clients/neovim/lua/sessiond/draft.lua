@@ -156,7 +156,7 @@ function M.send(of)
     return
   end
   fill(of.draft, '')
-  room.say(of, text)
+  require('sessiond.outbox').say(of, text)
 end
 
 -- Something was typed or sent: the daemon gets it now, or when a second is over.
@@ -240,7 +240,7 @@ end
 vim.api.nvim_create_autocmd('QuitPre', {
   group = vim.api.nvim_create_augroup('sessiond_quit', {}),
   callback = function()
-    room.take_back_unsent()
+    require('sessiond.outbox').take_back_unsent()
     for _, buf in ipairs(vim.fn.getbufinfo({ bufmodified = 1 })) do
       local of = room.of(buf.bufnr)
       if of and of.draft == buf.bufnr then

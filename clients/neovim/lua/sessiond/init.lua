@@ -1,6 +1,7 @@
 -- What the commands do, and statusline().
 local client = require('sessiond.client')
 local draft = require('sessiond.draft')
+local outbox = require('sessiond.outbox')
 local pick = require('sessiond.pick')
 local room = require('sessiond.room')
 local say = require('sessiond.say')
@@ -98,7 +99,7 @@ function M.say(text, range)
   if text ~= '' then
     table.insert(lines, 1, text)
   end
-  room.say(current, table.concat(lines, '\n'))
+  outbox.say(current, table.concat(lines, '\n'))
 end
 
 function M.save()

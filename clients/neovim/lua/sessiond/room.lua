@@ -5,7 +5,7 @@
 --   open     follows live
 --   lost     the connection is gone; opened again, since t.seq, when it is back
 --   gone     deleted by somebody, or it could not be opened: what is shown stays
--- A message of ours waits in `outbox` till it is durable, with an id of ours: it may be sent again after a lost answer.
+-- `outbox` is outbox.lua's: what we said and is not durable yet.
 local client = require('sessiond.client')
 local say = require('sessiond.say')
 local transcript = require('sessiond.transcript')
@@ -19,15 +19,22 @@ local LEAVE_MS = 1000
 
 local rooms = {}
 local latest = ''
-local made = 0
-local open, send_outbox, take_back, seek
+local open, seek
 
 local function draft()
   return require('sessiond.draft')
 end
 
-local function refresh()
+local function outbox()
+  return require('sessiond.outbox')
+end
+
+function M.refresh()
   vim.cmd('redrawstatus!')
+end
+
+function M.all()
+  return vim.tbl_values(rooms)
 end
 
 -- Whether it has not been left meanwhile.
@@ -85,7 +92,7 @@ local function leave(room)
       end
     end)
   elseif room.state ~= 'opening' then
-    take_back(room)
+    outbox().take_back(room)
   end
   if room.state == 'open' or room.state == 'opening' then
     client.request('session/close', { sessionId = room.id }, function() end)
@@ -169,8 +176,8 @@ local function not_opened(room, failure)
   end
   room.state = failure.kind == 'noProgram' and 'lost' or 'gone'
   say.error(room.id .. ' cannot be opened', failure)
-  take_back(room)
-  refresh()
+  outbox().take_back(room)
+  M.refresh()
 end
 
 local function opened(room, since, failure, result)
@@ -199,10 +206,10 @@ local function opened(room, since, failure, result)
   for _, warning in ipairs(result.warnings) do
     say.warn(('%s:%s: %s'):format(warning.path, warning.line or '', warning.message))
   end
-  send_outbox(room)
+  outbox().send_all(room)
   draft().opened(room, result.state)
   seek(room)
-  refresh()
+  M.refresh()
 end
 
 function open(room, since)
@@ -244,7 +251,7 @@ local function notified(method, params)
     room.state = 'gone'
     say.warn(('%s was deleted by somebody else; `sessiond restore %s` brings it back'):format(room.id, room.id))
   end
-  refresh()
+  M.refresh()
 end
 
 local function up()
@@ -263,10 +270,10 @@ local function down(for_good)
     room.paging = false
     if for_good and #room.outbox > 0 then
       say.error('not sent', { message = 'the daemon cannot be used' })
-      take_back(room)
+      outbox().take_back(room)
     end
   end
-  refresh()
+  M.refresh()
 end
 
 -- Older messages
@@ -310,98 +317,6 @@ function seek(room)
   end
 end
 
--- Saying
-
-local function new_id()
-  made = made + 1
-  local random = (vim.uv or vim.loop).hrtime() % 0x100000000
-  return ('neovim-%d-%d-%x-%d'):format(os.time(), vim.fn.getpid(), random, made)
-end
-
--- Sends a message that is nowhere else: it goes into the draft if it cannot be sent.
-function M.say(room, text)
-  local unsure = room.unsure or {}
-  local id = unsure.text == text and unsure.id or new_id()
-  table.insert(room.outbox, { text = text, message = { id = id, role = 'user', content = text } })
-  if room.state == 'gone' then
-    say.error('not sent', { message = room.id .. ' is not there any more' })
-    take_back(room)
-  elseif room.state == 'lost' then
-    say.warn('it is sent when the daemon is back')
-    client.request('daemon/hello', {}, function(failure)
-      if failure and failure.kind == 'noProgram' then
-        say.error('not sent', failure)
-        take_back(room)
-      end
-    end)
-  else
-    send_outbox(room)
-  end
-  refresh()
-end
-
-local function take_out(room, entry)
-  for place, one in ipairs(room.outbox) do
-    if one == entry then
-      table.remove(room.outbox, place)
-      return true
-    end
-  end
-  return false
-end
-
-local function sent(room, entry, failure, answer)
-  local left = not M.is_here(room)
-  if failure and failure.kind == 'disconnected' and not left then
-    return
-  end
-  if not take_out(room, entry) or (left and not failure) then
-    return
-  end
-  if failure then
-    say.error('not sent', failure)
-    room.unsure = failure.kind == 'indeterminate' and { text = entry.text, id = entry.message.id } or nil
-    draft().put_back(room, { entry.text })
-  else
-    local message = vim.tbl_extend('force', entry.message, {
-      seq = answer.messages[1].seq,
-      timestamp = os.date('%Y-%m-%d %H:%M'),
-    })
-    view.paint(room.buf, room.t, transcript.put(room.t, message))
-    room.unsure = nil
-    draft().touch(room)
-  end
-  refresh()
-end
-
-function send_outbox(room)
-  for _, entry in ipairs(vim.list_slice(room.outbox)) do
-    client.request('session/append', { sessionId = room.id, messages = { entry.message } }, function(failure, answer)
-      sent(room, entry, failure, answer)
-    end)
-  end
-end
-
--- What could not be sent is in the draft again.
-function take_back(room)
-  local texts = vim.tbl_map(function(entry)
-    return entry.text
-  end, room.outbox)
-  room.outbox = {}
-  if #texts > 0 then
-    draft().put_back(room, texts)
-  end
-end
-
--- Before Neovim is left: what waits for a connection that is lost.
-function M.take_back_unsent()
-  for _, room in pairs(rooms) do
-    if room.state == 'lost' then
-      take_back(room)
-    end
-  end
-end
-
 -- Changes what is known about a session, done(info).
 function M.update(room, fields, done)
   local params = vim.tbl_extend('force', { sessionId = room.id }, fields)
@@ -411,7 +326,7 @@ function M.update(room, fields, done)
     end
     transcript.inform(room.t, answer.session)
     view.paint(room.buf, room.t, { { 'info' } })
-    refresh()
+    M.refresh()
     done(answer.session)
   end)
 end

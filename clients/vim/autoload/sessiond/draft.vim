@@ -5,6 +5,7 @@ vim9script
 # its way nothing is stored: what was typed stays there till it is durable as a message. `modified` says that the daemon does not have it.
 
 import autoload './client.vim'
+import autoload './outbox.vim'
 import autoload './room.vim'
 import autoload './say.vim'
 import autoload './transcript.vim'
@@ -58,7 +59,7 @@ export def Send(of: any)
     return
   endif
   Fill(of.draft, '')
-  room.Say(of, text, true)
+  outbox.Say(of, text)
 enddef
 
 export def Text(of: any): string
@@ -227,7 +228,7 @@ enddef
 
 # Nobody is asked about a draft that the daemon has; what could not be sent is asked about.
 def Quitting()
-  room.TakeBackUnsent()
+  outbox.TakeBackUnsent()
   for buf in getbufinfo({bufmodified: 1})
     var of = room.Of(buf.bufnr)
     if !empty(of) && of.draft == buf.bufnr

@@ -6,10 +6,11 @@ vim9script
 #   open     follows live
 #   lost     the connection is gone; opened again, since t.seq, when it is back
 #   gone     deleted by somebody, or it could not be opened: what is shown stays
-# A message of ours waits in `outbox` till it is durable, with an id of ours: it may be sent again after a lost answer.
+# `outbox` is outbox.vim's: what we said and is not durable yet.
 
 import autoload './client.vim'
 import autoload './draft.vim'
+import autoload './outbox.vim'
 import autoload './say.vim'
 import autoload './transcript.vim'
 import autoload './view.vim'
@@ -20,7 +21,6 @@ const LEAVE_MS = 1000
 
 var rooms: dict<any> = {}
 var latest = ''
-var made = 0
 
 # Buffers
 
@@ -37,6 +37,10 @@ enddef
 export def Current(): any
   var here = Of(bufnr())
   return empty(here) ? get(rooms, latest, {}) : here
+enddef
+
+export def All(): list<any>
+  return values(rooms)
 enddef
 
 # Whether it has not been left meanwhile.
@@ -126,7 +130,7 @@ def Leave(room: any)
       endif
     })
   elseif room.state !=# 'opening'
-    TakeBack(room)
+    outbox.TakeBack(room)
   endif
   if room.state[: 3] ==# 'open'
     client.Request('session/close', {sessionId: room.id}, (_, _) => 0)
@@ -179,7 +183,7 @@ def Opened(room: any, since: bool, error: dict<any>, opened: any)
   for warning in opened.warnings
     say.Warn($'{warning.path}:{warning.line}: {warning.message}')
   endfor
-  SendOutbox(room)
+  outbox.SendAll(room)
   draft.Opened(room, opened.state)
   Seek(room)
   Refresh()
@@ -192,7 +196,7 @@ def NotOpened(room: any, error: dict<any>)
   endif
   room.state = error.kind ==# 'noProgram' ? 'lost' : 'gone'
   say.Error($'{room.id} cannot be opened', error)
-  TakeBack(room)
+  outbox.TakeBack(room)
   Refresh()
 enddef
 
@@ -257,7 +261,7 @@ def Down(for_good: bool)
     room.paging = false
     if for_good && !empty(room.outbox)
       say.Error('not sent', {message: 'the daemon cannot be used'})
-      TakeBack(room)
+      outbox.TakeBack(room)
     endif
   endfor
   Refresh()
@@ -301,80 +305,7 @@ def Seek(room: any)
   endif
 enddef
 
-# Saying
-
-# Sends a message. `kept`: the text is nowhere else, so it goes into the draft if it cannot be sent.
-export def Say(room: any, text: string, kept: bool)
-  made += 1
-  var again = get(room, 'unsure', {})
-  var id = get(again, 'text', v:null) ==# text ? again.id : printf('vim-%d-%d-%x-%d', localtime(), getpid(), rand(), made)
-  add(room.outbox, {text: text, kept: kept, sent: false, message: {id: id, role: 'user', content: text}})
-  draft.Touch(room)
-  if room.state ==# 'gone'
-    say.Error('not sent', {message: $'{room.id} is not there any more'})
-    TakeBack(room)
-  elseif room.state ==# 'lost'
-    say.Warn('it is sent when the daemon is back')
-    client.Request('daemon/hello', {}, (error, _) => {
-      if get(error, 'kind', '') ==# 'noProgram'
-        say.Error('not sent', error)
-        TakeBack(room)
-      endif
-    })
-  else
-    SendOutbox(room)
-  endif
-  Refresh()
-enddef
-
-def SendOutbox(room: any)
-  for entry in room.outbox
-    client.Request('session/append', {sessionId: room.id, messages: [entry.message]}, (error, answer) => Sent(room, entry, error, answer))
-  endfor
-enddef
-
-def Sent(room: any, entry: any, error: dict<any>, answer: any)
-  var place = indexof(room.outbox, (_, one) => one is entry)
-  var left = !IsHere(room)
-  if place < 0 || (get(error, 'kind', '') ==# 'disconnected' && !left)
-    return
-  endif
-  remove(room.outbox, place)
-  if left && empty(error)
-    return
-  elseif empty(error)
-    var message = extend({seq: answer.messages[0].seq, timestamp: strftime('%Y-%m-%d %H:%M')}, entry.message)
-    view.Paint(room.buf, room.t, transcript.Put(room.t, message))
-    room.unsure = {}
-    draft.Touch(room)
-  else
-    say.Error('not sent', error)
-    room.unsure = error.kind ==# 'indeterminate' ? {text: entry.text, id: entry.message.id} : {}
-    if entry.kept
-      draft.PutBack(room, [entry.text])
-    endif
-  endif
-  Refresh()
-enddef
-
-# Before Vim is left: what waits for a connection that is lost.
-export def TakeBackUnsent()
-  for room in values(rooms)
-    if room.state ==# 'lost'
-      TakeBack(room)
-    endif
-  endfor
-enddef
-
-# What could not be sent is in the draft again.
-def TakeBack(room: any)
-  var texts = mapnew(filter(remove(room, 'outbox'), (_, entry) => entry.kept), (_, entry) => entry.text)
-  room.outbox = []
-  if !empty(texts)
-    draft.PutBack(room, texts)
-  endif
-enddef
-
+# Says what failed, if anything did.
 export def Failed(doing: string, error: dict<any>): bool
   if !empty(error)
     say.Error(doing, error)
@@ -406,7 +337,7 @@ export def Statusline(buf: number): string
   return substitute($'[{shown}:{room.t.count}{state}{waiting}]', '[[:cntrl:]]', ' ', 'g')
 enddef
 
-def Refresh()
+export def Refresh()
   redrawstatus!
 enddef
 
