@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from sessiond.model.changes import Change, Extended, Finished
+from sessiond.model.changes import Appended, Change, Extended, Finished
 from sessiond.model.session import Session
 
 Files: TypeAlias = Mapping[str, bytes]
@@ -50,7 +50,12 @@ class Decoded(msgspec.Struct):
         return next((problem for problem in self.problems if problem.fatal), None)
 
     def holds(self, change: Change) -> bool:
-        if change.seq <= self.through or change.seq in self.beyond:
+        if change.seq <= self.through:
+            return True
+        if isinstance(change, Appended):
+            # Each of its messages has a line of its own, and a crash may have left any of them.
+            return all(wire["seq"] in self.beyond for wire in change.messages)
+        if change.seq in self.beyond:
             return True
         return isinstance(change, (Extended, Finished)) and change.seq <= self.touched.get(change.message_id, 0)
 
