@@ -19,11 +19,12 @@ EMACS = """\
 """
 VIM = """\
 " Vim 9 with +channel: :SessiondNew, :SessiondSwitch, :SessiondSearch
-set runtimepath+={folder}
+set runtimepath^={folder}
+filetype plugin on
 """
 NEOVIM = """\
 -- Neovim 0.7 or later: :SessiondNew, :SessiondSwitch, :SessiondSearch
-vim.opt.runtimepath:append('{folder}')
+vim.opt.runtimepath:prepend('{folder}')
 -- Neovim 0.11 or later, the stock client: session files get outline, diagnostics and search
 -- vim.lsp.config('sessiond', {{ cmd = {{ 'sessiond' }}, filetypes = {{ 'json', 'jsonl', 'org' }} }})
 -- vim.lsp.enable('sessiond')

@@ -306,7 +306,9 @@ def test_it_knows_its_folder() -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_tick():
     """A chat that another editor wrote with a mark is read as ever, and keeps it."""
-    content = b"\xef\xbb\xbf* Tick 1\n:PROPERTIES:\n:TIMESTAMP: 2026-01-11T14:30:22Z\n:END:\n\n** Human\nhi\n\n** Agent\nho\n"
+    content = (
+        b"\xef\xbb\xbf* Tick 1\n:PROPERTIES:\n:TIMESTAMP: 2026-01-11T14:30:22Z\n:END:\n\n** Human\nhi\n\n** Agent\nho\n"
+    )
     decoded = amacs.decode("chat", {"chat.org": content})
     assert decoded.problems == []
     assert [message.content for message in decoded.session.messages()] == ["hi", "ho"]
