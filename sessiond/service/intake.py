@@ -362,8 +362,11 @@ def _size(path: str | SkippedLine) -> int:
 
 
 def _changed(path: str) -> str:
-    """When a file was last written, RFC 3339; of the future where that cannot be told."""
+    """When a file, or the log of a database beside it, was last written, RFC 3339; of the future where that cannot be
+    told.
+    """
     try:
-        return timestamp(os.stat(path).st_mtime_ns // 1_000_000)
+        times = [os.stat(one).st_mtime_ns for one in (path, path + "-wal") if one == path or os.path.exists(one)]
+        return timestamp(max(times) // 1_000_000)
     except (OSError, ValueError, OverflowError):
         return "9999"

@@ -253,6 +253,9 @@ async def test_since_leaves_out_what_was_quiet(served, tmp_path):
         result = await served.bring(tmp_path / "p", since="2026-01-11T14:01:00Z", dry_run=dry_run)
         assert [info["sessionId"] for info in result["sessions"]] == [wire_id(late)]
     assert len((await served.bring(tmp_path / "p"))["sessions"]) == 2
+    assert intake._changed(str(old)) == "1970-01-01T00:00:00.000Z"
+    Path(f"{old}-wal").write_bytes(b"")  # a database is as new as its log
+    assert intake._changed(str(old)) > "1971"
 
 
 # Others
