@@ -153,7 +153,7 @@ def test_rubbish_disturbs_nobody(house, client, session):
 def small(tmp_path_factory):
     """A home whose limits can be reached."""
     config = (
-        "[limits]\nmessage_bytes = 200000\nappend_messages = 5\npage_bytes = 50000\nconnections = 6\nfirst_message_s = 0.5\nbatch_requests = 3\n"
+        "[limits]\nmessage_bytes = 200000\nappend_messages = 5\npage_bytes = 50000\nconnections = 6\nfirst_message_s = 3.0\nbatch_requests = 3\n"
         "list_page = 4\npage_messages = 7\nempty_session_s = 0.5\n"
     )
     with Home(tmp_path_factory.mktemp("small"), config) as home:
