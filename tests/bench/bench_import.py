@@ -59,7 +59,7 @@ def records(words: Words, session: str, size: int) -> Iterator[bytes]:
             number += 1
             line = json.dumps({
                 "parentUuid": f"{session[:8]}-{number - 1:07d}" if number > 1 else None, "isSidechain": False, "userType": "external",
-                "cwd": "/work/project", "sessionId": session, "version": "2.0.1", "gitBranch": "main", "type": role,
+                "cwd": "/srv/project", "sessionId": session, "version": "2.0.1", "gitBranch": "main", "type": role,
                 "message": {"role": role, "content": content, **({"model": "a-model"} if role == "assistant" else {})},
                 "uuid": f"{session[:8]}-{number:07d}", "timestamp": f"2025-10-{1 + number // 86400 % 28:02d}T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
                 **more,
@@ -80,7 +80,7 @@ def _turn(words: Words, number: int) -> Iterator[tuple[str, Any, dict[str, Any]]
         name = f"toolu_{number:08d}{call}"
         spent = {"requestId": f"req_{name}", "usage": usage}
         yield "assistant", [{"type": "text", "text": words.prose(40)}], spent
-        path = "/".join(("/work/project", *words.some(2)))
+        path = "/".join(("/srv/project", *words.some(2)))
         yield "assistant", [{"type": "tool_use", "id": name, "name": "Read", "input": {"file_path": path}}], spent
         text = words.code(30)
         result = {"tool_use_id": name, "type": "tool_result", "content": text}
