@@ -270,6 +270,12 @@ class StoreFiles:
                 self.fs.sync_dir(posixpath.dirname(path))
         self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
 
+    def sync_main(self, local_id: str) -> None:
+        """The main file as it stands is on the disk, whoever wrote it."""
+        path = self.fs.real_path(self.path(self.format.main_path(local_id)))
+        self.fs.append(path, b"")
+        self.fs.sync_dir(posixpath.dirname(path))
+
     def clear_leftovers(self, local_id: str) -> None:
         """A sidecar without its main file is of another life of this id."""
         if self.print_of(self.format.main_path(local_id)) is None:

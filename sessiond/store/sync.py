@@ -95,7 +95,7 @@ class Sync:
             for path in [path for path in snapshot.files if path.startswith(".sessiond/")]:
                 del snapshot.files[path]
         decoded = await self._decode(tracked, snapshot.files)
-        tracked.pending = replay(decoded, tracked.pending)
+        await self._keep_pending(tracked, replay(decoded, tracked.pending))
         if decoded.renumbered and main in snapshot.files:
             await self._make_numbering_durable(tracked, decoded, snapshot)
         tracked.session = decoded.session
@@ -152,6 +152,15 @@ class Sync:
             snapshot.files[main] = content[:position]
         else:
             del snapshot.files[main], snapshot.prints[main]
+
+    async def _keep_pending(self, tracked: Tracked, pending: list[Change]) -> None:
+        """Of what waits, keep what the files do not hold. Where they hold all of it, a save of ours lost only its mark: say so to the
+        journal, or it would be kept for this session for ever.
+        """
+        before, tracked.pending = tracked.pending, pending
+        if before and not pending:
+            await self.run(self.files.sync_main, tracked.local_id)
+            self.marks.note_saved(self.store, tracked.local_id, before[-1].seq)
 
     async def _readable(self, local_id: str, files: Files) -> bool:
         decoded: Decoded = await self.run(self.format.decode, local_id, files)
@@ -308,6 +317,7 @@ class Sync:
         if content_equal(old, new) and not decoded.incomplete:
             # Touched, or written with the same content: nothing happened. The session that others hold stays.
             tracked.prints, tracked.problems = snapshot.prints, decoded.problems
+            await self._keep_pending(tracked, pending)
             return
         new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
         writes = self.format.adopt_numbering(decoded, snapshot.files)
@@ -315,7 +325,7 @@ class Sync:
         if removed_messages(old, new):
             await self.discard(old, f"{old.local_id[:100]}.was-{old.seq}", "edited")
         tracked.session, tracked.prints, tracked.problems = new, snapshot.prints, decoded.problems
-        tracked.pending = pending
+        await self._keep_pending(tracked, pending)
         tracked.rewrite = decoded.incomplete
         if tracked.dirty:
             tracked.changed(self.clock.monotonic())

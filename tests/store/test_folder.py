@@ -310,3 +310,21 @@ async def test_a_write_between_our_look_and_our_rename_is_merged(house):
     assert "sneaked in" in texts(merged)
     assert "word 2" not in texts(merged)
     assert [name for name in os.listdir(house.folder) if name.startswith(".") and name != ".sessiond"] == []
+
+
+@pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"])
+async def test_a_save_whose_mark_was_lost_is_told_to_the_journal_again(tmp_path, fmt):
+    """A crash between the file and the mark costs nothing, and does not keep the journal for that session for ever."""
+    house = House(RealFileSystem(), str(tmp_path), fmt)
+    await house.open()
+    await begun(house.store, "session-1", 2)
+    house.journal.note_saved = lambda *_: None
+    await house.store.save("session-1")
+    again = await reopened(house)
+    assert again.journal.pending
+    again.clock.advance(10)
+    await again.store.save_due()
+    once_more = await reopened(again)
+    assert not once_more.journal.pending
+    loaded = (await once_more.store.load("session-1")).session
+    assert texts(loaded) == ["word 1", "word 2"]
