@@ -14,7 +14,7 @@ MAX_JSON_DEPTH = 100
 MAX_SEXP_DEPTH = 1000
 MAX_SEXP_NODES = 4_000_000
 """Data in one S-expression. A message has about 20."""
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+INT64_MIN = -(2**63)
 UINT64_MAX = 2**64 - 1
 MAX_SOCKET_PATH_BYTES = 107
 """What `sun_path` holds on Linux, less its NUL. macOS has 103; `endpoint.py` takes the smaller there."""

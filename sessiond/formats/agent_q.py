@@ -31,7 +31,6 @@ from sessiond.model.values import Json, epoch_ms, is_session_id
 
 name = "agent-q"
 rewrites_whole = True
-empty_is_session = False
 
 _EMACS = Dialect.EMACS
 _FILE = re.compile(r"(session-.+)\.el", re.DOTALL)

@@ -38,7 +38,6 @@ from sessiond.model.values import derived_id
 
 name = "amacs"
 rewrites_whole = False
-empty_is_session = True
 SCRATCHPAD = "scratchpad.org"
 shared_files = (SCRATCHPAD,)
 """Of all chats in the folder: not removed with one of them."""

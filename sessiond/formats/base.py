@@ -87,7 +87,6 @@ class Format(Protocol):
     name: str
     rewrites_whole: bool
     """Its own system rewrites the whole file from its memory, so an outside version may be an old copy."""
-    empty_is_session: bool
 
     def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
         """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`:

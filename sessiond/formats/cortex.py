@@ -33,7 +33,6 @@ from sessiond.model.values import Json, check_json, epoch_ms
 
 name = "cortex"
 rewrites_whole = False
-empty_is_session = True
 
 _FOLDER = "transcripts/"
 _FILE = "/transcript.jsonl"

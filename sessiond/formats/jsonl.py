@@ -43,7 +43,6 @@ from sessiond.model.values import Json, same_json
 
 name = "jsonl"
 rewrites_whole = False
-empty_is_session = True
 
 _SUFFIX = ".jsonl"
 _BOM = b"\xef\xbb\xbf"

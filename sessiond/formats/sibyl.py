@@ -29,7 +29,6 @@ from sessiond.model.values import Json, check_json
 
 name = "sibyl"
 rewrites_whole = True
-empty_is_session = False
 
 _LISP = Dialect.COMMON
 _FILE = "/session.lisp"

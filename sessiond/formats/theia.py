@@ -44,7 +44,6 @@ from sessiond.model.values import Json, check_json, same_json
 
 name = "theia"
 rewrites_whole = True
-empty_is_session = False
 
 _SUFFIX = ".json"
 _BOM = b"\xef\xbb\xbf"

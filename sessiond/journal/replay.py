@@ -67,9 +67,6 @@ class Ledger:
         if not segments:
             self._needs.pop(key, None)
 
-    def is_pending(self, key: Key) -> bool:
-        return key in self._needs
-
     def needs(self, segment: int) -> bool:
         return segment in self._needed
 

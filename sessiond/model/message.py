@@ -69,9 +69,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         found = self.rest.get("toolCalls")
         return found if isinstance(found, list) else []
 
-    def with_rest(self, **more: Json) -> Message:
-        return msgspec.structs.replace(self, rest={**self.rest, **more})
-
     def with_status(self, status: str) -> Message:
         return msgspec.structs.replace(self, status=status)
 

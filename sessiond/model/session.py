@@ -87,8 +87,6 @@ class Session:
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._log: deque[Change] = deque()
-        self._log_floor = 0
-        """Changes at or before this seq that are no appends are no longer known."""
 
     # Reading
 
@@ -268,7 +266,6 @@ class Session:
         twin._seqs = self._seqs[:]
         twin._by_id = dict(self._by_id)
         twin._notes_by_id = dict(self._notes_by_id)
-        twin._log_floor = self.seq
         return twin
 
     def _create(self, change: Created) -> None:

@@ -135,14 +135,6 @@ class Mounts:
             for session in mine:
                 del self._pending[name, session]
 
-    def root_of(self, path: str) -> FolderStore | None:
-        """The store whose folder is, holds, or lies in `path` (resolved)."""
-        for store in self.stores.values():
-            root = self._fs.real_path(store.path)
-            if root == path or path.startswith(root.rstrip("/") + "/") or root.startswith(path.rstrip("/") + "/"):
-                return store
-        return None
-
     # Looking after them
 
     def start(self) -> None:
@@ -203,8 +195,7 @@ def recognise(fs: FileSystem, path: str) -> tuple[str | None, int]:
     best: tuple[int, str | None, int] = (0, None, 0)
     for name in registry.NAMES:
         fmt = registry.get(name)
-        files = StoreFiles(fs, path, fmt)
-        names = files.names()
+        names = StoreFiles(fs, path, fmt).names()
         score = fmt.matches(names, lambda relative: fs.read(posixpath.join(path, relative), 0, 4096))
         if score > best[0]:
             best = (score, name, len(fmt.find(names)))
