@@ -67,7 +67,6 @@ def _settings() -> dict[str, Setting]:
 
 _NOT_IN_LIMITS = {
     "daemon_idle_exit_s": "write [daemon] idle_exit_s instead",
-    "daemon_start_s": "the client waits so long, and it reads no configuration",
 }
 SETTINGS = _settings()
 

@@ -76,7 +76,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     settle_s: float = 0.5
     """An outside write is read once size and mtime stood still for this long."""
     daemon_idle_exit_s: float = 1800.0
-    daemon_start_s: float = 20.0
     shutdown_s: float = 30.0
     log_bytes: int = 4 * MIB
     log_files: int = 3
