@@ -16,12 +16,12 @@ from sessiond.errors import InvalidParams
 from sessiond.formats import lisp_session
 from sessiond.formats.base import Decoded, Files, Tail, Write
 from sessiond.formats.lisp_file import Edit, LispFile
+from sessiond.formats.lisp_schema import read_content, read_role, read_text
 from sessiond.formats.lisp_session import Reader, Values
 from sessiond.formats.lisp_times import emacs_time, print_emacs_time
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sexp import Dialect, Node
 from sessiond.formats.sexp_print import json_form, string, symbol
-from sessiond.formats.sexp_strings import without_surrogates
 from sessiond.formats.sexp_values import Source
 from sessiond.formats.sidecar import Seen, key_of, sidecar_path
 from sessiond.model.changes import Change
@@ -99,24 +99,6 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
 # Reading
 
 
-def _text(source: Source, node: Node) -> str | None:
-    return source.string(node)
-
-
-def _content(source: Source, node: Node) -> str:
-    """Its system writes strings; anything else is shown as it stands in the file."""
-    text = source.string(node)
-    return text if text is not None else "" if source.is_nil(node) else without_surrogates(source.raw(node))
-
-
-def _role(source: Source, node: Node) -> str | None:
-    if source.is_nil(node):
-        return None
-    role = source.string(node)
-    role = source.symbol(node) if role is None else role
-    return role.removeprefix(":") if role else role
-
-
 def _json(source: Source, node: Node) -> Json:
     return source.json(node)
 
@@ -160,17 +142,17 @@ class _Schema:
     message_indent = 2
     session_readers: Mapping[str, Reader] = {
         ":version": _version,
-        ":id": _text,
-        ":name": _text,
+        ":id": read_text,
+        ":name": read_text,
         ":created-at": emacs_time,
         ":updated-at": emacs_time,
-        ":model": _text,
+        ":model": read_text,
         ":metadata": _session_metadata,
     }
     message_readers: Mapping[str, Reader] = {
-        ":id": _text,
-        ":role": _role,
-        ":content": _content,
+        ":id": read_text,
+        ":role": read_role,
+        ":content": read_content,
         ":timestamp": emacs_time,
         ":context-snapshot": _json,
         ":metadata": _message_metadata,

@@ -13,6 +13,7 @@ import msgspec
 from sessiond.formats.base import Problem
 from sessiond.formats.lisp_file import Edit, LispFile, parse
 from sessiond.formats.sexp import Dialect, Node, line_of
+from sessiond.formats.sexp_strings import without_surrogates
 from sessiond.formats.sexp_values import Source
 from sessiond.formats.sidecar import EPOCH, Seen
 from sessiond.model.message import Message
@@ -121,3 +122,24 @@ def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
     if source.proper_list(node) is None or not node.items:
         return "is no message: expected a property list"
     return schema.seen(values_of(source, source.plist(node), schema.message_readers))
+
+
+# How values read that both formats have.
+
+
+def read_text(source: Source, node: Node) -> str | None:
+    return source.string(node)
+
+
+def read_content(source: Source, node: Node) -> str:
+    """Their systems write strings; anything else is shown as it stands in the file."""
+    text = source.string(node)
+    return text if text is not None else "" if source.is_nil(node) else without_surrogates(source.raw(node))
+
+
+def read_role(source: Source, node: Node) -> str | None:
+    if source.is_nil(node):
+        return None
+    role = source.string(node)
+    role = source.symbol(node) if role is None else role
+    return role.removeprefix(":") if role else role

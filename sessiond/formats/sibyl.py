@@ -14,12 +14,12 @@ from sessiond.errors import InvalidParams
 from sessiond.formats import lisp_session
 from sessiond.formats.base import Decoded, Files, Tail, Write
 from sessiond.formats.lisp_file import Edit, LispFile
+from sessiond.formats.lisp_schema import read_content, read_role, read_text
 from sessiond.formats.lisp_session import Reader, Values
 from sessiond.formats.lisp_times import print_universal_time, universal_time
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sexp import Dialect, Node
 from sessiond.formats.sexp_print import json_form, string, symbol
-from sessiond.formats.sexp_strings import without_surrogates
 from sessiond.formats.sexp_values import Source
 from sessiond.formats.sidecar import Seen, key_of, sidecar_path
 from sessiond.model.changes import Change
@@ -81,23 +81,6 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
 # Reading
 
 
-def _text(source: Source, node: Node) -> str | None:
-    return source.string(node)
-
-
-def _content(source: Source, node: Node) -> str:
-    text = source.string(node)
-    return text if text is not None else "" if source.is_nil(node) else without_surrogates(source.raw(node))
-
-
-def _role(source: Source, node: Node) -> str | None:
-    if source.is_nil(node):
-        return None
-    role = source.string(node)
-    role = source.symbol(node) if role is None else role
-    return role.removeprefix(":") if role else role
-
-
 def _version(source: Source, node: Node) -> Json:
     return source.json(node)
 
@@ -125,16 +108,16 @@ class _Schema:
     message_indent = 2
     session_readers: Mapping[str, Reader] = {
         ":version": _version,
-        ":id": _text,
+        ":id": read_text,
         ":created-at": universal_time,
-        ":summary": _text,
+        ":summary": read_text,
     }
     message_readers: Mapping[str, Reader] = {
-        ":role": _role,
-        ":content": _content,
+        ":role": read_role,
+        ":content": read_content,
         ":timestamp": universal_time,
         ":tool-calls": _calls,
-        ":tool-call-id": _text,
+        ":tool-call-id": read_text,
     }
 
     def main_path(self, local_id: str) -> str:

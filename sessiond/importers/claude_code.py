@@ -15,8 +15,8 @@ from typing import Any
 
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.draft import Draft, suggest_id
-from sessiond.importers.lines import head_objects, objects
-from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener, SkippedLine
+from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener
 
 _NO_CONTENT = frozenset({"file-history-snapshot", "progress", "last-prompt", "mode", "permission-mode"})
 _INJECTED = re.compile(
@@ -50,13 +50,7 @@ class ClaudeCode:
         return 90 if b'"parentUuid"' in head and b'"sessionId"' in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        reader = _Reader(path)
-        for item in objects(path, open_):
-            if isinstance(item, SkippedLine):
-                yield item
-            else:
-                yield from reader.feed(*item)
-        yield from reader.end()
+        yield from read_with(_Reader(path), path, open_)
 
 
 class _Reader:

@@ -17,8 +17,8 @@ import msgspec
 
 from sessiond.importers.blocks import parts_of, text_of, tool_call
 from sessiond.importers.draft import Draft, suggest_id
-from sessiond.importers.lines import head_objects, objects
-from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.record import Event, Ignored, Opener
 
 _TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -53,13 +53,7 @@ class Codex:
         return 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        reader = _Reader(path, open_)
-        for item in objects(path, open_):
-            if isinstance(item, SkippedLine):
-                yield item
-            else:
-                yield from reader.feed(*item)
-        yield from reader.end()
+        yield from read_with(_Reader(path, open_), path, open_)
 
 
 class _Said(msgspec.Struct):

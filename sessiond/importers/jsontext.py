@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from sessiond.limits import INT64_MIN, UINT64_MAX
+from sessiond.model.values import is_encodable
 
 MAX_DEPTH = 90
 """Of one message; the wire allows 100, and a message travels inside a few more containers."""
@@ -84,7 +85,7 @@ def fit(value: Any, room: int = MAX_DEPTH) -> Any:
     if isinstance(value, str):
         return (
             value
-            if value.isascii() or _encodable(value)
+            if value.isascii() or is_encodable(value)
             else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
     if isinstance(value, bool) or value is None:
@@ -119,11 +120,3 @@ def encoded(value: Any) -> bytes | None:
         return _encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError, msgspec.MsgspecError):
         return None
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, Protocol
 
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.jsontext import NotJson, decode
-from sessiond.importers.record import Opener, SkippedLine
+from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
 
 MAX_LINE_BYTES = 64 * MIB
@@ -54,6 +54,24 @@ def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | S
         if repair:
             yield SkippedLine(path, number, repair, taken=True)
         yield number, value
+
+
+class LineReader(Protocol):
+    """What an importer of JSON Lines makes of its records."""
+
+    def feed(self, line: int, record: dict[str, Any], /) -> Iterable[Event]: ...
+
+    def end(self) -> Iterable[Event]: ...
+
+
+def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
+    """The whole of an importer's `read`: every object goes to the reader, what was skipped goes through."""
+    for item in objects(path, open_):
+        if isinstance(item, SkippedLine):
+            yield item
+        else:
+            yield from reader.feed(*item)
+    yield from reader.end()
 
 
 def head_objects(head: bytes) -> list[dict[str, Any]]:

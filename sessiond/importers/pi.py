@@ -12,8 +12,8 @@ from typing import Any
 from sessiond.importers.blocks import parts_of
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
-from sessiond.importers.lines import head_objects, objects
-from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.record import Event, Ignored, Opener
 
 _ROLES = {"toolResult": "tool"}
 _STATUS = {"aborted": "interrupted", "error": "error"}
@@ -34,13 +34,7 @@ class Pi:
         return 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        reader = _Reader(path)
-        for item in objects(path, open_):
-            if isinstance(item, SkippedLine):
-                yield item
-            else:
-                yield from reader.feed(*item)
-        yield from reader.end()
+        yield from read_with(_Reader(path), path, open_)
 
 
 class _Reader:

@@ -94,7 +94,7 @@ def check_json(value: Json, where: str, depth: int = 0) -> None:
     while stack:
         item, level = stack.pop()
         if isinstance(item, str):
-            if not item.isascii() and not _encodable(item):
+            if not item.isascii() and not is_encodable(item):
                 raise InvalidParams(f"{where}: a lone surrogate cannot be stored", field=where)
         elif isinstance(item, bool) or item is None:
             continue
@@ -115,7 +115,8 @@ def check_json(value: Json, where: str, depth: int = 0) -> None:
             raise InvalidParams(f"{where}: {type(item).__name__} is not JSON", field=where)
 
 
-def _encodable(text: str) -> bool:
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 can carry it: no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
