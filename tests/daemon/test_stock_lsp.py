@@ -127,3 +127,28 @@ def test_a_document_outside_all_stores_gets_empty_answers(home, session, tmp_pat
     lsp, document = opened(home, other)
     assert not lsp.call("textDocument/documentSymbol", {"textDocument": document})
     assert lsp.call("textDocument/hover", {"textDocument": document, "position": {"line": 1, "character": 0}}) is None
+
+
+BROKEN = {
+    "agent-q": ("session-1.el", ";; Agent-Q Session\n(:version 1\n :id #.(run-program)"),
+    "sibyl": ("s/session.lisp", '(:version 1 :id "s"\n :messages (("'),
+    "theia": ("s.json", '{"messages": [\n'),
+    "cortex": ("transcripts/s/transcript.jsonl", '{"role":"user","content":"a","timestamp":1}\n{"role":\n'),
+    "amacs": ("chat.org", "* Not a tick\nprose\n"),
+}
+
+
+@pytest.mark.parametrize("system", BROKEN)
+def test_a_broken_file_of_every_system_is_a_diagnostic(home, tmp_path, system):
+    """What `badFile` or a warning says of a file stands in the editor too, at its line, and the file stays as it was."""
+    name, text = BROKEN[system]
+    path = tmp_path / "theirs" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    home.client().call("store/adopt", path=str(tmp_path / "theirs"), name="s", format=system)
+    lsp, _ = opened(home, path)
+    found = lsp.notification("textDocument/publishDiagnostics")["diagnostics"]
+    assert len(found) == 1
+    assert found[0]["message"]
+    assert found[0]["range"]["start"]["line"] <= text.count("\n")
+    assert path.read_text() == text
