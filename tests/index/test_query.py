@@ -82,7 +82,12 @@ def test_long_queries_are_linear(unit: str) -> None:
     times = []
     for size in (25_000, 100_000):
         typed = unit * (size // len(unit))
-        begun = time.process_time()
-        parse(typed)
-        times.append(time.process_time() - begun)
+        # The best of several: the machine and the garbage collector may be busy with something else in any one of them.
+        times.append(min(_seconds(typed) for _ in range(4)))
     assert times[1] < max(0.5, 8 * times[0])
+
+
+def _seconds(typed: str) -> float:
+    begun = time.process_time()
+    parse(typed)
+    return time.process_time() - begun
