@@ -56,7 +56,7 @@ class Catalog:
         self.is_open = is_open
         self.keep = keep
         self.ready = asyncio.Event()
-        """The index knows every session that lay in a store at start."""
+        """The index knows every session that lies in a store. Cleared while it is checked: at start, and when it was lost."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
         self._fed = 0
@@ -64,6 +64,8 @@ class Catalog:
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
         self._closed = False
+        self._checks = 0
+        """Under way."""
 
     # Feeding
 
@@ -160,6 +162,8 @@ class Catalog:
         if self._closed:
             return
         self.index.incomplete = True
+        self.ready.clear()
+        self._checks += 1
         task = asyncio.create_task(self._check_all(list(stores)), name="index check")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -169,11 +173,14 @@ class Catalog:
             for store in stores:
                 await self.check(store)
             await self.index.settled()
-            self.index.incomplete = False
+            # Another check may have begun since, because the index was lost once more or a folder came back.
+            self.index.incomplete = self._checks > 1
         except Exception:
             log.exception("the index could not be checked against the files; searches stay incomplete")
         finally:
-            self.ready.set()
+            self._checks -= 1
+            if not self._checks:
+                self.ready.set()
 
     async def check(self, store: Store) -> list[FileWarning]:
         """Read again what the index has no current version of; forget what is gone. Answers what could not be

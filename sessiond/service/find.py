@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sessiond.errors import InvalidParams
-from sessiond.index.values import IndexedInfo, ListQuery, SearchQuery
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo
 from sessiond.model.values import Json, join_wire_id, normal_timestamp, split_wire_id
@@ -57,10 +57,17 @@ class Finder:
         count = self._limit(limit)
         if wanted.get("deleted"):
             return await self._deleted(count, cursor, sort, wanted)
-        await self._catalog.ready.wait()
-        await self._catalog.settled(_PATIENCE_S)
-        page = await self._catalog.index.list(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
+        page = await self._listed(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
         return {"sessions": [self._wire(info) for info in page.items], "nextCursor": page.next_cursor}
+
+    async def _listed(self, query: ListQuery) -> Page:
+        """A list is never wrong: where the index turns out to be lost meanwhile, it waits till it is whole again."""
+        while True:
+            await self._catalog.ready.wait()
+            await self._catalog.settled(_PATIENCE_S)
+            page = await self._catalog.index.list(query)
+            if self._catalog.ready.is_set():
+                return page
 
     def _limit(self, limit: int | None) -> int:
         if limit is None:

@@ -182,17 +182,14 @@ class Rooms:
                     room.audience.tell("session/saved", params)
                     self.catalog.saved(store, room.session)
                 else:
-                    self._spawn(self._recheck(store, saved.local_id))
+                    self._spawn(self.catalog.recheck(store, saved.local_id))
             case Vanished(local_id=local_id):
                 self.close_room(join_wire_id(store.name, local_id))
                 self.catalog.vanished(store, local_id)
             case Appeared(local_id=local_id):
-                self._spawn(self._recheck(store, local_id))
+                self._spawn(self.catalog.recheck(store, local_id))
             case HealthChanged():
                 log.warning("store %s: %s", store.name, event.problem or "well again")
-
-    async def _recheck(self, store: Store, local_id: str) -> None:
-        await self.catalog.recheck(store, local_id)
 
     def _replaced(self, room: Room, session: Session) -> None:
         """Somebody else's edit was merged. Whoever finds it first tells of it; the store's event may come after that."""
@@ -203,15 +200,14 @@ class Rooms:
         self.catalog.replaced(room.store, session)
         room.audience.tell("session/reloaded", {"session": self.info(room), "reason": "externalEdit"})
 
-    def close_room(self, wire_id: str, *, tell: bool = True) -> None:
+    def close_room(self, wire_id: str) -> None:
         """The session is gone: everyone is detached, and told."""
         room = self._rooms.pop(wire_id, None)
         self._cancel_timer(wire_id)
         if room is None:
             return
         room.gone = True
-        if tell:
-            room.audience.tell("session/deleted", {"sessionId": wire_id})
+        room.audience.tell("session/deleted", {"sessionId": wire_id})
         for peer in room.audience.peers():
             room.audience.detach(peer)
 
