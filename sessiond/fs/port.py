@@ -57,6 +57,9 @@ class FileSystem(Protocol):
     def stat(self, path: str) -> Stat | None:
         """None if there is nothing (a dangling link is nothing)."""
 
+    def has_name(self, path: str) -> bool:
+        """Whether the name is taken, be it by a link that leads nowhere."""
+
     def list_dir(self, path: str) -> list[str]:
         """The names in a folder, in no order. FileNotFoundError if there is none."""
 

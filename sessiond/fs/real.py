@@ -27,6 +27,13 @@ class RealFileSystem:
                 return None
             raise
 
+    def has_name(self, path: str) -> bool:
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     def list_dir(self, path: str) -> list[str]:
         return os.listdir(path)
 

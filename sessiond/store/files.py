@@ -71,15 +71,19 @@ class StoreFiles:
 
     def names(self) -> list[str]:
         """Relative paths of what lies in the folder, two levels deep; dot-names of the top level are left out."""
+        top = sorted(name for name in self.fs.list_dir(self.root) if not name.startswith("."))
+        # What is a session's file by its name need not be asked whether it is a folder.
+        files = set(self.format.find(top).values())
         found: list[str] = []
-        for name in sorted(self.fs.list_dir(self.root)):
-            if name.startswith("."):
-                continue
+        for name in top:
             found.append(name)
-            stat = self.fs.stat(self.path(name))
-            if stat is not None and stat.is_dir:
+            if name not in files and self._is_folder(name):
                 found += self._below(name)
         return found
+
+    def _is_folder(self, name: str) -> bool:
+        stat = self.fs.stat(self.path(name))
+        return stat is not None and stat.is_dir
 
     def _below(self, folder: str) -> list[str]:
         try:
@@ -88,15 +92,10 @@ class StoreFiles:
             return []
         found = [f"{folder}/{name}" for name in inner if not name.startswith(".")]
         if self.format.name == "cortex" and folder == "transcripts":
-            found += [f"{name}/transcript.jsonl" for name in found if self._holds(name, "transcript.jsonl")]
+            # Also a link that leads nowhere: that is a file which cannot be read.
+            inside = [f"{name}/transcript.jsonl" for name in found]
+            found += [name for name in inside if self.fs.has_name(self.path(name))]
         return found
-
-    def _holds(self, folder: str, name: str) -> bool:
-        """Also a link that leads nowhere: that is a file which cannot be read."""
-        try:
-            return name in self.fs.list_dir(self.path(folder))
-        except OSError:
-            return False
 
     def find(self) -> dict[str, str]:
         """Sessions in the folder: local id -> main file (relative)."""
@@ -111,7 +110,7 @@ class StoreFiles:
             stat = self.fs.stat(self.path(relative))
             if stat is not None:
                 break
-            if not self._dangling(relative):
+            if not self.fs.has_name(self.path(relative)):
                 return None
         else:  # its name is there each time, and never a file behind it: not just made, nor just removed
             raise BadFile(f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None)
@@ -123,13 +122,6 @@ class StoreFiles:
                 line=None,
             )
         return (stat.ino, stat.size, stat.mtime_ns)
-
-    def _dangling(self, relative: str) -> bool:
-        folder, name = posixpath.split(self.path(relative))
-        try:
-            return name in self.fs.list_dir(folder)
-        except OSError:
-            return False
 
     def prints(self, local_id: str) -> dict[str, Print]:
         found = {}
@@ -265,7 +257,7 @@ class StoreFiles:
             if relative in self.shared_files():
                 continue
             path = self.path(relative)
-            if self.fs.stat(path) is not None or self._dangling(relative):
+            if self.fs.has_name(path):
                 self.fs.remove(path)
                 self.fs.sync_dir(posixpath.dirname(path))
         self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
