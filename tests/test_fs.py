@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.fs import AsyncFiles, DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary
+from sessiond.fs import DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary, off_loop
 from sessiond.fs import real as real_module
 from tests.fakes.crashfs import Crash, CrashFS
 
@@ -159,25 +159,24 @@ def test_the_longest_name_can_be_replaced(fs: FileSystem, root: str) -> None:
 
 
 async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
-    """AsyncFiles gives the same results and raises the same errors."""
-    files = AsyncFiles(fs)
-    await files.make_dirs(f"{root}/d")
-    await files.create(f"{root}/d/a", b"a")
-    await files.append(f"{root}/d/a", b"b")
-    await files.atomic_write(f"{root}/d/b", b"c")
-    await files.link(f"{root}/d/a", f"{root}/d/c")
-    await files.replace(f"{root}/d/c", f"{root}/d/b")
-    await files.sync_dir(f"{root}/d")
-    assert await files.read(f"{root}/d/a", 1) == b"b"
-    assert await files.stat(f"{root}/d/c") in (None, await files.stat(f"{root}/d/a"))
-    assert await files.real_path(f"{root}/d") == os.path.realpath(f"{root}/d")
-    assert await files.free_bytes(root) > 0
-    (await files.lock(f"{root}/d/lock")).release()
-    for name in await files.list_dir(f"{root}/d"):
-        await files.remove(f"{root}/d/{name}")
-    await files.remove_dir(f"{root}/d")
+    """`off_loop` gives the same results and raises the same errors."""
+    await off_loop(fs.make_dirs, f"{root}/d")
+    await off_loop(fs.create, f"{root}/d/a", b"a")
+    await off_loop(fs.append, f"{root}/d/a", b"b")
+    await off_loop(atomic_write, fs, f"{root}/d/b", b"c")
+    await off_loop(fs.link, f"{root}/d/a", f"{root}/d/c")
+    await off_loop(fs.replace, f"{root}/d/c", f"{root}/d/b")
+    await off_loop(fs.sync_dir, f"{root}/d")
+    assert await off_loop(fs.read, f"{root}/d/a", 1) == b"b"
+    assert await off_loop(fs.stat, f"{root}/d/c") in (None, await off_loop(fs.stat, f"{root}/d/a"))
+    assert await off_loop(fs.real_path, f"{root}/d") == os.path.realpath(f"{root}/d")
+    assert await off_loop(fs.free_bytes, root) > 0
+    (await off_loop(fs.lock, f"{root}/d/lock")).release()
+    for name in await off_loop(fs.list_dir, f"{root}/d"):
+        await off_loop(fs.remove, f"{root}/d/{name}")
+    await off_loop(fs.remove_dir, f"{root}/d")
     with pytest.raises(FileNotFoundError):
-        await files.read(f"{root}/d/a")
+        await off_loop(fs.read, f"{root}/d/a")
 
 
 # The real disk

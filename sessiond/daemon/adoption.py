@@ -10,9 +10,9 @@ from sessiond.config import Config, StoreConfig
 from sessiond.endpoint import Places
 from sessiond.errors import BadFile, InvalidParams, Unavailable
 from sessiond.formats import registry
-from sessiond.fs import FileSystem
+from sessiond.fs import FileSystem, off_loop
 from sessiond.store.folder import FolderStore
-from sessiond.store.mounts import Mounts, off_loop, recognise
+from sessiond.store.mounts import Mounts, recognise
 
 
 class Adoption:

@@ -16,12 +16,12 @@ from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.reading import SessionDocuments
 from sessiond.endpoint import Places
-from sessiond.fs import FileSystem
+from sessiond.fs import FileSystem, off_loop
 from sessiond.index.index import Index
 from sessiond.journal.writer import JournalWriter
 from sessiond.service.sessions import Service
 from sessiond.store.folder import FolderStore
-from sessiond.store.mounts import Mounts, off_loop
+from sessiond.store.mounts import Mounts
 
 _log = logging.getLogger(__name__)
 

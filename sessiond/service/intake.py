@@ -27,7 +27,7 @@ from sessiond.service.arriving import Arriving, Grown, Imagined, New, Place, Ref
 from sessiond.service.native import NativeIntake
 from sessiond.service.reading import Counter, batches
 from sessiond.service.sources import Sources, mark_of
-from sessiond.store.unbroken import unbroken
+from sessiond.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 Progress: TypeAlias = Callable[[dict[str, Json]], None]

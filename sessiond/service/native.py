@@ -14,7 +14,7 @@ from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json, is_session_id
 from sessiond.service.arriving import Place
-from sessiond.store.unbroken import unbroken
+from sessiond.unbroken import unbroken
 
 _PORTION_BYTES = 8 * MIB
 

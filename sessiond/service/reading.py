@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from sessiond.importers import registry
 from sessiond.importers.record import Event
 from sessiond.limits import KIB
-from sessiond.store.unbroken import unbroken
+from sessiond.unbroken import unbroken
 
 _EVENTS = 200
 _BYTES = 512 * KIB

@@ -29,7 +29,7 @@ from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms, check_store
 from sessiond.service.transfer import Transfer
 from sessiond.store.port import FileWarning, Loaded, Store
-from sessiond.store.unbroken import through
+from sessiond.unbroken import through
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index

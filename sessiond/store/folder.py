@@ -29,7 +29,7 @@ from sessiond.store.schedule import Schedule
 from sessiond.store.sync import Run, Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
-from sessiond.store.unbroken import unbroken
+from sessiond.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 _SCAN_BATCH = 500

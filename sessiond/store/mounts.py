@@ -8,14 +8,12 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-import aiofiles.os
+from typing import Protocol
 
 from sessiond.clock import Clock
 from sessiond.formats import registry
 from sessiond.formats.base import Format
-from sessiond.fs import FileSystem
+from sessiond.fs import FileSystem, off_loop
 from sessiond.limits import Limits
 from sessiond.store.autosave import AutoSave, GrowingJournal
 from sessiond.store.files import StoreFiles
@@ -23,7 +21,6 @@ from sessiond.store.folder import FolderStore, Journal
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.port import HealthChanged
 from sessiond.store.trash import Trash
-from sessiond.store.unbroken import unbroken
 from sessiond.store.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -33,11 +30,6 @@ DEFAULT = "default"
 
 class DaemonJournal(Journal, GrowingJournal, Protocol):
     """What the stores of a daemon need of its journal."""
-
-
-async def off_loop(function: Callable[..., Any], *args: Any) -> Any:
-    """Blocking work on one of aiofiles' threads. A cancelled caller waits for its end, and so keeps its locks until then."""
-    return await unbroken(aiofiles.os.wrap(function)(*args))
 
 
 class _Mounted:

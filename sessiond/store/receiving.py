@@ -20,7 +20,7 @@ from sessiond.model.session import Session
 from sessiond.store.files import MARK, StoreFiles
 from sessiond.store.port import Saved
 from sessiond.store.sync import Run
-from sessiond.store.unbroken import unbroken
+from sessiond.unbroken import unbroken
 
 _READ_BYTES = 1 * MIB
 

@@ -1,5 +1,5 @@
-"""Work that is not given up half-way: a cancelled caller must leave neither a lock free over a thread that still writes,
-nor a file ahead of what is known of it.
+"""Work that is not given up half-way: a cancelled caller must leave neither a lock free over a thread that still
+writes, nor a file ahead of what is known of it.
 """
 
 from __future__ import annotations
