@@ -6,6 +6,7 @@ original files byte for byte where there were any, so that a restore brings back
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import threading
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from sessiond.errors import AlreadyExists, SessionNotFound
+from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.formats import jsonl
 from sessiond.formats.base import Files
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.model.session import Session, SessionInfo
 from sessiond.store.port import Trashed
+
+log = logging.getLogger(__name__)
 
 
 class _Meta(msgspec.Struct):
@@ -56,7 +59,7 @@ class Trash:
     @_alone
     def put(self, trash_id: str, session: Session, files: Files, *, at: str, reason: str) -> None:
         """Make an entry, durable when this returns. An older one of the same id is renamed to `ID.was-SEQ`."""
-        if self._meta(trash_id) is not None:
+        if self.mark(trash_id) is not None:
             self._rename_older(trash_id)
         entry = posixpath.join(self.folder, trash_id)
         self.fs.make_dirs(posixpath.join(entry, "files") if files else entry)
@@ -82,11 +85,14 @@ class Trash:
                         self.fs.remove(path)
 
     def _rename_older(self, trash_id: str) -> None:
-        meta = self._meta(trash_id)
-        assert meta is not None
-        base = f"{trash_id[:100]}.was-{meta.info.seq}"
+        try:
+            meta = self._meta(trash_id)
+            seq = meta.info.seq if meta else 0
+        except BadFile:
+            seq = 0  # it cannot be read, and is kept all the same
+        base = f"{trash_id[:100]}.was-{seq}"
         name, number = base, 2
-        while self._meta(name) is not None:
+        while self.mark(name) is not None:
             name, number = f"{base}-{number}", number + 1
         self.fs.replace(posixpath.join(self.folder, trash_id), posixpath.join(self.folder, name))
         self.fs.sync_dir(self.folder)
@@ -95,7 +101,15 @@ class Trash:
         path = posixpath.join(self.folder, trash_id, "meta.json")
         if self.fs.stat(path) is None:
             return None
-        return msgspec.json.decode(self.fs.read(path), type=_Meta)
+        try:
+            return msgspec.json.decode(self.fs.read(path), type=_Meta)
+        except msgspec.MsgspecError as error:
+            raise BadFile(
+                f"{path} cannot be read: {error}",
+                hint="what was deleted lies beside it, in session.jsonl",
+                path=path,
+                line=None,
+            ) from error
 
     @_alone
     def list(self) -> list[Trashed]:
@@ -103,7 +117,11 @@ class Trash:
             return []
         entries = []
         for name in sorted(self.fs.list_dir(self.folder)):
-            meta = self._meta(name)
+            try:
+                meta = self._meta(name)
+            except BadFile as error:
+                log.warning("%s", error.message)  # one entry, not the whole trash
+                continue
             if meta is not None:
                 info = msgspec.structs.replace(meta.info, session_id=name)
                 entries.append(Trashed(trash_id=name, deleted_at=meta.deleted_at, info=info, reason=meta.reason))

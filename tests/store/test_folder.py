@@ -328,3 +328,20 @@ async def test_a_save_whose_mark_was_lost_is_told_to_the_journal_again(tmp_path,
     assert not once_more.journal.pending
     loaded = (await once_more.store.load("session-1")).session
     assert texts(loaded) == ["word 1", "word 2"]
+
+
+async def test_a_damaged_entry_does_not_hide_the_rest_of_the_trash(house):
+    """It is left out of the list, refused with its path, and nothing of it is written over by a later deletion."""
+    for name in ("a", "b"):
+        await begun(house.store, name, 1)
+        await house.store.delete(name, permanent=False)
+    entry = Path(house.home) / "trash/default/a"
+    (entry / "meta.json").write_bytes(b"\0\0")
+    kept = (entry / "session.jsonl").read_bytes()
+    assert [one.trash_id for one in await house.store.trash()] == ["b"]
+    with pytest.raises(BadFile):
+        await house.store.restore("a", "a")
+    await begun(house.store, "a", 2)
+    await house.store.delete("a", permanent=False)
+    assert sorted(one.trash_id for one in await house.store.trash()) == ["a", "b"]
+    assert (Path(house.home) / "trash/default/a.was-0/session.jsonl").read_bytes() == kept
