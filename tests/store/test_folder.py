@@ -345,3 +345,22 @@ async def test_a_damaged_entry_does_not_hide_the_rest_of_the_trash(house):
     await house.store.delete("a", permanent=False)
     assert sorted(one.trash_id for one in await house.store.trash()) == ["a", "b"]
     assert (Path(house.home) / "trash/default/a.was-0/session.jsonl").read_bytes() == kept
+
+
+async def test_no_folder_is_listed_for_one_session(house):
+    """Making, loading, saving and asking for a session look at its own names only, however many others there are."""
+    listed = []
+
+    class Counting(RealFileSystem):
+        def list_dir(self, path: str) -> list[str]:
+            listed.append(path)
+            return super().list_dir(path)
+
+    house.store._files.fs = Counting()
+    await begun(house.store, "a", 2)
+    await house.store.save("a")
+    await house.store.release("a")
+    await house.store.load("a")
+    await house.store.look_at("a")
+    assert not await house.store.exists("b")
+    assert listed == []
