@@ -80,11 +80,12 @@ def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> t
     rewrite = False
     for name, value in now.items():
         digest = key_of(value)
-        old = woven.put_back and (woven.standing == "before" or digest in side.older.get(name, []))
-        if digest == side.shown.get(name) or old:
+        old = woven.standing == "before" or digest in side.older.get(name, [])
+        if digest == side.shown.get(name) or (old and woven.put_back):
             rewrite = rewrite or digest != side.shown.get(name)
         elif name == "updatedAt":
-            merged[name] = max(value, side.info.get(name, value))
+            if not old:  # else it is a time of ours, which may be that of a save and no change at all
+                merged[name] = max(value, side.info.get(name, value))
         else:
             merged[name] = value
     return merged, rewrite
