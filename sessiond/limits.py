@@ -80,6 +80,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     log_bytes: int = 4 * MIB
     log_files: int = 3
     trash_days: float = 30.0
+    """What has lain in the trash for so long leaves it by itself; 0: never. Nothing else ever expires."""
 
 
 DEFAULT = Limits()

@@ -2,50 +2,103 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
 from sessiond.cli.client import Client
+from sessiond.cli.columns import Column, fitted
 from sessiond.cli.options import as_json, filter_of, filters
-from sessiond.cli.output import for_people, local_time, print_json, say, table
+from sessiond.cli.output import for_people, local_time, one_line, print_json, say
+from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, paging
+
+_SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}
+"""What people type -> the protocol's word, which is taken too."""
+
+
+def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
+    descending, key = given.startswith("-"), given.removeprefix("-")
+    if key not in _SORTS and key not in _SORTS.values():
+        raise click.BadParameter(f"{given!r} is none; it is one of {', '.join(_SORTS)}, with - in front for descending")
+    return ("-" if descending else "") + _SORTS.get(key, key)
 
 
 @click.command("list", short_help="Your sessions, the newest first.")
 @filters
 @click.option("--name", help="Only with this in the name.")
 @click.option("--deleted", is_flag=True, help="What lies in the trash instead.")
-@click.option("--sort", default="-updatedAt", show_default=True, help="updatedAt, createdAt, name or messageCount.")
+@click.option(
+    "--sort", default="-updated", show_default=True, callback=_sort, metavar="[-]KEY",
+    help="updated, created, messages or name; with - in front the greatest first.",
+)  # fmt: skip
+@click.option("-r", "--reverse", is_flag=True, help="The other way round.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
+@paging
 @as_json
-def command(sort: str, limit: int, everything: bool, as_json: bool, **given: Any) -> None:
+def command(
+    sort: str, reverse: bool, limit: int, everything: bool, color: str, no_pager: bool, as_json: bool, **given: Any
+) -> None:
     """List your sessions, the newest first.
 
+    Elsewhere than on a terminal: a line each, with tabs between id, name, messages, changed, model, tags, folder, store.
     With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}.
     """
+    if reverse:
+        sort = sort[1:] if sort.startswith("-") else f"-{sort}"
     with Client.connect() as client:
         found = sessions(client, None if everything else limit, {"sort": sort, "filter": filter_of(**given)})
     if as_json:
         print_json(found)
         return
-    if not found["sessions"] and for_people():
+    rows = [_row(info) for info in found["sessions"]]
+    if not for_people():
+        for row in rows:
+            print("\t".join(one_line(cell) for cell in row))
+        return
+    if not rows:
         say("no such session" if any(given.values()) else "no sessions yet; sessiond new, or sessiond import PATH")
         return
-    table(
-        ("id", "name", "messages", "changed", "model", "tags"),
-        [
-            (
-                info["sessionId"],
-                info.get("name") or "",
-                str(info["messageCount"]),
-                local_time(info["updatedAt"]),
-                info.get("model") or "",
-                " ".join(info.get("tags") or []),
-            )
-            for info in found["sessions"]
-        ],
-    )
+    _show(rows, more=found["nextCursor"] is not None, paint=Paint(colored(color)), paged=not no_pager)
+
+
+_COLUMNS = (
+    Column("id", SESSION),
+    Column("name", least=12, most=48),
+    Column("messages", right=True, rank=1),
+    Column("changed", DIM),
+    Column("model", least=10, most=28, rank=3),
+    Column("tags", least=8, most=28, rank=2),
+    Column("folder", least=14, most=40, rank=4, keep_end=True),
+    Column("store", rank=2, dull="default"),
+)
+"""In this order. Where they do not fit, those of the highest rank go first."""
+
+
+def _row(info: dict[str, Any]) -> list[str]:
+    return [
+        info["sessionId"],
+        info.get("name") or "",
+        str(info["messageCount"]),
+        local_time(info["updatedAt"]),
+        info.get("model") or "",
+        " ".join(info.get("tags") or []),
+        info.get("cwd") or "",
+        info["store"],
+    ]
+
+
+def _show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> None:
+    home = os.path.expanduser("~")
+    for row in rows:
+        if row[6] == home or row[6].startswith(home + "/"):
+            row[6] = "~" + row[6][len(home) :]
+    with pager(paged) as out:
+        for line in fitted(_COLUMNS, [[one_line(cell) for cell in row] for row in rows], columns(), paint):
+            out.write(line + "\n")
+        if more:
+            out.write(paint("there are more; --all shows them", DIM) + "\n")
 
 
 def sessions(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str, Any]:

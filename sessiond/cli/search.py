@@ -2,61 +2,154 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, filter_of, filters
-from sessiond.cli.output import for_people, in_place, local_time, one_line, print_json, say
+from sessiond.cli.output import for_people, print_json
+from sessiond.cli.terminal import Paint, colored, pager, paging
+from sessiond.errors import DaemonUnreachable, SessiondError
+
+FOUND, NOTHING, FAILED = 0, 1, 2
+"""Exit codes, as grep's."""
+
+_PAGE = 1000
+_HELP = """Find messages in all your sessions.
+
+All terms must be in one message, in any order; case and accents make no difference.
+
+\b
+  lock order        both words
+  "lock order"      the phrase
+  lock*             words that begin so
+  lock -deadlock    without that word
+  lock OR mutex     either
+  role:user  tag:work  model:opus  cwd:~/src  store:lisp
+  before:2026-02  after:2026-01-11    when it was said
+  in:name           names of sessions only
+  in:thinking       what models thought, too
+
+snake_case and camelCase are found whole and in parts, Japanese, Chinese and Korean by any substring.
+
+On a terminal hits stand under their session, in the pager ($SESSIOND_PAGER, $PAGER, less). Elsewhere a hit is one line
+with tabs between: session, number, role, time, text. With --json the document is what session/search answers.
+
+Exit code 0: something was found, 1: nothing (with --json that is 0), 2: it could not be searched.
+"""
 
 
-@click.command("search", short_help="Find words in all your sessions.")
+@click.command("search", short_help="Find words in all your sessions.", help=_HELP)
 @click.argument("query", nargs=-1, required=True)
-@click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
-@click.option("--semantic", "mode", flag_value="semantic", help="Find by meaning.")
+@click.option("--mode", type=click.Choice(["text", "regex", "semantic"]), help="How to read QUERY; text by default.")
+@click.option("-E", "--regex", "mode", flag_value="regex", help="QUERY is a regular expression (Python's).")
+@click.option("--semantic", "mode", flag_value="semantic", help="Find by meaning (needs the extra `semantic`).")
+@click.option("-l", "--sessions", "only_sessions", is_flag=True, help="Only the sessions, the best first.")
+@click.option("-c", "--count", "only_counts", is_flag=True, help="Only how many hits each session has.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code says whether there is something.")
+@click.option(
+    "-A", "--after-context", "after_lines", type=click.IntRange(0), metavar="N", help="N lines after a match."
+)
+@click.option("-B", "--before-context", "before_lines", type=click.IntRange(0), metavar="N", help="N lines before it.")
+@click.option("-C", "--context", type=click.IntRange(0), default=0, metavar="N", help="N lines before and after.")
 @filters
+@click.option("--name", help="Only in sessions with this in the name.")
 @click.option("--role", help="Only messages of this role.")
 @click.option("--session", "session_id", metavar="ID", help="Only in this session.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--before", metavar="DATE", help="Only what was said before.")
+@click.option("--after", metavar="DATE", help="Only what was said then or later.")
+@click.option("--thinking", is_flag=True, help="What models thought, too.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="How many hits at most.")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@paging
 @as_json
 def command(
-    query: tuple[str, ...], mode: str | None, session_id: str | None, limit: int, as_json: bool, **given: Any
-) -> None:
-    """Find messages in all your sessions.
-
-    All words must be in one message; "a b" is a phrase, wor* a prefix, -x excludes, and there are OR, role:, tag:,
-    in:name, before:, after:, cwd:, model: and store:. With --json the document is what session/search answers.
-    """
-    params = {"query": " ".join(query), "limit": limit, "filter": filter_of(sessionId=session_id, **given)}
+    query: tuple[str, ...],
+    mode: str | None,
+    session_id: str | None,
+    before: str | None,
+    after: str | None,
+    thinking: bool,
+    limit: int,
+    everything: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    shown = {name: given.pop(name) for name in _SHOWN}
+    text = " ".join(query)
+    terms = [f"before:{before}" if before else "", f"after:{after}" if after else "", "in:thinking" if thinking else ""]
+    if any(terms):
+        if mode == "regex":
+            raise click.UsageError("--before, --after and --thinking are for words; --since and --until narrow a regex")
+        text = " ".join(filter(None, (text, *terms)))
+    params = {"query": text, "filter": filter_of(sessionId=session_id, **given)}
     if mode is not None:
         params["mode"] = mode
-    with Client.connect() as client:
-        found = client.call("session/search", params)
-    if as_json:
-        print_json(found)
-        return
-    for hit in found["hits"]:
-        _show(hit)
-    if found.get("incomplete"):
-        say("the index is still being built: there may be more")
-    if for_people():
-        shown = len(found["hits"])
-        say(f"{shown} of {found['total']}" if found.get("nextCursor") else f"{shown} found")
+    few = None if everything or shown["only_sessions"] or shown["only_counts"] else limit
+    try:
+        with Client.connect() as client:
+            found = hits(client, 1 if shown["quiet"] else few, params)
+            if as_json:
+                print_json(found)
+                return FOUND
+            if not shown["quiet"]:
+                _print(client, found, **shown)
+    except DaemonUnreachable:
+        raise
+    except SessiondError as error:
+        from sessiond.cli import complain
+
+        return complain(error.message, error.hint, FAILED)
+    return FOUND if found["hits"] else NOTHING
 
 
-def _show(hit: dict[str, Any]) -> None:
-    where = hit["sessionId"] if hit.get("seq") is None else f"{hit['sessionId']} #{hit['seq']}"
-    facts = (where, hit.get("name") or "", hit.get("role") or "", local_time(hit.get("timestamp") or ""))
-    if not for_people():
-        print("\t".join(one_line(text) for text in (*facts, hit["snippet"])))
-        return
-    from rich.console import Console
-    from rich.text import Text
+_SHOWN = (
+    "only_sessions", "only_counts", "quiet", "after_lines", "before_lines", "context", "color", "no_pager",
+)  # fmt: skip
 
-    console = Console()
-    console.print(Text(one_line("  ".join(fact for fact in facts if fact)), style="bold"))
-    snippet = Text("  " + in_place(hit["snippet"]))
-    for start, end in hit.get("ranges", []):
-        snippet.stylize("bold yellow", start + 2, end + 2)
-    console.print(snippet)
+
+def hits(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str, Any]:
+    """Up to `limit` hits (None: all), over as many pages as that takes. Shape: `session/search`'s result."""
+    found: dict[str, Any] = {}
+    cursor: str | None = None
+    while True:
+        page_size = _PAGE if limit is None else min(_PAGE, limit - len(found.get("hits", [])))
+        more = {"cursor": cursor} if cursor else {}
+        page = client.call("session/search", {**params, **more, "limit": page_size})
+        cursor = page["nextCursor"]
+        found = {**page, "hits": [*found.get("hits", []), *page["hits"]]}
+        if cursor is None or (limit is not None and len(found["hits"]) >= limit):
+            return found
+
+
+def _print(client: Client, found: dict[str, Any], *, color: str, no_pager: bool, **shown: Any) -> None:
+    from sessiond.cli import found as layout
+
+    people = for_people()
+    paint = Paint(colored(color))
+    before = shown["context"] if shown["before_lines"] is None else shown["before_lines"]
+    after = shown["context"] if shown["after_lines"] is None else shown["after_lines"]
+    with pager(people and not no_pager) as out:
+        if shown["only_sessions"]:
+            layout.sessions(out, found["hits"], paint, people=people)
+        elif shown["only_counts"]:
+            layout.counts(out, found["hits"], paint)
+        elif people:
+            layout.grouped(out, client, found["hits"], paint, before, after)
+        else:
+            layout.lines(out, client, found["hits"], paint, before, after)
+        if found.get("incomplete"):
+            _note(out, people, "the index is still being built: there may be more")
+        if people and not shown["only_sessions"] and not shown["only_counts"]:
+            number = len(found["hits"])
+            rest = f"{number} of {found['total']}; --all shows the rest" if found["nextCursor"] else f"{number} found"
+            out.write(paint(rest, "2") + "\n")
+
+
+def _note(out: TextIO, people: bool, text: str) -> None:
+    """For people beside what they read; for a script on standard error, because standard output is its data."""
+    if people:
+        out.write(text + "\n")
+    else:
+        click.echo(f"sessiond: {text}", err=True)

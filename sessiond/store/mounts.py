@@ -16,6 +16,7 @@ from sessiond.formats.base import Format
 from sessiond.fs import FileSystem, off_loop
 from sessiond.limits import Limits
 from sessiond.store.autosave import AutoSave, GrowingJournal
+from sessiond.store.expiry import Expiry
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore, Journal
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
@@ -35,9 +36,10 @@ class DaemonJournal(Journal, GrowingJournal, Protocol):
 class _Mounted:
     """A store with what belongs to its folder."""
 
-    def __init__(self, store: FolderStore, files: StoreFiles, claim: Claim | None) -> None:
+    def __init__(self, store: FolderStore, files: StoreFiles, trash: Trash, claim: Claim | None) -> None:
         self.store = store
         self.files = files
+        self.trash = trash
         self.claim = claim
         self.opened = False
         self.watch: Watch | None = None
@@ -74,6 +76,7 @@ class Mounts:
         self._mounted: dict[str, _Mounted] = {}
         self._mounter = Mounter(fs, data_dir)
         self._autosave = AutoSave(lambda: self.stores, journal, limits)
+        self._expiry = Expiry(lambda: {name: mounted.trash for name, mounted in self._mounted.items()}, clock, limits)
         self._rounds: asyncio.Task[None] | None = None
 
     # Mounting
@@ -99,7 +102,7 @@ class Mounts:
             name=name, fmt=fmt, files=files, trash=trash, journal=self._journal, clock=self._clock, limits=self._limits,
             run=off_loop, autosave_interval_s=self._interval_s, autosave_idle_s=self._idle_s,
         )  # fmt: skip
-        mounted = _Mounted(store, files, None)
+        mounted = _Mounted(store, files, trash, None)
         self._mounted[name] = mounted
         self.stores[name] = store
         return mounted
@@ -131,6 +134,7 @@ class Mounts:
 
     def start(self) -> None:
         self._autosave.start()
+        self._expiry.start()
         self._rounds = asyncio.create_task(self._look_around(), name="store rounds")
         for mounted in self._mounted.values():
             self._start_watch(mounted)
@@ -172,6 +176,7 @@ class Mounts:
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
+        await self._expiry.stop()
         await self._autosave.stop()
         for mounted in self._mounted.values():
             if mounted.watch is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -126,6 +126,14 @@ class Trash:
                 info = msgspec.structs.replace(meta.info, session_id=name)
                 entries.append(Trashed(trash_id=name, deleted_at=meta.deleted_at, info=info, reason=meta.reason))
         return entries
+
+    @_alone
+    def expire(self, before: str) -> Sequence[str]:
+        """Take out for ever what was deleted before a time (RFC 3339, UTC). What they were; unreadable entries stay."""
+        old = [entry.trash_id for entry in self.list() if entry.deleted_at < before]
+        for trash_id in old:
+            self.remove(trash_id)
+        return old
 
     @_alone
     def mark(self, trash_id: str) -> bytes | None:

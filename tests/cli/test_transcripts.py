@@ -56,12 +56,15 @@ def test_a_conversation(home: Shell) -> None:
         ── assistant #2 ...
         In the haystack.
         $ sessiond list
-        talk  A talk  2  ...    work
+        talk  A talk  2  ...    work  /tmp  default
         $ sessiond search needle
-        talk #1  A talk  user  ...  Where is the needle?
+        talk  #1  user  ...  Where is the needle?
         $ sessiond search --regex "hay.t.ck"
-        talk #2  A talk  assistant  ...  In the haystack.
+        talk  #2  assistant  ...  In the haystack.
         $ sessiond search nothing-of-the-kind
+        [1]
+        $ sessiond search -l in:name talk
+        talk
         """,
     )
 
@@ -86,33 +89,33 @@ def test_housekeeping(home: Shell) -> None:
         $ sessiond tag one
         green blue
         $ sessiond list --tag green --tag blue
-        one  The one  2  ...    green blue
+        one  The one  2  ...    green blue  ...  default
         $ sessiond list --tag red
         $ sessiond archive one
         one is archived; sessiond archive --undo one
         $ sessiond list
         $ sessiond list --archived
-        one  The one  2  ...    green blue
+        one  The one  2  ...    green blue  ...  default
         $ sessiond archive --undo one
         one is back
         $ sessiond fork one --at 1 --name "The other"
         session-...
         $ sessiond list --name other
-        session-...  The other  1  ...    green blue
+        session-...  The other  1  ...    green blue  ...  default
         $ sessiond rm one
         one is in the trash; sessiond restore one
         $ sessiond show one
         sessiond: no session 'one'...
         [1]
         $ sessiond list --deleted
-        one  The one  2  ...    green blue
+        one  The one  2  ...    green blue  ...  default
         $ sessiond restore one
         one is back, with 2 messages
         $ sessiond rm one --permanent
         one is gone
         $ sessiond list --deleted
         $ sessiond gc
-        0 sessions went from the trash
+        0 sessions would go into the trash
         """,
     )
 
@@ -144,8 +147,8 @@ def test_what_is_wrong_is_one_line(home: Shell) -> None:
         sessiond: store: there is no store 'nowhere'; ...
         [1]
         $ sessiond search --regex "a("
-        sessiond: ...
-        [1]
+        sessiond: query: missing ), unterminated subpattern at position 1...
+        [2]
         """,
     )
 
@@ -215,7 +218,7 @@ def test_stores(home: Shell) -> None:
         $ sessiond new --id y --store mine --name Y
         mine/y
         $ sessiond list --store mine
-        mine/y  Y  0  ...
+        mine/y  Y  0  ...  mine
         """,
     )
     assert "[stores.mine]" in (home.path / "config" / "config.toml").read_text()

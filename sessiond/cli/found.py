@@ -1,0 +1,137 @@
+"""How hits of a search are printed: the lines that match, as grep prints them.
+
+A hit's snippet is a piece of one of its message's texts, so the lines that match are in it. Context lines are read from
+the message itself. What is printed is clean: no text can colour, retitle or turn round a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TextIO
+
+from sessiond.cli.client import Client
+from sessiond.cli.output import content_text, in_place, local_time, one_line
+from sessiond.cli.terminal import MATCH, PLACE, ROLE, SESSION, TIME, Paint
+from sessiond.errors import SessiondError
+
+
+class Line(NamedTuple):
+    """A line of a hit's text. `ranges` are what matched in it; none: a context line, or a hit without a place."""
+
+    text: str
+    ranges: list[tuple[int, int]]
+    matches: bool
+
+
+def grouped(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
+    """For people: hits that follow one another in one session stand under its name."""
+    last = None
+    for hit in hits:
+        if hit["sessionId"] != last:
+            if last is not None:
+                out.write("\n")
+            name = one_line(hit.get("name") or "")
+            out.write(paint(one_line(hit["sessionId"]), SESSION) + (f"  {name}" if name else "") + "\n")
+            last = hit["sessionId"]
+        facts = [paint(_number(hit), PLACE), paint(_role(hit), ROLE), paint(_time(hit), TIME)]
+        found = list(text_lines(client, hit, before, after))
+        out.write("  ".join(filter(None, facts)) + "\n")
+        for line in found:
+            mark = ":" if line.matches else "-"
+            out.write(f"{paint(mark, PLACE) if before or after else ' '} {_painted(paint, line)}\n")
+
+
+def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
+    """For scripts: session, number, role, time and text with tabs between; context lines likewise."""
+    separate = False
+    for hit in hits:
+        if separate:
+            out.write("--\n")
+        facts = [
+            paint(one_line(hit["sessionId"]), SESSION), paint(_number(hit), PLACE), paint(_role(hit), ROLE), paint(_time(hit), TIME),
+        ]  # fmt: skip
+        out.writelines(
+            "\t".join([*facts, _painted(paint, line)]) + "\n" for line in text_lines(client, hit, before, after)
+        )
+        separate = bool(before or after)
+
+
+def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, *, people: bool) -> None:
+    """Every session once, the best first."""
+    for session_id, name in {hit["sessionId"]: hit.get("name") for hit in hits}.items():
+        shown = f"  {one_line(name)}" if people and name else ""
+        out.write(paint(one_line(session_id), SESSION) + shown + "\n")
+
+
+def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint) -> None:
+    """Every session with the number of its hits, the best first."""
+    numbers: dict[str, int] = {}
+    for hit in hits:
+        numbers[hit["sessionId"]] = numbers.get(hit["sessionId"], 0) + 1
+    out.writelines(f"{paint(one_line(session_id), SESSION)}\t{number}\n" for session_id, number in numbers.items())
+
+
+def text_lines(client: Client, hit: dict[str, Any], before: int, after: int) -> Iterator[Line]:
+    """The lines of a hit that match, with those around them; without a match how it begins."""
+    snippet: str = hit["snippet"]
+    ranges = [(start, end) for start, end in hit.get("ranges") or []]
+    text, shift = snippet, 0
+    if before or after:
+        whole = _whole(client, hit)
+        at = whole.find(snippet)
+        if at >= 0:
+            text, shift = whole, at
+    split = list(_split(text, [(start + shift, end + shift) for start, end in ranges]))
+    matching = [number for number, line in enumerate(split) if line.matches]
+    if not matching:
+        first = text.count("\n", 0, shift)
+        matching = [next((n for n in range(first, len(split)) if split[n].text.strip()), first)] if split else []
+        split = [Line(line.text, [], number in matching) for number, line in enumerate(split)]
+    wanted = {near for number in matching for near in range(number - before, number + after + 1)}
+    return (split[number] for number in sorted(wanted) if 0 <= number < len(split))
+
+
+def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[Line]:
+    """Lines with their own parts of the ranges. A range that goes over a line's end belongs to both lines."""
+    found = list(ranges)
+    at = 0
+    for line in text.split("\n"):
+        end = at + len(line)
+        here = [(max(a, at) - at, min(b, end) - at) for a, b in found if a < end and b > at]
+        # An empty match (a regex such as ^) has a place, though nothing to colour.
+        empty = any(a == b and at <= a <= end for a, b in found)
+        yield Line(line, here, bool(here) or empty)
+        at = end + 1
+
+
+def _whole(client: Client, hit: dict[str, Any]) -> str:
+    """The content of a hit's message as text; empty where it is no message or gone meanwhile."""
+    if hit.get("messageId") is None or not hit.get("seq"):
+        return ""
+    try:
+        page = client.call("session/read", {"sessionId": hit["sessionId"], "since": hit["seq"] - 1, "limit": 1})
+    except SessiondError:
+        return ""
+    found = [message for message in page["messages"] if message["id"] == hit["messageId"]]
+    return content_text(found[0].get("content", "")) if found else ""
+
+
+def _painted(paint: Paint, line: Line) -> str:
+    text = in_place(line.text)
+    blank = len(text) - len(text.lstrip())
+    moved = [(max(0, a - blank), b - blank) for a, b in line.ranges if b > blank]
+    return paint.ranges(text[blank:], moved, MATCH).rstrip()
+
+
+def _number(hit: dict[str, Any]) -> str:
+    return "" if hit.get("seq") is None else f"#{hit['seq']}"
+
+
+def _role(hit: dict[str, Any]) -> str:
+    if hit.get("messageId") is None:
+        return "name" if hit.get("seq") is None else "note"
+    return one_line(hit.get("role") or "")
+
+
+def _time(hit: dict[str, Any]) -> str:
+    return local_time(hit.get("timestamp") or "")

@@ -1,0 +1,35 @@
+"""`sessiond gc`: it says what it would move to the trash, and moves it when told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.shell import Shell
+
+
+def ids(done: Any) -> list[str]:
+    assert done.code == 0, done
+    return sorted(done.json["removed"])
+
+
+def test_gc_says_then_does(home: Shell) -> None:
+    """Alone it only says; with --yes it goes into the trash, from where it comes back. What is open stays."""
+    with home.client() as client:
+        talk = [{"role": "user", "content": "x"}]
+        for session_id, messages in (("bare", []), ("full", talk), ("open", []), ("noted", [])):
+            client.call("session/new", {"sessionId": session_id, "name": session_id, "messages": messages})
+        client.call("state/set", {"sessionId": "noted", "values": {"a": 1}})
+        for session_id in ("bare", "full", "noted"):
+            client.call("session/close", {"sessionId": session_id})
+        assert ids(home("gc", "--json")) == []  # nothing empty is a day old
+        assert ids(home("gc", "--empty", "--older-than", "0", "--json")) == ["bare"]
+        assert len(home("list").out.splitlines()) == 4
+        done = home("gc", "--empty", "--older-than", "0", "--yes")
+        assert "1 session went into the trash" in done.out
+        home("archive", "full")
+        assert ids(home("gc", "--archived", "--json")) == ["full"]
+        assert ids(home("gc", "--archived", "--older-than", "1", "--json")) == []
+        assert ids(home("gc", "--archived", "--yes", "--json")) == ["full"]
+    assert sorted(line.split("\t")[0] for line in home("list").out.splitlines()) == ["noted", "open"]
+    assert home("restore", "full").code == 0
+    assert home("show", "full").code == 0
