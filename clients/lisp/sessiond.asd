@@ -15,6 +15,7 @@
                (:file "client")
                (:file "follow")
                (:file "session")
+               (:file "drafts")
                (:file "autosave")
                (:file "repl"))
   :in-order-to ((test-op (test-op "sessiond/test"))))

@@ -19,6 +19,7 @@ from tests.shell import ROOT, Shell
 
 LISP = ROOT / "clients" / "lisp"
 WIRE = ROOT / "tests" / "wire"
+FAKE = ROOT / "tests" / "clients" / "fake_daemon.py"
 SUITE_S = 300
 NAMES = re.findall(r"^\(deftest (\S+)", (LISP / "test" / "tests.lisp").read_text(), re.MULTILINE)
 NAMES += [f"wire-{path.stem}" for path in sorted(WIRE.glob("*.wire"))]
@@ -53,6 +54,7 @@ def environment(tmp_path_factory):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SESSIOND_", "XDG_"))}
     return {
         **kept, "SBCL": sbcl, "SESSIOND": str(program), "SESSIOND_WIRE": str(WIRE), "XDG_CACHE_HOME": str(folder), "LANG": "C.UTF-8",
+        "SESSIOND_FAKE": f"{sys.executable} {FAKE}",
     }  # fmt: skip
 
 

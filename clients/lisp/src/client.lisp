@@ -5,7 +5,8 @@
 ;;;;     └───────────────────────────────────┘
 ;;;;
 ;;;; Two threads live with it: one reads and keeps the sessions here up to date, one calls the listeners, in the order in
-;;;; which the sessions changed, so that a listener may ask the daemon things and take its time.
+;;;; which the sessions changed, so that a listener may ask the daemon things and take its time. A third one keeps drafts,
+;;;; once there are any.
 
 (in-package "SESSIOND")
 
@@ -15,6 +16,7 @@
 (defparameter *once-only* '("session/new" "session/fork" "session/clear" "session/truncate")
   "Repeating these after a lost answer would do more than was asked.")
 
+(defconstant +protocol-version+ 1)
 (defconstant +first-pause-s+ 1/20)
 (defconstant +longest-pause-s+ 2)
 
@@ -27,7 +29,8 @@
    (closing :initform nil :accessor client-closing)
    (last-words :initform nil :accessor client-last-words :documentation "Why there is no connection, as far as known.")
    (waiting :initform '() :accessor client-waiting :documentation "Functions for the dispatcher, newest first.")
-   (dispatcher :initform nil :accessor client-dispatcher)))
+   (dispatcher :initform nil :accessor client-dispatcher)
+   (drafter :initform nil :accessor client-drafter :documentation "The thread of drafts.lisp, once something was typed.")))
 
 (defvar *clients* '() "Those that are connected.")
 (defvar *clients-lock* (bt:make-lock "sessiond clients"))
@@ -51,15 +54,16 @@
   (and (client-connection client) t))
 
 (defun disconnect (client)
-  "End the connection and both threads. Open sessions are saved by the daemon."
+  "End the connection and its threads. Drafts are kept; open sessions are saved by the daemon."
   (bt:with-lock-held (*clients-lock*) (setf *clients* (remove client *clients*)))
+  (flush-drafts client)
   (let ((connection nil))
     (bt:with-lock-held ((client-lock client))
       (setf (client-closing client) t
             connection (client-connection client))
       (wake-client client))
     (when connection (close-connection connection))
-    (dolist (thread (list (client-dispatcher client) (and connection (connection-reader connection))))
+    (dolist (thread (list (client-dispatcher client) (client-drafter client) (and connection (connection-reader connection))))
       (unless (or (null thread) (eq thread (bt:current-thread)))
         (ignore-errors (bt:join-thread thread)))))
   (values))
@@ -85,12 +89,19 @@
     (handler-case
         (progn
           (introduce client connection)
-          (send-request connection "daemon/hello" (obj) :timeout *request-timeout*)
+          (check-protocol (send-request connection "daemon/hello" (obj) :timeout *request-timeout*))
           connection)
       (sessiond-error (problem)
         (close-connection connection)
         (ignore-errors (bt:join-thread (connection-reader connection))) ; it knows the last words
-        (error 'unreachable :message (or words (princ-to-string problem)) :hint "`sessiond doctor` looks closer")))))
+        (error 'unreachable :message (or words (sessiond-error-message problem))
+                            :hint (or (and (null words) (sessiond-error-hint problem)) "`sessiond doctor` looks closer"))))))
+
+(defun check-protocol (hello)
+  (let ((theirs (ref hello "protocolVersion")))
+    (unless (eql theirs +protocol-version+)
+      (error 'unreachable :message (format nil "the daemon speaks protocol ~A, this client ~D" theirs +protocol-version+)
+                          :hint "update sessiond, then `sessiond stop`"))))
 
 (defun introduce (client connection)
   "Say who we are. Nobody waits for what an editor would learn from the answer."

@@ -15,6 +15,9 @@
    (ahead :initform '() :accessor session-ahead :documentation "Seqs after it that are known already.")
    (own :initform (make-hash-table :test #'equal) :reader session-own :documentation "Ids of messages of ours.")
    (listeners :initform '() :accessor session-listeners)
+   (draft :initform nil :accessor session-draft
+          :documentation "What was typed here since it is open: a string, NIL for nothing yet. See drafts.lisp.")
+   (kept-draft :initform nil :accessor session-kept-draft :documentation "What of that the daemon has or refused.")
    (lock :initform (bt:make-recursive-lock "sessiond session") :reader session-lock)
    (holding :initform 0 :accessor session-holding
             :documentation "How many answers are being worked in; meanwhile events wait.")

@@ -1,4 +1,7 @@
 ;;;; A conversation at the Lisp prompt. The commands are functions of a REPL object, so any other loop can have them too.
+;;;;
+;;;; What is typed is never lost: lines of a message that goes on in the next line are a draft from the moment they are
+;;;; entered, and a message that could not be said is kept as one and said again by /send, under the id that it had.
 
 (in-package "SESSIOND")
 
@@ -9,6 +12,9 @@
    (auto-save :initform nil :accessor repl-auto-save)
    (listener :initform nil :accessor repl-listener)
    (reply :initarg :reply :initform nil :reader repl-reply)
+   (begun :initform '() :accessor repl-begun :documentation "Lines of a message that is not complete, newest first.")
+   (unsaid :initform nil :accessor repl-unsaid
+           :documentation "NIL, or (text id session-id) of what could not be said; ID is NIL where it never was sent.")
    (output :initarg :output :reader repl-output)))
 
 (defun make-repl (&key client session-id name (auto-save-interval 300) reply (output *standard-output*))
@@ -34,18 +40,25 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (setf (auto-save-session (repl-auto-save repl)) session))
   (say-line repl "Session ~A~@[ ~S~], ~D messages" (session-id session) (session-name session)
             (ref (session-info session) "messageCount"))
+  (let ((draft (draft session)))
+    (when (plusp (length draft))
+      (put-aside repl draft nil)))
   session)
 
 (defun leave-session (repl)
+  "Save and close it. What fails is told and stops nobody: all that was said is in the daemon's journal."
   (let ((session (repl-session repl)))
-    (save-session session)
     (remove-listener session (repl-listener repl))
-    (close-session session)))
+    (handler-case (progn (save-session session) (close-session session))
+      (sessiond-error (problem)
+        (forget session)
+        (unless (string= (sessiond-error-kind problem) "sessionNotFound")
+          (say-line repl "~A" problem))))))
 
 (defun close-repl (repl)
   "The thread has ended, the session is saved; the connection is closed if it was made for this. Says how to come back."
   (when (repl-auto-save repl)
-    (stop-auto-save (repl-auto-save repl))
+    (stop-auto-save (repl-auto-save repl) :save nil) ; leaving saves
     (setf (repl-auto-save repl) nil))
   (let ((id (session-id (repl-session repl))))
     (leave-session repl)
@@ -62,12 +75,15 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (case kind
     (:appended
      (loop for message across (ref change "messages")
-           do (say-line repl "~A: ~A" (ref message "role") (printable (text-of message)))))
+           do (show repl message)))
     (:extended (format (repl-output repl) "~A" (printable (ref change "text"))) (force-output (repl-output repl)))
     (:finished (say-line repl "(~A)" (or (ref change "status") "done")))
     (:cleared (say-line repl "(cleared)"))
     (:truncated (say-line repl "(taken back after #~D)" (ref change "afterSeq")))
     (:deleted (say-line repl "(this session was deleted; what is said now cannot be kept)"))))
+
+(defun show (repl message)
+  (say-line repl "~A: ~A" (ref message "role") (printable (text-of message))))
 
 (defun printable (text)
   "Without characters that a terminal would obey."
@@ -92,7 +108,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (say-line repl "~:[ ~;*~] ~A  ~A  ~D messages  ~@[~A~]"
               (string= (ref info "sessionId") (session-id (repl-session repl)))
               (ref info "sessionId") (ref info "updatedAt") (ref info "messageCount")
-              (and (ref info "name") (printable (ref info "name"))))))
+              (printable (format nil "~@[~A~]~{ #~A~}" (ref info "name") (coerce (ref info "tags") 'list))))))
 
 (define-command "save" (repl rest) "brings the session file up to date"
   (multiple-value-bind (path octets) (save-session (repl-session repl))
@@ -104,14 +120,24 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (when (string= rest "")
     (error 'sessiond-error :kind "invalidParams" :message "which one?" :hint "/load ID; /sessions lists them"))
   (unless (string= rest (session-id (repl-session repl)))
-    (save-session (repl-session repl))
-    (let ((next (open-session (repl-client repl) rest)))
-      (leave-session repl)
-      (enter repl next))))
+    (switch repl (lambda () (open-session (repl-client repl) rest)))))
+
+(defun switch (repl next)
+  "Save and leave this session for the one that NEXT answers. Where NEXT fails this one stays."
+  (let ((session (repl-session repl)))
+    (handler-case (save-session session)
+      (sessiond-error (problem)
+        (unless (string= (sessiond-error-kind problem) "sessionNotFound") ; nothing is left of it to save
+          (say-line repl "~A" problem)))))
+  (let ((entered (funcall next)))
+    (leave-session repl)
+    (enter repl entered)))
 
 (define-command "new" (repl rest) "[NAME] saves this session and begins another one"
-  (leave-session repl)
-  (enter repl (new-session (repl-client repl) :name (and (plusp (length rest)) rest))))
+  (switch repl (lambda () (new-session (repl-client repl) :name (and (plusp (length rest)) rest)))))
+
+(define-command "fork" (repl rest) "[NAME] saves this session and goes on in a copy of it"
+  (switch repl (lambda () (fork-session (repl-session repl) :name (and (plusp (length rest)) rest)))))
 
 (define-command "reset" (repl rest) "saves this session, then empties it under the same id"
   (reset-session (repl-session repl))
@@ -120,6 +146,40 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
 (define-command "name" (repl rest) "NAME gives this session a name"
   (name-session (repl-session repl) rest)
   (say-line repl "Session ~A is ~S now" (session-id (repl-session repl)) rest))
+
+(define-command "tag" (repl rest) "[TAG ... -TAG ...] adds and removes tags, or shows them"
+  (let* ((session (repl-session repl))
+         (before (coerce (ref (session-info session) "tags") 'list))
+         (tags before))
+    (dolist (word (uiop:split-string rest))
+      (cond ((string= word ""))
+            ((char= (char word 0) #\-) (setf tags (remove (subseq word 1) tags :test #'string=)))
+            (t (setf tags (append (remove word tags :test #'string=) (list word))))))
+    (unless (equal tags before)
+      (apply #'tag-session session tags))
+    (say-line repl "Tags: ~:[none~;~:*~{~A~^ ~}~]" (mapcar #'printable tags))))
+
+(define-command "archive" (repl rest) "[off] puts this session out of the lists; off: back into them"
+  (archive-session (repl-session repl) (string/= rest "off"))
+  (say-line repl "Session ~A is ~:[archived~;listed~] now" (session-id (repl-session repl)) (string= rest "off")))
+
+(define-command "older" (repl rest) "[N] shows the N messages (20) before the oldest one that was shown"
+  (let ((count (load-older (repl-session repl) (or (parse-integer rest :junk-allowed t) 20))))
+    (loop for message across (subseq (session-messages (repl-session repl)) 0 count)
+          do (show repl message))
+    (when (zerop count)
+      (say-line repl "This is the beginning"))))
+
+(define-command "send" (repl rest) "says what could not be said, or was typed and not sent the last time"
+  (let ((unsaid (repl-unsaid repl)))
+    (unless unsaid
+      (error 'sessiond-error :kind "invalidParams" :message "there is nothing that was not said"))
+    (destructuring-bind (text id session-id) unsaid
+      (say-kept repl text (and (equal session-id (session-id (repl-session repl))) id)))))
+
+(define-command "drop" (repl rest) "forgets what could not be said"
+  (setf (repl-unsaid repl) nil)
+  (keep-draft (repl-session repl) ""))
 
 (define-command "search" (repl rest) "WORDS finds messages in all sessions"
   (multiple-value-bind (hits total) (search-sessions (repl-client repl) rest)
@@ -143,12 +203,49 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (eq (funcall (second found) repl (string-trim " " (if blank (subseq line blank) ""))) :quit)))
 
 (defun handle-input (repl line)
-  "A command, or something that is said. True where it says to leave."
-  (cond ((string= (string-trim " " line) "") nil)
+  "A command, or something that is said; a backslash at the end of LINE goes on in the next one. True where it says to
+leave."
+  (cond ((and (plusp (length line)) (char= (char line (1- (length line))) #\\))
+         (push (subseq line 0 (1- (length line))) (repl-begun repl))
+         (keep-draft (repl-session repl) (begun-text repl))
+         nil)
+        ((repl-begun repl)
+         (push line (repl-begun repl))
+         (let ((text (begun-text repl)))
+           (setf (repl-begun repl) '())
+           (say-kept repl text)))
+        ((string= (string-trim " " line) "") nil)
         ((and (char= (char line 0) #\/) (not (eql (search "//" line) 0))) (handle-command repl line))
-        (t (say (repl-session repl) (if (char= (char line 0) #\/) (subseq line 1) line))
-           (when (repl-reply repl) (answer repl))
-           nil)))
+        (t (say-kept repl (if (char= (char line 0) #\/) (subseq line 1) line)))))
+
+(defun begun-text (repl)
+  (format nil "~{~A~^~%~}" (reverse (repl-begun repl))))
+
+(defun say-kept (repl text &optional (id (fresh-id "m")))
+  "Say TEXT, and have it answered. Where that fails it is put aside under its ID: it may be durable all the same."
+  (let ((session (repl-session repl))
+        (id (or id (fresh-id "m"))))
+    (handler-bind ((sessiond-error (lambda (problem)
+                                     (declare (ignore problem))
+                                     (put-aside repl text id))))
+      (say session text :id id))
+    (when (repl-unsaid repl)
+      (setf (repl-unsaid repl) nil))
+    (when (plusp (length (draft session)))
+      (keep-draft session ""))
+    (when (repl-reply repl) (answer repl))
+    nil))
+
+(defun put-aside (repl text id)
+  "TEXT was typed and is not in the session."
+  (setf (repl-unsaid repl) (list text id (session-id (repl-session repl))))
+  (keep-draft (repl-session repl) text)
+  (say-line repl "Not sent: ~A~%/send sends it, /drop forgets it" (printable text)))
+
+(defun prompt (repl)
+  "[NAME:COUNT]> , or blanks of that length where a message goes on."
+  (let ((text (format nil "~A~:[ offline~;~]> " (session-label (repl-session repl)) (connected-p (repl-client repl)))))
+    (if (repl-begun repl) (make-string (length text) :initial-element #\Space) text)))
 
 (defun answer (repl)
   (let ((output (repl-output repl)))
@@ -168,7 +265,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (let ((repl (make-repl :client client :session-id session-id :name name :auto-save-interval auto-save-interval
                          :reply reply :output output)))
     (unwind-protect
-         (loop for line = (progn (format output "~&> ") (force-output output) (read-line input nil nil))
+         (loop for line = (progn (format output "~&~A" (prompt repl)) (force-output output) (read-line input nil nil))
                until (or (null line)
                          (handler-case (handle-input repl line)
                            (sessiond-error (problem)

@@ -61,7 +61,8 @@
   (make-array (length vector) :adjustable t :fill-pointer t :initial-contents vector))
 
 (defun close-session (session)
-  "No changes any more. The daemon saves it if nobody else has it open."
+  "No changes any more; its draft is kept. The daemon saves it if nobody else has it open."
+  (flush-draft session)
   (forget session)
   (ask session "session/close")
   (values))
@@ -198,6 +199,13 @@ error comes out of BODY, as interrupted where BODY is left in another way. Retur
     session))
 
 ;;; Finding
+
+(defun session-label (session)
+  "[NAME:COUNT] on one line, as a status line or a prompt has it; the end of the id where there is no name."
+  (let ((name (remove-if (lambda (char) (or (< (char-code char) 32) (<= 127 (char-code char) 159)))
+                         (or (session-name session) (session-id session)))))
+    (format nil "[~A:~D]" (subseq name 0 (min 40 (length name)))
+            (or (ref (session-info session) "messageCount") 0))))
 
 (defun list-sessions (client &key (limit 50) name tags archived)
   "SessionInfos, the newest first."

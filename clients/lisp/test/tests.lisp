@@ -256,7 +256,132 @@
       (check (not (auto-save-running-p slow)))
       (check (search "saved at the end" (uiop:read-file-string path))))))
 
+;;; Drafts
+
+(deftest drafts
+    "What was typed is with the daemon soon, at most once a second however often it changes, and gone when it was sent."
+  (with-client (a)
+    (with-client (b :name "other")
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (heard (recorder theirs))
+             (begun (get-internal-real-time)))
+        (flet ((stored () (ref (session-state theirs) "draft:lisp"))
+               (times () (count :state (funcall heard) :key #'first)))
+          (check (equal (draft mine) ""))
+          (dotimes (nth 300)
+            (keep-draft mine (format nil "書きかけ ~D" nth))
+            (sleep 0.005))
+          (check (equal (draft mine) "書きかけ 299"))
+          (eventually (equal (stored) "書きかけ 299"))
+          (check (<= 1 (times) (1+ (ceiling (- (get-internal-real-time) begun) internal-time-units-per-second))))
+          ;; Another client's own draft is another key.
+          (check (equal (draft theirs) ""))
+          (keep-draft mine "")
+          (eventually (null (stored))))))))
+
+(deftest drafts-at-the-end
+    "Leaving keeps what was typed last; the next client of that name has it."
+  (let ((id nil))
+    (with-client (client)
+      (let ((session (new-session client)))
+        (setf id (session-id session))
+        (keep-draft session "first")
+        (keep-draft session "typed last 🚀")))
+    (with-client (client)
+      (let ((session (open-session client id)))
+        (check (equal (draft session) "typed last 🚀"))
+        (keep-draft session "and one")
+        (close-session session)
+        (check (equal (ref (call client "state/get" (obj :session-id id)) "values" "draft:lisp") "and one"))))))
+
+;;; Daemons that only a broken machine has
+
+(defmacro with-fake-daemon ((answers) &body body)
+  "ANSWERS as tests/clients/fake_daemon.py takes them."
+  `(let ((*program* (fake-program ,answers)))
+     ,@body))
+
+(defun fake-program (answers)
+  (let ((path (home-file "fake"))
+        (quoted (sessiond::encode answers)))
+    (with-open-file (out (home-file "answers") :direction :output :if-exists :supersede
+                                               :element-type '(unsigned-byte 8))
+      (write-sequence quoted out))
+    (with-open-file (out path :direction :output :if-exists :supersede)
+      (format out "#!/bin/sh~%exec ~A \"$(cat '~A')\"~%" (uiop:getenv "SESSIOND_FAKE") (home-file "answers")))
+    (sb-posix:chmod path #o755)
+    path))
+
+(defun failing (kind message)
+  (obj :error (obj :code -31005 :message message :data (obj :kind kind :hint "look at the disk"))))
+
+(defun fake-answers (&rest more)
+  (let ((info (obj :session-id "x" :name "x" :message-count 0 :seq 0 :tags #())))
+    (apply #'obj "daemon/hello" (obj :result (obj :protocol-version 1))
+           "session/new" (obj :result (obj :session info))
+           "state/set" (obj :result (obj :seq 1))
+           more)))
+
+(deftest an-older-daemon
+    "A daemon of another protocol, or one that wants a token, is told as what it is."
+  (flet ((told (&rest answers)
+           (with-fake-daemon ((apply #'obj answers))
+             (handler-case (progn (connect) "")
+               (unreachable (problem) (princ-to-string problem))))))
+    (check (search "speaks protocol 0, this client 1; update sessiond"
+                   (told "daemon/hello" (obj :result (obj :protocol-version 0)))))
+    (check (search "a token is needed; look at the disk"
+                   (told "daemon/hello" (failing "unauthorized" "a token is needed"))))))
+
+(deftest a-read-only-disk
+    "What the daemon refuses is told, and can be said again; it is in no list of what was said."
+  (with-fake-daemon ((fake-answers "session/append" (failing "readOnly" "the disk is full")
+                                   "state/set" (failing "readOnly" "the disk is full")))
+    (let ((out (handler-bind ((warning #'muffle-warning))
+                 (talk '("これは残る" "/send" "/drop" "/send" "/quit") :auto-save-interval 0))))
+      (check (= 2 (count-of "the disk is full; look at the disk" out)))
+      (check (= 2 (count-of "Not sent: これは残る" out)))
+      (check (search "there is nothing that was not said" out))
+      (check (search "[x:0]> " out)))))
+
+(deftest a-message-whose-fate-is-unknown
+    "It is sent again under the id that it had, so it is there once."
+  (let ((log (home-file "log")))
+    (with-fake-daemon ((fake-answers "session/append" (failing "indeterminate" "the disk failed")))
+      (with-open-file (out (home-file "fake") :direction :output :if-exists :supersede)
+        (format out "#!/bin/sh~%exec ~A \"$(cat '~A')\" ~A~%" (uiop:getenv "SESSIOND_FAKE") (home-file "answers") log))
+      (talk '("once" "/send" "/quit") :auto-save-interval 0))
+    (let ((sent (loop for line in (uiop:read-file-lines log)
+                      for message = (sessiond::decode (sb-ext:string-to-octets line :external-format :utf-8))
+                      when (equal (ref message "method") "session/append")
+                        collect (ref message "params" "messages" 0))))
+      (check (= 2 (length sent)))
+      (check (equalp (first sent) (second sent))))))
+
+(deftest a-daemon-that-does-not-answer
+    "A request ends after its time, keeping a draft waits for nobody, and all is well when the daemon goes on."
+  (with-client (client)
+    (let* ((session (new-session client))
+           (pid (ref (call client "daemon/hello") "pid")))
+      (sb-posix:kill pid sb-posix:sigstop)
+      (unwind-protect
+           (let ((*request-timeout* 1/2))
+             (keep-draft session "typed meanwhile")
+             (check (equal (draft session) "typed meanwhile"))
+             (check-error "timeout" (say session "too late" :id "late")))
+        (sb-posix:kill pid sb-posix:sigcont))
+      (say session "too late" :id "late")
+      (say session "after")
+      (check (equal (on-disk client (session-id session)) '("too late" "after")))
+      (eventually (equal (ref (call client "state/get" (obj :session-id (session-id session))) "values" "draft:lisp")
+                         "typed meanwhile")))))
+
 ;;; The loop
+
+(defun count-of (part text)
+  (loop with end = 0
+        for at = (search part text :start2 end)
+        while at do (setf end (+ at (length part)))
+        count t))
 
 (defun talk (lines &rest arguments)
   "What START-REPL prints for these lines; the session's id as second value."
@@ -299,6 +424,49 @@
   (let ((out (talk '("日本語の話" "/name 私" "/save" "/sessions" "/search 日本語" "/nope" "/new" "/help" "//slash" "/quit"))))
     (dolist (expected '("is \"私\" now" "Saved /" "2 messages" "1 found" "there is no command /nope" "/load ID" "0 messages"))
       (check (or (search expected out) (and (equal expected "2 messages") (search "1 messages" out)))))))
+
+(deftest repl-changes-the-session
+    "/tag, /archive, /fork and /older do what they say; the prompt has name and count."
+  (let ((id nil))
+    (multiple-value-bind (out last)
+        (talk '("one" "/name 計画" "/tag a b" "/tag -a" "/tag" "/archive" "/archive off" "/fork other" "two" "/older" "/quit"))
+      (setf id last)
+      (dolist (expected '("Tags: a b" "Tags: b" "is archived now" "is listed now" "\"other\", 1 messages" "[計画:1]> "
+                          "[other:2]> " "This is the beginning"))
+        (check (search expected out))))
+    (with-client (client)
+      (let ((sessions (list-sessions client)))
+        (check (equal (sort (mapcar (lambda (info) (ref info "name")) sessions) #'string<) '("other" "計画")))
+        (check (equalp (ref (find "計画" sessions :key (lambda (info) (ref info "name")) :test #'equal) "tags") #("b"))))
+      (check (equal (on-disk client id) '("one" "two"))))))
+
+(deftest repl-more-lines
+    "A backslash at the end goes on in the next line; what was begun and not sent is offered the next time."
+  (let ((id (nth-value 1 (talk '("one\\" "two" "下書き\\")))))
+    (with-client (client)
+      (check (equal (on-disk client id) (list (format nil "one~%two")))))
+    (let ((again (talk '("/send" "/quit") :session-id id)))
+      (check (search "Not sent: 下書き" again)))
+    (with-client (client)
+      (check (equal (on-disk client id) (list (format nil "one~%two") "下書き")))
+      (check (null (ref (call client "state/get" (obj :session-id id)) "values" "draft:lisp"))))))
+
+(deftest repl-deleted
+    "After somebody deleted the session, what is typed stays, /new leaves it, and /send says it there; /quit ends well."
+  (with-client (client)
+    (let* ((out (make-string-output-stream))
+           (repl (make-repl :output out))
+           (id (session-id (repl-session repl))))
+      (handle-input repl "before")
+      (call client "session/delete" (obj :session-id id))
+      (check-error "sessionNotFound" (handle-input repl "残して"))
+      (handle-input repl "/new second")
+      (handle-input repl "/send")
+      (check (equal (on-disk client (session-id (repl-session repl))) '("残して")))
+      (call client "session/delete" (obj :session-id (session-id (repl-session repl))))
+      (check (handle-input repl "/quit"))
+      (close-repl repl)
+      (check (search "Not sent: 残して" (get-output-stream-string out))))))
 
 (deftest repl-replies
     "What the reply function writes is the assistant's message, shown and kept; a fault of its does not end the talk."
