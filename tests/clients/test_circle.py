@@ -3,60 +3,48 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.clients import vim_scenarios
-from tests.clients.vims import ROOT, house, neovim, neovims, vim
+from tests.clients.everyone import everyone, opened, say
+from tests.clients.vims import house
 from tests.programs import need
+from tests.shell import wait_until
 
-EMACS = ROOT / "clients" / "emacs"
 LIMIT_S = 60
 
 
-def emacs(folder: Path, env: dict[str, str], form: str) -> subprocess.Popen[str]:
-    paths = ["-L", str(EMACS), "-L", str(EMACS / "test")]
-    command = ["timeout", str(LIMIT_S), need("emacs"), "-Q", "--batch", *paths, "-l", "sessiond-live", "--eval", form]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=env,
-        cwd=folder,
-        text=True,
-    )
-
-
-@pytest.mark.timeout(180)
-def test_emacs_vim_neovim_and_the_terminal_share_a_session():
-    """Emacs says, Vim shows and says, Neovim shows and says, Emacs shows; the terminal has seen it all."""
-    need("vim")
-    editions = neovims()
-    if not editions:
-        need("nvim")
+@pytest.mark.timeout(240)
+def test_round_the_circle():
+    """Emacs, Vim, every Neovim, the terminal and Lisp sit on one session: each says something when it shows what the one
+    before it said, and in the end all show all of it, also what was said after the daemon was killed under them.
+    """
+    need("sbcl")
     with house() as at:
         client = at.client()
         client.call("session/new", sessionId="a", name="circle")
-        in_vim = at.terminal(*vim(at, "sessiond://a"))
-        in_neovim = at.terminal(*neovim(at, editions[0][0], "sessiond://a"))
-        in_vim.shows("[circle:0]")
-        in_neovim.shows("[circle:0]")
-        in_emacs = emacs(
-            at.path,
-            {**at.env, "SESSIOND": str(at.path / "bin" / "sessiond"), "LC_ALL": "C.UTF-8"},
-            '(sessiond-live-exchange "a" "Emacs から" "Neovim から")',
-        )
-        in_vim.shows("Emacs から")
-        vim_scenarios.say(in_vim, "Vim から 🐌")
-        in_neovim.shows("Vim から 🐌")
-        vim_scenarios.say(in_neovim, "Neovim から")
-        in_vim.shows("Neovim から")
-        out, err = in_emacs.communicate(timeout=LIMIT_S + 10)
-        assert in_emacs.returncode == 0, out + err
+        circle = [(hands, opened(at, hands, "a", "[circle:0]")) for hands in everyone()]
+        said: list[str] = []
+        for hands, screen in circle:
+            if said:
+                screen.shows(said[-1])
+            said.append(f"{hands.name} から 🐌")
+            say(hands, screen, said[-1])
+        for _, screen in circle:
+            for text in said:
+                screen.shows(text)
+        at.kill_daemon(client)
+        first, last = circle[0], circle[-1]
+        say(*last, "after the crash 一")
+        first[1].shows("after the crash 一")
+        say(*first, "after the crash 二")
+        for _, screen in circle:
+            screen.shows("after the crash 二")
+        fresh = at.client()
+        expected = [*said, "after the crash 一", "after the crash 二"]
+        wait_until(lambda: [one["content"] for one in fresh.call("session/read", sessionId="a")["messages"]] == expected)
         shown = subprocess.run(
             ["sessiond", "show", "a"], env=at.env, capture_output=True, text=True, check=True, timeout=LIMIT_S
         ).stdout
-        places = [shown.index(text) for text in ("Emacs から", "Vim から 🐌", "Neovim から")]
+        places = [shown.index(text) for text in expected]
         assert places == sorted(places)

@@ -15,7 +15,7 @@ from sessiond.reach import reach
 from tests.clients.tmux import Terminal
 from tests.home import ANSWER_S, Client
 from tests.programs import need
-from tests.shell import ROOT, Shell
+from tests.shell import ROOT, Shell, wait_until
 
 LISP = ROOT / "clients" / "lisp"
 WIRE = ROOT / "tests" / "wire"
@@ -150,6 +150,7 @@ def test_live_sharing(partner, home, connect):
     session_id = client.call("session/new", messages=[{"role": "user", "content": "前から"}])["session"]["sessionId"]
     lisp = partner(session_id)
     lisp.hears("open 前から")
+    lisp.hears("draft ")
     lisp.says("hello 😀")
     change = client.notification("session/changed")
     assert change["changes"][0]["messages"][0]["content"] == "hello 😀"
@@ -170,6 +171,27 @@ def test_live_sharing(partner, home, connect):
     assert [message["content"] for message in read] == ["前から", "hello 😀", "Once 昔々", "after", "still here"]
 
 
+def test_a_draft_survives_a_killed_lisp(partner, connect):
+    """What was typed and not sent is there again after kill -9 of the Lisp."""
+    client = connect()
+    session_id = client.call("session/new")["session"]["sessionId"]
+
+    def draft():
+        return client.call("state/get", sessionId=session_id)["values"].get("draft:lisp")
+
+    lisp = partner(session_id)
+    lisp.says("draft: まだ送っていない 🚀")
+    wait_until(lambda: draft() == "まだ送っていない 🚀")
+    lisp.process.kill()
+    lisp.process.wait()
+    again = partner(session_id)
+    again.hears("open ")
+    again.hears("draft まだ送っていない 🚀")
+    again.says("draft: ")
+    again.ends_well()
+    assert draft() is None
+
+
 def test_lisp_and_the_terminal(partner, home, connect):
     """Lisp and `sessiond repl` see each other's words as they are said."""
     session_id = connect().call("session/new")["session"]["sessionId"]
@@ -180,6 +202,7 @@ def test_lisp_and_the_terminal(partner, home, connect):
     terminal = Terminal(home.command("repl", "--session-id", session_id), home.env, folder)
     try:
         lisp.hears("open ")
+        lisp.hears("draft ")
         terminal.shows(":0]")
         lisp.says("from Lisp 舌")
         terminal.shows("from Lisp 舌")

@@ -1,4 +1,5 @@
-;;;; sbcl --script partner.lisp ID: what others do in a session, a line each; the lines of standard input are said in it.
+;;;; sbcl --script partner.lisp ID: what others do in a session, a line each; the lines of standard input are said in it,
+;;;; or are its draft where they begin with `draft: `.
 
 (require :asdf)
 
@@ -24,5 +25,8 @@
                                (:finished (tell "finished ~A" (sessiond:ref change "status")))
                                (t (tell "~(~A~)" kind)))))
     (tell "open ~{~A~^|~}" (map 'list #'sessiond:text-of (sessiond:session-messages session)))
+    (tell "draft ~A" (sessiond:draft session))
     (loop for line = (read-line *standard-input* nil nil)
-          while line do (sessiond:say session line))))
+          while line do (if (eql 0 (search "draft: " line))
+                            (sessiond:keep-draft session (subseq line 7))
+                            (sessiond:say session line)))))

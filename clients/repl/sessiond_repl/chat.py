@@ -40,6 +40,8 @@ class Chat:
         self.failed = False
         """Something that was asked for did not work."""
         self.repaint: Callable[[], None] = lambda: None
+        self._unsure = ("", "", "")
+        """Session, text and message id of what was said last and is not known to be durable."""
         self._turns: asyncio.Task[None] | None = None
         self._turn_wanted = False
         self._holding = 0
@@ -134,10 +136,16 @@ class Chat:
     # What is said
 
     async def say(self, text: str) -> None:
-        """A message of the user's. Durable when this returns; SessiondError if it could not be kept."""
-        message = {"id": f"m-{uuid.uuid4()}", "role": "user", "content": text}
-        self.view.own.add(message["id"])
-        await self.append(self.view, message)
+        """A message of the user's. Durable when this returns; SessiondError if it could not be kept. Said again after it
+        failed or was cancelled it has the id that it had: should it have been durable all the same, it is there once.
+        """
+        session_id, unsure, message_id = self._unsure
+        if (session_id, unsure) != (self.session_id, text):
+            message_id = f"m-{uuid.uuid4()}"
+        self._unsure = (self.session_id, text, message_id)
+        self.view.own.add(message_id)
+        await self.append(self.view, {"id": message_id, "role": "user", "content": text})
+        self._unsure = ("", "", "")
         self.history.append(text)
         if self.agent is not None:
             self._turn_wanted = True

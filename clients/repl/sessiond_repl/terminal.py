@@ -31,6 +31,8 @@ from sessiond_repl.plain import farewell, take
 
 PROMPT = "> "
 WRITE_EVERY_S = 0.03
+PATIENCE_S = 1.0
+"""After that somebody who waits for an answer is told how not to."""
 TAIL_CHARS = 1000
 """Of a line that is still growing, the end is shown above the prompt; all of it once it is whole."""
 
@@ -129,6 +131,8 @@ class _Prompt:
         """Returns what is to stand in the input afterwards."""
         self._doing = asyncio.create_task(take(self._chat, typed))
         try:
+            if not (await asyncio.wait({self._doing}, timeout=PATIENCE_S))[0]:
+                self._screen.info("waiting for the daemon; Ctrl-C takes it back")
             await self._doing
         except SessiondError as error:
             self._chat.fail(error)
