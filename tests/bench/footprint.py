@@ -1,0 +1,115 @@
+"""What the daemon costs while nobody looks: memory, CPU, bytes on the disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.measure import Row, Scale, Words, house, mb, write_session
+from tests.home import Client, Home
+
+KB = 1024
+
+
+def memory(home: Home) -> tuple[int, int]:
+    """(resident, proportional) bytes of the daemon: what it shares with other processes counts in the second one in part."""
+    assert home.process is not None
+    text = Path(f"/proc/{home.process.pid}/smaps_rollup").read_text()
+    figures = {line.split(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
+    return int(figures["Rss"]) * KB, int(figures["Pss"]) * KB
+
+
+def cpu(home: Home) -> float:
+    """Seconds of processor time that the daemon has used."""
+    assert home.process is not None
+    fields = Path(f"/proc/{home.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _row(what: str, home: Home, limit_mb: int) -> Row:
+    resident, proportional = memory(home)
+    return Row(
+        what, f"PSS {mb(proportional)}, RSS {mb(resident)}", "", "", f"<= {limit_mb} MB", proportional <= limit_mb * 1e6
+    )
+
+
+def resident(scale: Scale) -> Iterator[Row]:
+    """Memory: fresh, with an LSP client, after many sessions were opened and closed."""
+    with house() as home:
+        home.client().call("daemon/hello")
+        home.client().call("session/list")
+        yield _row("memory idle, before any LSP client", home, 45)
+        editor = home.client()
+        editor.call("initialize", capabilities={}, processId=None, rootUri=None)
+        editor.notify("initialized", {})
+        editor.call("workspace/symbol", query="x")
+        yield _row("memory idle, with one LSP client", home, 80)
+    with house() as home:
+        client = home.client()
+        size = scale.opened_bytes
+        for n in range(scale.opened):
+            write_session(home.path / "data" / "sessions", f"s{n}", size // 1000, 900)
+        _until_quiet(home)
+        for n in range(scale.opened):
+            client.call("session/open", sessionId=f"s{n}", last=50)
+            client.call("session/close", sessionId=f"s{n}")
+        yield _row(f"memory after {scale.opened} sessions of {mb(size)} were opened and closed", home, 150)
+
+
+def _until_quiet(home: Home) -> None:
+    """Till the index has taken in what lies there."""
+    before = -1.0
+    while cpu(home) - before > 0.02:
+        before = cpu(home)
+        time.sleep(1)
+
+
+def idle(scale: Scale) -> Iterator[Row]:
+    """Processor time while ten clients have a session open and nobody does anything."""
+    with house() as home:
+        clients: list[Client] = [home.client() for _ in range(10)]
+        for n, client in enumerate(clients):
+            client.call("session/new", sessionId=f"s{n}", messages=[{"role": "user", "content": "hello"}])
+        client.call("session/save")
+        time.sleep(3 if scale.idle_s > 1 else 0)
+        before, start = cpu(home), time.monotonic()
+        time.sleep(scale.idle_s)
+        share = (cpu(home) - before) / (time.monotonic() - start)
+        tick = 1 / os.sysconf("SC_CLK_TCK") / scale.idle_s
+        yield Row(
+            "CPU while idle with 10 clients",
+            f"{share:.2%} of a core (known to {tick:.2%})",
+            "",
+            "",
+            "<= 0.4%",
+            share <= 0.004,
+        )
+
+
+def disk(scale: Scale) -> Iterator[Row]:
+    """All bytes under the home after appends one by one and a save, against the text in them."""
+    with house() as home:
+        client = home.client()
+        client.call("session/new", sessionId="s")
+        words = Words()
+        for _ in range(scale.appends):
+            client.call("session/append", sessionId="s", messages=[{"role": "user", "content": words.text(500)}])
+        client.call("session/save")
+        _until_quiet(home)
+        client.call("session/search", query="unlikely")
+        sizes = {name: _bytes(home.path / name) for name in ("data/sessions", "data/journal", "cache")}
+        reserve = home.path / "data" / "journal" / "reserve"
+        kept = reserve.stat().st_size if reserve.exists() else 0
+        whole = sum(sizes.values()) - kept
+        content = scale.appends * 500
+        told = f"files {mb(sizes['data/sessions'])}, journal {mb(sizes['data/journal'] - kept)}, index {mb(sizes['cache'])}; beside them a reserve of {mb(kept)}"
+        share = (sizes["data/sessions"] + sizes["data/journal"] - kept) / content
+        yield Row(f"bytes on disk after {scale.appends:,} appends and a save, files and journal", mb(share * content), told, f"{share:.2f} of the text",
+                  "<= 1.6", share <= 1.6)  # fmt: skip
+        yield Row("the same with the index, which may be deleted", mb(whole), "", f"{whole / content:.2f} of the text")
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
