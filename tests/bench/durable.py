@@ -90,8 +90,13 @@ def echo(folder: Path, line: bytes) -> Iterator[Line]:
 
 
 def line_to(home: Home, session: str, text: str) -> Line:
-    home.client().call("session/new", sessionId=session)
-    return Line(home.connect(), request(session, text))
+    """The one connection that has the session open, as a client's own is."""
+    params = {"sessionId": session}
+    new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": params}
+    line = Line(home.connect(), json.dumps(new).encode() + b"\n")
+    line.round_trip()
+    line.line = request(session, text)
+    return line
 
 
 def one_client(scale: Scale) -> Iterator[Row]:
