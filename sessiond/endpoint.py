@@ -84,6 +84,13 @@ def places(environ: Mapping[str, str] | None = None) -> Places:
     return _elsewhere()
 
 
+def client_folder(client: str) -> str:
+    """Where a client's own files lie: inside the installed package, or beside it in a checkout."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    installed = f"{package}/clients/{client}"
+    return installed if os.path.isdir(installed) else f"{os.path.dirname(package)}/clients/{client}"
+
+
 def _xdg(env: Mapping[str, str]) -> Places:
     user = _home(env)
     return Places(

@@ -26,6 +26,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     message_bytes: int = 64 * MIB
     unauthenticated_message_bytes: int = 64 * KIB
     header_bytes: int = 8 * KIB
+    http_header_bytes: int = 32 * KIB
+    """Request line and headers of a WebSocket handshake or of a request for the page; cookies of other local pages come
+    along.
+    """
     first_message_s: float = 10.0
     connections: int = 1024
     in_flight_requests: int = 256
@@ -40,6 +44,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """
     close_s: float = 30.0
     """A connection that ends may take its last answers as long as it reads something in every such span."""
+    ping_s: float = 20.0
+    """A WebSocket peer is pinged this often; one that sends nothing at all between two pings is gone."""
     page_messages: int = 1000
     default_page_messages: int = 200
     page_bytes: int = 16 * MIB

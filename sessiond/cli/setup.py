@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-import sessiond
+from sessiond.endpoint import client_folder
 
 EMACS = """\
 ;; Emacs 28.1 or later: M-x sessiond-new, sessiond-switch, sessiond-search
@@ -41,13 +41,6 @@ VSCODE = """\
 LINES = {"emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
 FILES = {"lisp": "~/.sbclrc", "emacs": "~/.emacs.d/init.el", "vim": "~/.vimrc", "neovim": "~/.config/nvim/init.lua"}
 """Where `--write` adds them."""
-
-
-def client_folder(editor: str) -> Path:
-    """Where the client's own files lie: inside the installed package, or beside it in a checkout."""
-    package = Path(sessiond.__file__).resolve().parent
-    installed = package / "clients" / editor
-    return installed if installed.is_dir() else package.parent / "clients" / editor
 
 
 @click.command("setup", short_help="The lines for an editor's configuration.")

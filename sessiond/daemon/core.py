@@ -13,10 +13,10 @@ from typing import Any
 import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
-from sessiond.daemon.doors import TcpDoors, UnixDoor
+from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors, ws_doors
 from sessiond.daemon.parts import Parts
 from sessiond.endpoint import PROTOCOL_VERSION, Places
-from sessiond.errors import SessiondError, Unavailable
+from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
 from sessiond.index.index import MODES
@@ -64,7 +64,9 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._server: Server
         self._unix: UnixDoor
-        self._tcp: TcpDoors
+        self._token = TokenFile(fs, where)
+        self._doors: dict[str, NetworkDoors] = {}
+        """By kind: `tcp`, `ws`."""
         self._upkeep: asyncio.Task[None] | None = None
 
     # Life
@@ -81,7 +83,10 @@ class Daemon:
             search_modes=list(MODES),
             documents=self._parts.documents(),
         )
-        self._tcp = TcpDoors(self._fs, self._where, self.limits, server)
+        self._doors = {
+            "tcp": tcp_doors(self._token, self.limits, server),
+            "ws": ws_doors(self._token, self.limits, server, self._config, self.instance),
+        }
         self._unix = UnixDoor(
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance
         )
@@ -98,7 +103,8 @@ class Daemon:
         if self._upkeep is not None:
             self._upkeep.cancel()
         self._unix.close()
-        self._tcp.close()
+        for doors in self._doors.values():
+            doors.close()
         await self._server.close(self.limits.shutdown_s / 4)
         await self._parts.close()
         _log.info("stopped")
@@ -140,8 +146,7 @@ class Daemon:
             "startedAt": self._started_at,
             "dataDir": self._where.data,
             "socket": self._unix.path,
-            "tcp": self._tcp.status(),
-            "ws": None,
+            **{kind: doors.status() for kind, doors in self._doors.items()},
             **await self._parts.status(),
             "connections": self._server.connections,
             "limits": self.limits,
@@ -149,9 +154,8 @@ class Daemon:
         }
 
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
-        if kind != "tcp":
-            raise Unavailable("this version does not speak WebSocket yet", hint="use tcp")
-        address, listener = await self._tcp.listen(host, port)
-        self._server.set_token(self._tcp.token)
-        peer.on_closed(lambda: self._tcp.close_one(listener))
+        doors = self._doors[kind]
+        address, listener = await doors.listen(host, port)
+        self._server.set_token(self._token.token)
+        peer.on_closed(lambda: doors.close_one(listener))
         return address

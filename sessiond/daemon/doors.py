@@ -1,22 +1,26 @@
-"""Where clients come in: the Unix socket, put back when somebody removes it, and TCP while somebody asks for it."""
+"""Where clients come in: the Unix socket, put back when somebody removes it, and TCP and WebSocket while somebody asks
+for them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
 import logging
 import os
 import secrets
 import socket
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
+from sessiond.config import Config
 from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.transports import tcp, unix
 from sessiond.transports.channel import Acceptor
-from sessiond.transports.listener import Listener
 
 _log = logging.getLogger(__name__)
 _TOKEN_BYTES = 32
@@ -84,31 +88,67 @@ class UnixDoor:
         self._listeners.clear()
 
 
-class TcpDoors:
-    """Listeners that clients asked for, each as long as its client lives."""
+class TokenFile:
+    """The token that peers show who do not come by the Unix socket: one for the data folder's whole life, so that a script
+    survives a restart. A file that others could read is replaced.
+    """
 
-    def __init__(self, fs: FileSystem, where: Places, limits: Limits, acceptor: Acceptor) -> None:
+    def __init__(self, fs: FileSystem, where: Places) -> None:
         self._fs = fs
-        self._limits = limits
-        self._acceptor = acceptor
-        self.token_file = where.data + "/token"
+        self.path = where.data + "/token"
         self.token: str | None = None
-        self._open: list[tuple[str, int, Listener]] = []
+        self._reading = asyncio.Lock()
+
+    async def get(self) -> str:
+        """OSError where it can neither be read nor made."""
+        async with self._reading:
+            if self.token is None:
+                self.token = await asyncio.to_thread(self._read_or_make)
+            return self.token
+
+    def admits(self, token: str | None) -> bool:
+        """Compared in constant time."""
+        return token is not None and self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+
+    def _read_or_make(self) -> str:
+        stat = self._fs.stat(self.path)
+        if stat is not None and stat.is_file and stat.uid == os.geteuid() and not stat.mode & 0o077:
+            token = self._fs.read(self.path).decode("ascii", "replace").strip()
+            if len(token) >= _TOKEN_BYTES:
+                return token
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        atomic_write(self._fs, self.path, token.encode() + b"\n", 0o600)
+        return token
+
+
+class Address(Protocol):
+    """A listener on a host and a port."""
+
+    host: str
+    port: int
+
+    def close(self) -> None: ...
+
+
+class NetworkDoors:
+    """Listeners of one kind that clients asked for, each as long as its client lives."""
+
+    def __init__(self, kind: str, token: TokenFile, opener: Callable[[str | None, int], Awaitable[Address]]) -> None:
+        self._kind = kind
+        self._token = token
+        self._opener = opener
+        self._open: list[Address] = []
 
     def status(self) -> dict[str, Any] | None:
         """The first listener's address, as in `daemon/status`."""
-        if not self._open:
-            return None
-        host, port, _ = self._open[0]
-        return {"host": host, "port": port, "tokenFile": self.token_file}
+        return self._address(self._open[0]) if self._open else None
 
-    async def listen(self, host: str | None, port: int) -> tuple[dict[str, Any], Listener]:
+    async def listen(self, host: str | None, port: int) -> tuple[dict[str, Any], Address]:
         """Listen; `close_one` ends it. AlreadyExists, InvalidParams, Unavailable."""
-        if self.token is None:
-            self.token = await asyncio.to_thread(self._read_or_make_token)
+        await self._token.get()
         name = f"{host or tcp.LOOPBACK}:{port}"
         try:
-            listener = await tcp.listen(host, port, self._acceptor, self._limits)
+            listener = await self._opener(host, port)
         except socket.gaierror as error:
             raise InvalidParams(f"host: {host!r} is no address ({error.strerror})", field="host") from None
         except (OSError, OverflowError) as error:
@@ -116,26 +156,38 @@ class TcpDoors:
                 hint = "choose another port, or 0 for any free one"
                 raise AlreadyExists(f"{name} is taken by another program", hint=hint) from None
             raise Unavailable(f"cannot listen on {name}: {error}") from None
-        self._open.append((listener.host, listener.port, listener))
-        _log.info("listening on tcp %s port %d", listener.host, listener.port)
-        return {"host": listener.host, "port": listener.port, "tokenFile": self.token_file}, listener
+        self._open.append(listener)
+        _log.info("listening on %s %s port %d", self._kind, listener.host, listener.port)
+        return self._address(listener), listener
 
-    def close_one(self, listener: Listener) -> None:
+    def close_one(self, listener: Address) -> None:
         listener.close()
-        self._open = [entry for entry in self._open if entry[2] is not listener]
+        self._open = [one for one in self._open if one is not listener]
 
     def close(self) -> None:
-        for _, _, listener in self._open:
+        for listener in self._open:
             listener.close()
         self._open.clear()
 
-    def _read_or_make_token(self) -> str:
-        """One token for the data folder's whole life, so that a script survives a restart. One others could read goes."""
-        stat = self._fs.stat(self.token_file)
-        if stat is not None and stat.is_file and stat.uid == os.geteuid() and not stat.mode & 0o077:
-            token = self._fs.read(self.token_file).decode("ascii", "replace").strip()
-            if len(token) >= _TOKEN_BYTES:
-                return token
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        atomic_write(self._fs, self.token_file, token.encode() + b"\n", 0o600)
-        return token
+    def _address(self, listener: Address) -> dict[str, Any]:
+        return {"host": listener.host, "port": listener.port, "tokenFile": self._token.path}
+
+
+def tcp_doors(token: TokenFile, limits: Limits, acceptor: Acceptor) -> NetworkDoors:
+    return NetworkDoors("tcp", token, lambda host, port: tcp.listen(host, port, acceptor, limits))
+
+
+def ws_doors(token: TokenFile, limits: Limits, acceptor: Acceptor, config: Config, instance: str) -> NetworkDoors:
+    """With the page on the same port."""
+
+    async def opened(host: str | None, port: int) -> Address:
+        # Only who listens pays for it: daemons that nobody asked to are most of them.
+        from sessiond.daemon.site import PageSite
+        from sessiond.transports import ws
+        from sessiond.transports.ws_http import Door
+
+        door = Door(config.allowed_hosts, config.allowed_origins)
+        site = PageSite(await token.get(), instance)
+        return await ws.listen(host, port, acceptor, limits, door=door, site=site, admits=token.admits)
+
+    return NetworkDoors("ws", token, opened)

@@ -12,7 +12,7 @@ for.
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -38,8 +38,34 @@ def encode(message: bytes, lines: bool) -> bytes:
     return message + b"\n" if lines else b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
 
 
+class Framing(Protocol):
+    """What a stream's channel needs of the way its messages are framed. No I/O."""
+
+    message_limit: int
+    """Of the next message, in bytes."""
+
+    @property
+    def finished(self) -> bool:
+        """The peer has said, in the framing itself, that nothing more will come."""
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None: ...
+
+    def end(self) -> None:
+        """The peer's last byte has arrived."""
+
+    def next(self) -> bytes | Fault | None: ...
+
+    def encode(self, message: bytes) -> bytes: ...
+
+    def replies(self) -> bytes:
+        """What the framing itself has to send, and forgets by this call."""
+
+    def farewell(self) -> bytes:
+        """What goes out last."""
+
+
 class Decoder:
-    """The receiving half of one stream. `message_limit` may be changed between two messages."""
+    """One stream's framing by headers or lines. `message_limit` may be changed between two messages."""
 
     def __init__(self, *, header_limit: int, message_limit: int, allow_lines: bool) -> None:
         self.message_limit = message_limit
@@ -65,6 +91,19 @@ class Decoder:
     def end(self) -> None:
         """Nothing more will come: in lines mode the last line needs no LF."""
         self._ended = True
+
+    @property
+    def finished(self) -> bool:
+        return False
+
+    def encode(self, message: bytes) -> bytes:
+        return encode(message, self.lines)
+
+    def replies(self) -> bytes:
+        return b""
+
+    def farewell(self) -> bytes:
+        return b""
 
     @property
     def held(self) -> int:

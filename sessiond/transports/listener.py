@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from sessiond.limits import Limits
 from sessiond.transports.channel import Acceptor
-from sessiond.transports.framing import encode
+from sessiond.transports.framing import Decoder, encode
 from sessiond.transports.stream import StreamChannel
 
 _log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ class Listener:
         if not self._may_enter(peer):
             _log.warning("a connection by another user was turned down on %s", self._kind)
             peer.close()
-        elif (word := self._acceptor.refusal(self._trusted)) is not None:
-            _refuse(peer, word)
+        elif (word := self._refusal()) is not None:
+            self._refuse(peer, word)
         else:
             task = self._loop.create_task(self._join(peer))
             self._joining.add(task)
@@ -102,17 +102,40 @@ class Listener:
             _log.info("a connection on %s was gone before it began: %s", self._kind, error)
             peer.close()
 
+    def _refusal(self) -> bytes | None:
+        """Why there is no room for another peer, or None."""
+        return self._acceptor.refusal(self._trusted)
+
     def _make_channel(self) -> StreamChannel:
+        limits = self._limits
         channel = StreamChannel(
             self._acceptor.connect,
             kind=self._kind,
             trusted=self._trusted,
-            limits=self._limits,
+            limits=limits,
             buffer=self._buffer,
             forget=self.channels.discard,
+            framing=Decoder(
+                header_limit=limits.header_bytes,
+                message_limit=limits.message_bytes if self._trusted else limits.unauthenticated_message_bytes,
+                allow_lines=True,
+            ),
         )
         self.channels.add(channel)
         return channel
+
+    def _refuse(self, peer: socket.socket, word: bytes) -> None:
+        """A word, and the end."""
+        with peer:
+            peer.setblocking(False)
+            try:
+                peer.send(self._last_word(word))
+                peer.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+
+    def _last_word(self, word: bytes) -> bytes:
+        return encode(word, lines=False)
 
     def _refuse_with_spare(self) -> bool:
         """Out of descriptors: one peer is accepted with the spare one, told, and closed. False if there was no spare."""
@@ -125,7 +148,7 @@ class Listener:
         except OSError:
             return False
         else:
-            _refuse(peer, self._acceptor.refusal(self._trusted) or _NO_DESCRIPTORS)
+            self._refuse(peer, self._refusal() or _NO_DESCRIPTORS)
         finally:
             self._spare = _open_spare()
         return True
@@ -144,16 +167,6 @@ _NO_DESCRIPTORS = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-31006,"message":"the daemon has no file descriptor left for another connection",'
     b'"data":{"kind":"tooLarge","hint":"close a connection, or raise the limit of open files (ulimit -n)"}}}'
 )
-
-
-def _refuse(peer: socket.socket, word: bytes) -> None:
-    with peer:
-        peer.setblocking(False)
-        try:
-            peer.send(encode(word, lines=False))
-            peer.shutdown(socket.SHUT_WR)
-        except OSError:
-            return
 
 
 def _open_spare() -> int | None:

@@ -17,7 +17,7 @@ from typing import cast
 
 from sessiond.limits import Limits
 from sessiond.transports.channel import Connect, Receiver
-from sessiond.transports.framing import Decoder, Fault, encode
+from sessiond.transports.framing import Fault, Framing
 
 
 class StreamChannel(asyncio.BufferedProtocol):
@@ -32,6 +32,7 @@ class StreamChannel(asyncio.BufferedProtocol):
         limits: Limits,
         buffer: memoryview,
         forget: Callable[[StreamChannel], None],
+        framing: Framing,
     ) -> None:
         self.kind = kind
         self.trusted = trusted
@@ -39,11 +40,7 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._limits = limits
         self._shared_buffer = buffer
         self._forget = forget
-        self._decoder = Decoder(
-            header_limit=limits.header_bytes,
-            message_limit=limits.message_bytes if trusted else limits.unauthenticated_message_bytes,
-            allow_lines=True,
-        )
+        self._framing = framing
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
@@ -69,7 +66,7 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._closing:
-            self._decoder.feed(self._shared_buffer[:nbytes])
+            self._framing.feed(self._shared_buffer[:nbytes])
             if not self._held:
                 self._deliver()
 
@@ -77,7 +74,7 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._finished_reading = True
         if self._closing:
             return False
-        self._decoder.end()
+        self._framing.end()
         if not self._held:
             self._deliver()
         return True
@@ -105,7 +102,9 @@ class StreamChannel(asyncio.BufferedProtocol):
     def send(self, message: bytes, *, soon: bool = False) -> None:
         if self._closing:
             return
-        framed = encode(message, self._decoder.lines)
+        self._write(self._framing.encode(message), soon=soon)
+
+    def _write(self, framed: bytes, *, soon: bool) -> None:
         self._out.append(framed)
         self._out_bytes += len(framed)
         if not soon or self._out_bytes > self._limits.outgoing_bytes:
@@ -115,7 +114,7 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._loop.call_soon(self._flush)
 
     def limit_messages(self, size: int) -> None:
-        self._decoder.message_limit = size
+        self._framing.message_limit = size
 
     def hold(self) -> None:
         if not self._held and not self._closing:
@@ -131,6 +130,7 @@ class StreamChannel(asyncio.BufferedProtocol):
     def close(self, *, linger: bool = False) -> None:
         if self._closing or self._transport is None:
             return
+        self._out.append(self._framing.farewell())
         self._flush()
         self._closing = True
         if linger and not self._finished_reading:
@@ -152,13 +152,17 @@ class StreamChannel(asyncio.BufferedProtocol):
     def _deliver(self) -> None:
         receiver = self._receiver
         while receiver is not None and not self._held and not self._closing:
-            item = self._decoder.next()
+            item = self._framing.next()
+            if reply := self._framing.replies():
+                self._write(reply, soon=True)
             if item is None:
                 break
             if isinstance(item, Fault):
                 receiver.broken(item)
                 return
             receiver.received(item)
+        if self._framing.finished:
+            self._finished_reading = True
         if self._finished_reading and receiver is not None and not (self._held or self._closing or self._told_end):
             self._told_end = True
             if self._hung_up():

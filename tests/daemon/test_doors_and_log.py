@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.daemon.doors import TcpDoors
+from sessiond.daemon.doors import NetworkDoors, TokenFile, tcp_doors
 from sessiond.daemon.log import logging_to
 from sessiond.endpoint import Places, places
 from sessiond.errors import AlreadyExists, InvalidParams
@@ -36,18 +36,19 @@ class Nobody:
         raise NotImplementedError
 
 
-def doors(where: Places) -> TcpDoors:
-    return TcpDoors(RealFileSystem(), where, Limits(), Nobody())
+def doors(token: TokenFile) -> NetworkDoors:
+    return tcp_doors(token, Limits(), Nobody())
 
 
 async def token_of(where: Places) -> str:
-    tcp = doors(where)
+    token = TokenFile(RealFileSystem(), where)
+    tcp = doors(token)
     address, _ = await tcp.listen(None, 0)
     tcp.close()
     file = Path(address["tokenFile"])
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert file.read_text() == f"{tcp.token}\n"
-    return str(tcp.token)
+    assert file.read_text() == f"{token.token}\n"
+    return str(token.token)
 
 
 async def test_a_token_lives_as_long_as_the_data_folder(where: Places) -> None:
@@ -64,7 +65,7 @@ async def test_a_token_lives_as_long_as_the_data_folder(where: Places) -> None:
 
 async def test_what_cannot_be_listened_on_is_said(where: Places) -> None:
     """A taken port and a name that is no address are errors of their kinds."""
-    tcp = doors(where)
+    tcp = doors(TokenFile(RealFileSystem(), where))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

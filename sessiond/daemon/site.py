@@ -1,0 +1,68 @@
+"""What the WebSocket's port serves to a browser: the page's files, the token for a one-time code, and a proof that this
+daemon knows the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from urllib.parse import parse_qs, unquote
+
+from sessiond.daemon.codes import Codes, proof
+from sessiond.endpoint import client_folder
+from sessiond.transports.ws_http import Answer, Refused
+
+_log = logging.getLogger(__name__)
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_FOLDERS = ("", "page", "page/views", "page/vendor")
+"""Of the browser client, what is served: nothing but files of these types right in these folders."""
+_NONCE_CHARS = 200
+
+
+class PageSite:
+    """A `Site`."""
+
+    def __init__(self, token: str, instance: str, root: str | None = None) -> None:
+        self._token = token
+        self._codes = Codes(token, instance)
+        self._root = root or client_folder("browser")
+
+    async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
+        if path == "/token":
+            return self._token_for(authorization, port)
+        if path == "/proof":
+            nonce = parse_qs(query).get("nonce", [""])[0]
+            if not 0 < len(nonce) <= _NONCE_CHARS:
+                raise Refused(400, "a nonce is needed", kind="invalidRequest")
+            return _json({"proof": proof(self._token, port, nonce)})
+        return await asyncio.to_thread(self._file, "/page/index.html" if path == "/" else unquote(path))
+
+    def _token_for(self, authorization: str, port: int) -> Answer:
+        scheme, _, code = authorization.partition(" ")
+        if scheme.lower() != "code" or not self._codes.redeem(code.strip(), port):
+            _log.warning("somebody showed a one-time code that is none, or not any more")
+            raise Refused(401, "this code was used, or is too old", "run `sessiond web` again")
+        return _json({"token": self._token})
+
+    def _file(self, path: str) -> Answer | None:
+        folder, _, name = path.strip("/").rpartition("/")
+        kind = _TYPES.get(os.path.splitext(name)[1])
+        if folder not in _FOLDERS or kind is None or name.startswith(".") or "\0" in name:
+            return None
+        try:
+            with open(os.path.join(self._root, folder, name), "rb") as file:
+                return Answer(200, kind, file.read())
+        except FileNotFoundError:
+            return None
+
+
+def _json(value: dict[str, str]) -> Answer:
+    return Answer(200, "application/json", json.dumps(value).encode())

@@ -1,0 +1,225 @@
+"""WebSocket: one message a text frame, and files of the page on the same port.
+
+    accepted ──one HTTP request──> judged by Host and Origin ──upgrade──> a channel like any other
+                                        └── a plain GET: a file, and the end
+
+A token may come with the handshake (then the peer is trusted from the start; a wrong one is refused there) or in the first
+message, which the layer above looks at. Only a channel counts as a connection of the daemon's; those that are still on
+the way have a deadline and a limit of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from websockets.frames import CloseCode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+
+from sessiond.limits import Limits
+from sessiond.transports import tcp
+from sessiond.transports.channel import Acceptor
+from sessiond.transports.listener import Listener
+from sessiond.transports.stream import StreamChannel
+from sessiond.transports.ws_framing import WsFraming
+from sessiond.transports.ws_http import (
+    Answer,
+    Door,
+    Refused,
+    Site,
+    read_head,
+    serialize,
+    token_of,
+    wants_upgrade,
+)
+
+_log = logging.getLogger(__name__)
+_END_OF_HEAD = b"\r\n\r\n"
+_TEXT = "text/plain; charset=utf-8"
+_FULL = (
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-31006,"message":"too many connections","data":{"kind":"tooLarge"}}}'
+)
+
+Admits = Callable[[str | None], bool]
+"""Whether a token is the right one."""
+
+
+class WsListener(Listener):
+    def __init__(
+        self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, door: Door, site: Site, admits: Admits
+    ) -> None:
+        self.door = door
+        self.site = site
+        self.admits = admits
+        super().__init__(sock, acceptor, kind="ws", trusted=False, limits=limits)
+        self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
+
+    def _refusal(self) -> bytes | None:
+        return _FULL if len(self.channels) >= self._limits.connections else None
+
+    def _last_word(self, word: bytes) -> bytes:
+        return serialize(Answer(503, "application/json", word), "")
+
+    def _make_channel(self) -> StreamChannel:
+        channel = WsChannel(self, self._acceptor, self._limits, self._buffer)
+        self.channels.add(channel)
+        return channel
+
+
+class WsChannel(StreamChannel):
+    """A `Channel` from the moment when the handshake is answered; before that nobody above knows of it."""
+
+    def __init__(self, listener: WsListener, acceptor: Acceptor, limits: Limits, buffer: memoryview) -> None:
+        self._frames = WsFraming(limits.unauthenticated_message_bytes)
+        super().__init__(
+            acceptor.connect,
+            kind="ws",
+            trusted=False,
+            limits=limits,
+            buffer=buffer,
+            forget=listener.channels.discard,
+            framing=self._frames,
+        )
+        self._listener = listener
+        self._acceptor = acceptor
+        self._head: bytearray | None = bytearray()
+        """What came of the request; None once it is whole."""
+        self._host = ""
+        self._answering: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._next_ping: asyncio.TimerHandle | None = None
+        self._heard = True
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes, low=self._limits.outgoing_bytes // 4)
+        self._deadline = self._loop.call_later(self._limits.first_message_s, self.abort)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._heard = True
+        if self._head is None:
+            super().buffer_updated(nbytes)
+            return
+        self._head += self._shared_buffer[:nbytes]
+        end = self._head.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        try:
+            self._check_head(end)
+            if end >= len(_END_OF_HEAD):
+                head, rest = bytes(self._head[:end]), bytes(self._head[end:])
+                self._head = None
+                self._request(head, rest)
+        except Refused as refused:
+            self._head = None
+            self._finish(refused.answer)
+
+    def eof_received(self) -> bool:
+        if self._head is not None:
+            self.abort()  # gone before it had asked for anything
+            return False
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._deadline, self._next_ping):
+            if timer is not None:
+                timer.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
+        super().connection_lost(exc)
+
+    # The request
+
+    def _check_head(self, end: int) -> None:
+        assert self._head is not None
+        size = end if end >= len(_END_OF_HEAD) else len(self._head)
+        if size > self._limits.http_header_bytes:
+            raise Refused(431, f"the headers are longer than {self._limits.http_header_bytes} bytes", kind="tooLarge")
+        if not 0x41 <= self._head[0] <= 0x5A:  # a TLS hello, or another protocol: it would wait for an answer
+            raise Refused(400, "this port speaks HTTP and WebSocket, without TLS", kind="invalidRequest")
+
+    def _request(self, head: bytes, rest: bytes) -> None:
+        protocol, request = read_head(head)
+        self._host = self._listener.door.judge(request.headers)
+        if wants_upgrade(request):
+            self._upgrade(protocol, request, rest)
+            return
+        if request.method not in ("GET", "HEAD"):
+            raise Refused(405, "only GET is served here", kind="invalidRequest")
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._answering = self._loop.create_task(self._serve(request))
+
+    def _upgrade(self, protocol: ServerProtocol, request: Request, rest: bytes) -> None:
+        token = token_of(request.headers)
+        trusted = self._listener.admits(token)
+        if token is not None and not trusted:
+            raise Refused(401, "the token is wrong", "it stands in the file that `sessiond status` names")
+        response = protocol.accept(request)
+        if response.status_code != 101:
+            self._finish(Answer(response.status_code, _TEXT, bytes(response.body)))
+            return
+        self._write(response.serialize(), soon=True)
+        self._frames.opened = True
+        if (word := self._acceptor.refusal(trusted)) is not None:
+            self._frames.close_with(CloseCode.TRY_AGAIN_LATER)
+            self.send(word)
+            self.close(linger=True)
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()  # from here on the layer above waits for the first message
+        self.trusted = trusted
+        if trusted:
+            self._frames.message_limit = self._limits.message_bytes
+        self._receiver = self._connect(self)
+        self._next_ping = self._loop.call_later(self._limits.ping_s, self._ping)
+        self._frames.feed(rest)
+        if not self._held:
+            self._deliver()
+
+    async def _serve(self, request: Request) -> None:
+        path, _, query = request.path.partition("?")
+        authorization = request.headers.get_all("Authorization")
+        try:
+            answer = await self._listener.site.get(
+                path, query, authorization[0] if len(authorization) == 1 else "", self._listener.port
+            )
+        except Refused as refused:
+            answer = refused.answer
+        except OSError as error:
+            _log.error("%s could not be read: %s", path, error)
+            answer = Answer(500, _TEXT, b"this file could not be read\n")
+        self._finish(answer or Answer(404, _TEXT, b"there is nothing here\n"), head_only=request.method == "HEAD")
+
+    def _finish(self, answer: Answer, *, head_only: bool = False) -> None:
+        if self._transport is None:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()  # `close` watches that it is taken
+        self._write(serialize(answer, self._host, head_only=head_only), soon=True)
+        self.close(linger=answer.status >= 400)
+
+    # Whether anybody is there
+
+    def _ping(self) -> None:
+        if self._closing or self._transport is None:
+            return
+        if not (self._heard or self._held):
+            _log.info("a WebSocket peer said nothing for %g s, not even a pong; it is cut off", self._limits.ping_s)
+            self.abort()
+            return
+        if not self._held:  # what is not read cannot be heard
+            self._heard = False
+            self._write(self._frames.ping(), soon=False)
+        self._next_ping = self._loop.call_later(self._limits.ping_s, self._ping)
+
+
+async def listen(
+    host: str | None, port: int, acceptor: Acceptor, limits: Limits, *, door: Door, site: Site, admits: Admits
+) -> WsListener:
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). Raises OSError as it comes."""
+    return WsListener(await tcp.bind(host, port), acceptor, limits=limits, door=door, site=site, admits=admits)

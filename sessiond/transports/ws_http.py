@@ -1,0 +1,162 @@
+"""What stands before a WebSocket: the one HTTP request, whether its Host and Origin may come in, and answers in HTTP.
+
+Host and Origin are looked at on every request, also for a file of the page: a name that an attacker points at our address
+(DNS rebinding) and a page of another origin (cross-site WebSocket hijacking) stop here, before any token is looked at.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http
+import ipaddress
+import json
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+from websockets.datastructures import Headers
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+SUBPROTOCOL = "sessiond"
+TOKEN_SUBPROTOCOL = "sessiond.token."  # noqa: S105  (a prefix)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer in HTTP. `type` is the media type of `body`."""
+
+    status: int
+    type: str
+    body: bytes
+
+
+class Refused(Exception):
+    """This request is not served; `answer` says why."""
+
+    def __init__(self, status: int, message: str, hint: str = "", kind: str = "unauthorized") -> None:
+        super().__init__(message)
+        data = {"kind": kind, "hint": hint} if hint else {"kind": kind}
+        error = {"code": -31004 if kind == "unauthorized" else -32600, "message": message, "data": data}
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+        self.answer = Answer(status, "application/json", body)
+
+
+class Site(Protocol):
+    """What is served on the same port to a plain GET."""
+
+    async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
+        """`path` begins with a slash and has no query; None: there is no such thing."""
+
+
+class Door:
+    """Who may come in by Host and Origin. `allowed_hosts` are names, or names with a port; `allowed_origins` as a
+    browser writes them (`https://app.example.org`).
+    """
+
+    def __init__(self, allowed_hosts: Sequence[str] = (), allowed_origins: Sequence[str] = ()) -> None:
+        self._hosts = {host.lower() for host in allowed_hosts}
+        self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
+
+    def judge(self, headers: Headers) -> str:
+        """The Host that was asked for. Raises Refused."""
+        hosts = headers.get_all("Host")
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        if not (_is_loopback(_name_of(host)) or host in self._hosts or _name_of(host) in self._hosts):
+            raise Refused(
+                403,
+                f"the host {host!r} is not served here",
+                "use 127.0.0.1 or localhost, or add the name to allowed_hosts under [daemon] in config.toml",
+            )
+        origins = headers.get_all("Origin")
+        if origins and not (len(origins) == 1 and self._may_ask(origins[0].lower(), host)):
+            raise Refused(
+                403,
+                f"a page of {', '.join(origins)} may not use this",
+                "add it to allowed_origins under [daemon] in config.toml, if it is yours",
+            )
+        return host
+
+    def _may_ask(self, origin: str, host: str) -> bool:
+        return origin == f"http://{host}" or origin in self._origins
+
+
+def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
+    """The request whose bytes, with the blank line at their end, are `head`. Raises Refused."""
+    protocol = ServerProtocol(select_subprotocol=_select)
+    protocol.receive_data(head)
+    events = protocol.events_received()
+    if not events or not isinstance(events[0], Request):
+        raise Refused(400, "this is no HTTP request that can be served", kind="invalidRequest")
+    return protocol, events[0]
+
+
+def wants_upgrade(request: Request) -> bool:
+    return any("websocket" in value.lower() for value in request.headers.get_all("Upgrade"))
+
+
+def token_of(headers: Headers) -> str | None:
+    """The token that a handshake carries: `Authorization: Bearer TOKEN`, or the subprotocol `sessiond.token.TOKEN`."""
+    for value in headers.get_all("Authorization"):
+        scheme, _, token = value.strip().partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+    for name in _subprotocols(headers):
+        if name.startswith(TOKEN_SUBPROTOCOL):
+            return name.removeprefix(TOKEN_SUBPROTOCOL)
+    return None
+
+
+def serialize(answer: Answer, host: str, *, head_only: bool = False) -> bytes:
+    """The bytes of an answer after which the connection ends. `host`: as the request named it, and judged."""
+    rows = [
+        f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}",
+        f"Date: {email.utils.formatdate(usegmt=True)}",
+        "Connection: close",
+        f"Content-Length: {len(answer.body)}",
+        f"Content-Type: {answer.type}",
+        "Cache-Control: no-store",
+        f"Content-Security-Policy: {_policy(host)}",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Referrer-Policy: no-referrer",
+        "Cross-Origin-Opener-Policy: same-origin",
+        "Cross-Origin-Resource-Policy: same-origin",
+        "Permissions-Policy: camera=(), geolocation=(), microphone=()",
+    ]
+    return "\r\n".join([*rows, "", ""]).encode("latin-1") + (b"" if head_only else answer.body)
+
+
+def _policy(host: str) -> str:
+    """Scripts and styles are files of ours alone, pictures are ours or inside the text, and nothing is sent elsewhere.
+    Not every browser takes 'self' to hold for ws.
+    """
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        f"connect-src 'self'{f' ws://{host}' if host else ''}; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
+    )
+
+
+def _select(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    return Subprotocol(SUBPROTOCOL) if SUBPROTOCOL in offered else None
+
+
+def _subprotocols(headers: Headers) -> list[str]:
+    return [name.strip() for value in headers.get_all("Sec-WebSocket-Protocol") for name in value.split(",")]
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port and without brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
