@@ -1,24 +1,93 @@
-"""`sessiond backup DIR`."""
+"""`sessiond backup DIR` and `sessiond backup --verify DIR`."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json
-from sessiond.cli.output import print_json, say
+from sessiond.cli.output import clean, count, print_json, say
+
+EX_FAILED = 1
+Report = Callable[[dict[str, Any]], None]
 
 
-@click.command("backup", short_help="A consistent copy of everything.")
+@click.command("backup", short_help="A consistent copy of everything, or the proof of one.")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
+@click.option("--verify", is_flag=True, help="Prove the backup in DIR: sums, sessions, journal. No daemon is needed.")
 @as_json
-def command(directory: str, as_json: bool) -> None:
-    """Copy everything into DIR, consistent, while all goes on."""
-    with Client.connect() as client:
-        result = client.call("daemon/backup", {"path": os.path.abspath(directory)})
+def command(directory: str, verify: bool, as_json: bool) -> int:
+    """Copy everything into DIR, which is made, while all goes on: sessions of all stores, trash, journal, configuration.
+
+    It is there whole or not at all. docs/backup.md says how it is put back.
+    """
+    path = os.path.abspath(os.path.expanduser(directory))
+    if verify:
+        return _verify(path, as_json=as_json)
+    with Client.connect() as client, _bar() as report:
+        result = _make(client, path, report)
     if as_json:
         print_json(result)
+        return 0
+    say(f"{count(result['files'], 'file')}, {result['bytes']:,} bytes in {path}")
+    for warning in result.get("warnings", []):
+        print(clean(f"not as it should be: {warning['path']}: {warning['message']}"), file=sys.stderr)
+    return 0
+
+
+def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
+    def notified(method: str, told: dict[str, Any]) -> None:
+        if method == "$/progress":
+            report(told.get("value", {}))
+
+    try:
+        result: dict[str, Any] = client.call(
+            "daemon/backup", {"path": path, "workDoneToken": "backup"}, notified=notified
+        )
+    except KeyboardInterrupt:
+        client.cancel(notified=notified)  # answered when nothing of it is left, or when it was complete already
+        done = "it was complete already" if os.path.lexists(path) else "nothing is left of it"
+        print(f"interrupted; {done}", file=sys.stderr)
+        raise click.Abort from None
+    return result
+
+
+def _verify(path: str, *, as_json: bool) -> int:
+    from sessiond.fs import RealFileSystem
+    from sessiond.store.proof import prove
+
+    checked = list(prove(RealFileSystem(), path))
+    bad = [one for one in checked if one.problem is not None]
+    if as_json:
+        print_json({"sound": not bad, "findings": [msgspec.to_builtins(one) for one in checked]})
     else:
-        say(f"{result['files']} files, {result['bytes']} bytes in {directory}")
+        for one in checked:
+            say(f"ok       {one.what}" if one.problem is None else f"PROBLEM  {one.what}: {one.problem}")
+    return EX_FAILED if bad else 0
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    """A line on stderr that says how far it is, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _value: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("copying", total=100)
+
+        def report(value: dict[str, Any]) -> None:
+            if "percentage" in value:
+                bar.update(task, description=clean(str(value["message"])), completed=value["percentage"])
+
+        yield report

@@ -153,6 +153,9 @@ class Daemon:
             "config": {"file": self._config.file, "values": self._config.explained()},
         }
 
+    async def backup(self, path: str, progress: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+        return await self._parts.backups.make(path, progress)
+
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
         doors = self._doors[kind]
         address, listener = await doors.listen(host, port)

@@ -14,6 +14,7 @@ import msgspec
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
+from sessiond.daemon.backup import Backups
 from sessiond.daemon.reading import SessionDocuments
 from sessiond.endpoint import Places
 from sessiond.fs import FileSystem, off_loop
@@ -38,6 +39,7 @@ class Parts:
         self._mounts: Mounts | None = None
         self._index: Index | None = None
         self._service: Service | None = None
+        self.backups: Backups
 
     async def open(self) -> Service:
         """Everything, ready to be asked. SessiondError, OSError."""
@@ -57,6 +59,7 @@ class Parts:
             pending=recovery.pending,
             on_back=self._store_is_back,
         )
+        self.backups = Backups(self._fs, where, config, self._clock, journal, mounts)
         await mounts.mount_default()
         for store in config.stores:
             if store.name != DEFAULT_STORE:

@@ -6,7 +6,7 @@ segments: the one state machine that changes it. writer: its thread, and the fut
 
 from sessiond.journal.recovery import Damage
 from sessiond.journal.replay import Key
-from sessiond.journal.segments import ReadOnlyState
+from sessiond.journal.segments import Held, ReadOnlyState
 from sessiond.journal.writer import JournalWriter, Recovery
 
-__all__ = ["Damage", "JournalWriter", "Key", "ReadOnlyState", "Recovery"]
+__all__ = ["Damage", "Held", "JournalWriter", "Key", "ReadOnlyState", "Recovery"]

@@ -68,6 +68,14 @@ class ReadOnlyState(msgspec.Struct, frozen=True):
     """Till the daemon is restarted. Otherwise it goes on by itself once there is room."""
 
 
+class Held(msgspec.Struct, frozen=True):
+    """The journal at one moment."""
+
+    lsn: int
+    files: list[tuple[str, int | None]]
+    """Path, and how many bytes of it belong to that moment (None: all)."""
+
+
 class Segments:
     """Not safe for threads but for `oldest_pending` and the plain attributes, which anyone may read."""
 
@@ -85,6 +93,7 @@ class Segments:
         """How much of the last segment is known to be on the disk."""
         self._rotate_next = False
         self._has_reserve = False
+        self._holds = 0
         self._ledger = Ledger()
         self._ledger_lock = Lock()
         self.lsn = 0
@@ -272,7 +281,7 @@ class Segments:
 
     def trim(self) -> None:
         """Remove the segments at the beginning that no session needs. What cannot be removed now is so another time."""
-        while len(self._files) > 1 and not (self.state is not None and self.state.final):
+        while len(self._files) > 1 and not self._holds and not (self.state is not None and self.state.final):
             oldest = self._files[0]
             with self._ledger_lock:
                 if self._ledger.needs(oldest.number) or not oldest.readable:  # who knows who needs that one
@@ -286,6 +295,18 @@ class Segments:
             except OSError:
                 return
             self._files.pop(0)
+
+    def hold(self) -> Held:
+        """What may be copied: no segment goes, and no byte of these changes, till `let_go`. The caller sees to it that
+        nobody purges meanwhile.
+        """
+        self._holds += 1
+        # As long as it is not mended, what lies on the disk is longer than what counts; the next start mends a copy too.
+        whole = self._log is None
+        return Held(self.lsn, [(file.path, None if whole else file.size) for file in self._files])
+
+    def let_go(self) -> None:
+        self._holds -= 1
 
     def purge(self, store: str, session: str) -> None:
         """Take every byte of a session out. ReadOnly, Indeterminate: some may still be there; it may be repeated."""

@@ -8,11 +8,12 @@ for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
@@ -23,8 +24,9 @@ from sessiond.fs import FileSystem
 from sessiond.journal.record import MAX_BODY_BYTES, Entry, RecordKind, body_bytes, check_entry
 from sessiond.journal.recovery import Damage
 from sessiond.journal.replay import Key, replay
-from sessiond.journal.segments import ReadOnlyState, Segments
+from sessiond.journal.segments import Held, ReadOnlyState, Segments
 from sessiond.limits import Limits
+from sessiond.unbroken import unbroken
 
 _log = logging.getLogger(__name__)
 
@@ -149,6 +151,19 @@ class JournalWriter:
             self._segments.trim()
 
         await self._order(rotate)
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[Held]:
+        """The journal as it stands, everything acknowledged in it, for a copy: none of it goes meanwhile. Works on a
+        journal that is read-only, too. ReadOnly where it is closed. Nobody may purge meanwhile.
+        """
+        found: list[Held] = []
+        await unbroken(self._order(lambda: found.append(self._segments.hold())))
+        try:
+            yield found[0]
+        finally:
+            if not self._closed:
+                await unbroken(self._order(self._segments.let_go))
 
     async def close(self) -> None:
         """Everything handed over before is written; commits after this are refused."""

@@ -54,6 +54,9 @@ class Daemon(Protocol):
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
         """Listen as long as `peer` lives; `{host, port, tokenFile}`."""
 
+    async def backup(self, path: str, progress: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+        """Copy everything to `path`; the result of `daemon/backup`. A cancellation leaves nothing of it."""
+
 
 class Call(Protocol):
     """What a handler may use. One object a connection, never kept by a handler."""

@@ -22,6 +22,7 @@ from sessiond.model.values import Json, join_wire_id, normal_timestamp, timestam
 from sessiond.service.arriving import Place
 from sessiond.service.catalog import Catalog
 from sessiond.service.intake import Intake, Progress, Wanted
+from sessiond.service.outside import outside
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
 from sessiond.service.sources import Sources
@@ -36,7 +37,7 @@ class Transfer:
         self._catalog = catalog
         self._clock = clock
         self._limits = limits
-        self._home_paths = [os.path.realpath(path) for path in home_paths]
+        self._home_paths = home_paths
         self._fs: FileSystem = RealFileSystem()
         self._sources: dict[str, Sources] = {}
 
@@ -91,20 +92,7 @@ class Transfer:
         return {"path": target, "bytes": len(content)}
 
     def _export_path(self, path: str, overwrite: bool) -> str:
-        if not posixpath.isabs(path) or "\0" in path:
-            raise InvalidParams("path: expected an absolute path", field="path")
-        real = os.path.realpath(path)
-        for home in self._home_paths:
-            if real == home or real.startswith(home.rstrip("/") + "/"):
-                raise InvalidParams(
-                    f"path: {real} lies in a folder of sessiond's own", hint="choose a folder of yours", field="path"
-                )
-        for store in self._rooms.stores.values():
-            root = os.path.realpath(store.path)
-            if real.startswith(root.rstrip("/") + "/"):
-                raise InvalidParams(
-                    f"path: {real} lies in the store {store.name!r}", hint="choose another folder", field="path"
-                )
+        real = outside(path, self._home_paths, self._rooms.stores.values())
         if os.path.isdir(real):
             raise InvalidParams(f"path: {real} is a folder", hint="name a file in it", field="path")
         if os.path.lexists(path) and not overwrite:

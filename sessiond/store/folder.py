@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, BadFile, Conflict, ReadOnly, SessiondError, SessionNotFound, Unavailable
@@ -23,10 +22,11 @@ from sessiond.model.changes import Change, decode_changes, encode_changes
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from sessiond.store.files import Snapshot, StoreFiles
+from sessiond.store.moves import Moves
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
 from sessiond.store.schedule import Schedule
-from sessiond.store.sync import Run, Sync
+from sessiond.store.sync import Journal, Run, Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
 from sessiond.unbroken import unbroken
@@ -35,23 +35,10 @@ log = logging.getLogger(__name__)
 _SCAN_BATCH = 500
 
 
-class Journal(Protocol):
-    """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
-
-    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
-        """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
-
-    def note_saved(self, store: str, session: str, seq: int) -> None: ...
-
-    def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
-
-    def purge(self, store: str, session: str) -> Awaitable[None]: ...
-
-
 class FolderStore:
     def __init__(
         self, *, name: str, fmt: Format, files: StoreFiles, trash: Trash, journal: Journal, clock: Clock, limits: Limits, run: Run,
-        autosave_interval_s: float, autosave_idle_s: float,
+        autosave_interval_s: float, autosave_idle_s: float, moves: Moves | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.format = fmt.name
@@ -68,6 +55,7 @@ class FolderStore:
         self._listeners: list[Callable[[Event], None]] = []
         self._problem: HealthChanged | None = None
         self._saves = asyncio.Semaphore(4)
+        self._moves = moves or Moves()
         self._sync = Sync(
             store=name, fmt=fmt, files=files, trash=trash, marks=journal, clock=clock, limits=limits, run=run, emit=self._emit
         )  # fmt: skip
@@ -263,9 +251,7 @@ class FolderStore:
             except BaseException:
                 tracked.session, tracked.rewrite = None, False
                 raise
-        if saved is None:
-            saved = Saved(local_id, self.file_path(local_id), 0, timestamp(self._clock.now_ms()))
-        return saved
+        return saved or Saved(local_id, self.file_path(local_id), 0, timestamp(self._clock.now_ms()))
 
     def receive(self, local_id: str, created_at: str) -> Incoming | None:
         self._writable()
@@ -286,6 +272,16 @@ class FolderStore:
         self._forget(tracked)
         self._journal.note_saved(self.name, local_id, session.seq)
         return Saved(local_id, receiving.path, size, timestamp(self._clock.now_ms()))
+
+    @contextlib.asynccontextmanager
+    async def still(self, local_id: str) -> AsyncIterator[None]:
+        """No save and no merge of this session's files meanwhile."""
+        tracked = self._track(local_id)
+        try:
+            async with tracked.io:
+                yield
+        finally:
+            self._forget(tracked)
 
     async def release(self, local_id: str) -> None:
         tracked = self._tracked.get(local_id)
@@ -432,8 +428,9 @@ class FolderStore:
     async def delete(self, local_id: str, *, permanent: bool) -> None:
         self._writable()
         self._reachable(local_id)
-        with self._on_disk(f"{local_id} cannot be deleted"):
-            await unbroken(self._delete(local_id, permanent))
+        async with self._moves.one():
+            with self._on_disk(f"{local_id} cannot be deleted"):
+                await unbroken(self._delete(local_id, permanent))
 
     async def _delete(self, local_id: str, permanent: bool) -> None:
         tracked = self._track(local_id)
@@ -483,8 +480,9 @@ class FolderStore:
         self._writable()
         if not is_local_id(trash_id):
             raise SessionNotFound(f"no session {trash_id!r} in the trash")
-        with self._on_disk(f"{trash_id} cannot be restored"):
-            return await unbroken(self._restore(trash_id, new_id))
+        async with self._moves.one():
+            with self._on_disk(f"{trash_id} cannot be restored"):
+                return await unbroken(self._restore(trash_id, new_id))
 
     async def _restore(self, trash_id: str, new_id: str) -> Loaded:
         mark = await self._run(self._trash.mark, trash_id)
@@ -507,7 +505,8 @@ class FolderStore:
         return await self.load(new_id)
 
     async def purge(self, trash_id: str) -> None:
-        await self._run(self._trash.remove, trash_id)
+        async with self._moves.one():
+            await self._run(self._trash.remove, trash_id)
 
 
 def _under_new_id(session: Session, new_id: str) -> Session:

@@ -18,9 +18,11 @@ from sessiond.limits import Limits
 from sessiond.store.autosave import AutoSave, GrowingJournal
 from sessiond.store.expiry import Expiry
 from sessiond.store.files import StoreFiles
-from sessiond.store.folder import FolderStore, Journal
+from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
+from sessiond.store.moves import Moves
 from sessiond.store.port import HealthChanged
+from sessiond.store.sync import Journal
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
 
@@ -78,6 +80,8 @@ class Mounts:
         self._autosave = AutoSave(lambda: self.stores, journal, limits)
         self._expiry = Expiry(lambda: {name: mounted.trash for name, mounted in self._mounted.items()}, clock, limits)
         self._rounds: asyncio.Task[None] | None = None
+        self.moves = Moves()
+        """Of all stores, for a backup of all of them."""
 
     # Mounting
 
@@ -100,7 +104,7 @@ class Mounts:
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
         store = FolderStore(
             name=name, fmt=fmt, files=files, trash=trash, journal=self._journal, clock=self._clock, limits=self._limits,
-            run=off_loop, autosave_interval_s=self._interval_s, autosave_idle_s=self._idle_s,
+            run=off_loop, autosave_interval_s=self._interval_s, autosave_idle_s=self._idle_s, moves=self.moves,
         )  # fmt: skip
         mounted = _Mounted(store, files, trash, None)
         self._mounted[name] = mounted
@@ -147,6 +151,9 @@ class Mounts:
         if mounted.watch is None:
             mounted.watch = Watch(mounted.store)
             mounted.watch.start()
+
+    def files_of(self, name: str) -> StoreFiles:
+        return self._mounted[name].files
 
     async def _look_around(self) -> None:
         while True:

@@ -50,6 +50,15 @@ class Marks(Protocol):
     def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
 
 
+class Journal(Marks, Protocol):
+    """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
+
+    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
+        """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
+
+    def purge(self, store: str, session: str) -> Awaitable[None]: ...
+
+
 class Sync:
     def __init__(
         self, *, store: str, fmt: Format, files: StoreFiles, trash: Trash, marks: Marks, clock: Clock, limits: Limits, run: Run,

@@ -176,6 +176,9 @@ class FakeDaemon:
     async def status(self) -> dict[str, Any]:
         return {"version": "0"}
 
+    async def backup(self, path: str, progress: Any) -> dict[str, Any]:
+        return {"files": 1, "bytes": 2, "lsn": 3}
+
     async def listen(self, peer: Any, kind: str, host: str | None, port: int) -> dict[str, Any]:
         self.listeners.append(kind)
         peer.on_closed(lambda: self.listeners.remove(kind))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.rpc.errors import MethodNotFound
 from sessiond.rpc.methods import Call, method
 from sessiond.rpc.schema import daemon as d
 from sessiond.rpc.schema.types import Nothing
@@ -37,11 +36,13 @@ async def listen(call: Call, params: d.ListenParams) -> Any:
 
 @method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False)
 async def backup(call: Call, params: d.BackupParams) -> Any:
-    """A consistent copy of everything while all goes on."""
-    backup_to = getattr(call.service, "backup", None)
-    if backup_to is None:
-        raise MethodNotFound("daemon/backup")
-    return await backup_to(params.path)
+    """A consistent copy of everything while all goes on, in a new folder."""
+    progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Copying")
+    try:
+        return await call.daemon.backup(params.path, None if progress is None else progress.report)
+    finally:
+        if progress is not None:
+            progress.end("")
 
 
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable")

@@ -85,6 +85,9 @@ class BackupParams(Wire):
     """Where to."""
 
     path: str
+    """Absolute, outside all folders that sessiond looks after. Nothing is there yet."""
+    work_done_token: int | str | None = None
+    """`$/progress` is sent with it."""
 
 
 class BackupResult(Wire):
@@ -93,6 +96,9 @@ class BackupResult(Wire):
     files: Count
     bytes: Count
     lsn: Seq
+    """Every change that was answered before the journal's record of this number was written is in the copy."""
+    warnings: list[FileWarning] | UnsetType = UNSET
+    """What could not be copied, where there is any."""
 
 
 class AdoptParams(Wire):

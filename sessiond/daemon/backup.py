@@ -1,0 +1,302 @@
+"""`daemon/backup`: a consistent copy of everything, made while all goes on.
+
+Sessions and trash are copied first, at leisure. Then comes the one moment for which the copy is right: for as long as the
+rest takes no session goes into the trash or out of it and the journal keeps all its segments. The journal is copied as it
+stands, and only after it, again, whatever changed since the first pass. So every session file in the copy is at least
+as new as every mark of the journal's copy that speaks of it, which is what a crash leaves, too; and whatever was
+acknowledged before that moment is in one of the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import os
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+import sessiond
+from sessiond.clock import Clock
+from sessiond.config import DEFAULT_STORE, Config
+from sessiond.endpoint import Places
+from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly
+from sessiond.formats.sidecar import FOLDER
+from sessiond.fs import FileSystem, is_temporary, off_loop
+from sessiond.journal import Held, JournalWriter
+from sessiond.journal.recovery import read_journal
+from sessiond.model.values import timestamp
+from sessiond.service.outside import outside
+from sessiond.store.copying import Tree, Unreadable, walk
+from sessiond.store.files import StoreFiles
+from sessiond.store.folder import FolderStore
+from sessiond.store.manifest import CONFIG, DATA, MANIFEST, VERSION, Manifest, NotCopied, StoreCopied, folder_of
+from sessiond.store.mount import MARKER
+from sessiond.store.mounts import Mounts
+
+log = logging.getLogger(__name__)
+Progress = Callable[[dict[str, Any]], None]
+_OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash")
+"""Of the data folder: of this daemon's life, a secret, or copied by itself."""
+_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+
+
+class Backups:
+    """One at a time; who comes second waits."""
+
+    def __init__(
+        self, fs: FileSystem, where: Places, config: Config, clock: Clock, journal: JournalWriter, mounts: Mounts
+    ) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._clock = clock
+        self._journal = journal
+        self._mounts = mounts
+        self._one = asyncio.Lock()
+
+    async def make(self, path: str, progress: Progress | None) -> dict[str, Any]:
+        """The result of `daemon/backup`. InvalidParams, AlreadyExists; ReadOnly where the target's disk will not. Whatever
+        ends it, a cancellation too, leaves nothing of it.
+        """
+        async with self._one:
+            target = await off_loop(self._target, path)
+            tag = f"sessiond-{hashlib.sha256(os.fsencode(self._where.data)).hexdigest()[:8]}"
+            tree = Tree(self._fs, target, tag)
+            try:
+                await off_loop(tree.begin)
+                manifest = await _Copy(self._fs, self._where, self._config, self._mounts, tree, progress).fill(
+                    self._journal, timestamp(self._clock.now_ms())
+                )
+                await off_loop(tree.finish)
+            except BaseException as error:
+                await off_loop(self._abandon, tree)
+                if isinstance(error, OSError):
+                    raise self._refused(path, error) from error
+                raise
+        log.info("backup of %d files in %s", manifest.files, target)
+        result: dict[str, Any] = {"files": manifest.files, "bytes": manifest.bytes, "lsn": manifest.lsn}
+        if manifest.warnings:
+            result["warnings"] = msgspec.to_builtins(manifest.warnings)
+        return result
+
+    def _target(self, path: str) -> str:
+        homes = [self._where.data, self._where.config, self._where.cache, self._where.run, self._where.log]
+        outside(path, homes, self._mounts.stores.values())
+        path = os.path.normpath(path)
+        folder, name = os.path.split(path)
+        if not os.path.isdir(folder) or not name:
+            raise InvalidParams(f"path: there is no folder {folder}", hint="make it first", field="path")
+        if os.path.lexists(path):
+            raise AlreadyExists(
+                f"{path} is there already", hint="a backup goes into a new folder: name another", path=path
+            )
+        return os.path.join(os.path.realpath(folder), name)
+
+    def _abandon(self, tree: Tree) -> None:
+        try:
+            tree.abandon()
+        except OSError as error:
+            log.warning("an unfinished backup is left: %s", error)
+
+    def _refused(self, path: str, error: OSError) -> Exception:
+        reason = error.strerror or str(error)
+        if isinstance(error, FileExistsError):
+            return AlreadyExists(f"{path} is there already", hint="name another folder", path=path)
+        if error.errno in _PLACE:
+            return InvalidParams(f"path: {path} cannot be written: {reason}", field="path")
+        return ReadOnly(
+            f"the backup cannot be written to {path}: {reason}",
+            hint="make room there or choose another disk; nothing of it is left, and sessiond itself is not concerned",
+            reason=reason,
+        )
+
+
+class _Copy:
+    """One backup on its way."""
+
+    def __init__(
+        self, fs: FileSystem, where: Places, config: Config, mounts: Mounts, tree: Tree, progress: Progress | None
+    ) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._mounts = mounts
+        self._tree = tree
+        self._progress = progress
+        self._done = self._total = 0
+        self._sessions: dict[str, dict[str, bool]] = {}
+        """Store -> session -> whether its files were understood."""
+        self._warnings: dict[str, NotCopied] = {}
+
+    async def fill(self, journal: JournalWriter, now: str) -> Manifest:
+        for store in list(self._mounts.stores.values()):
+            await self._first_pass(store)
+        await off_loop(self._trash)
+        async with self._mounts.moves.none(), journal.held() as held:
+            await off_loop(self._journal, held)
+            for name in list(self._sessions):
+                await self._second_pass(self._mounts.stores[name])
+            await off_loop(self._trash)
+            await off_loop(self._beside)
+        manifest: Manifest = await off_loop(self._manifest, held, now)
+        return manifest
+
+    # Stores
+
+    async def _first_pass(self, store: FolderStore) -> None:
+        if store.problem is not None and store.problem.kind == "unavailable":
+            self._warn(store.path, f"the store {store.name!r} is out of reach: nothing of it was copied")
+            return
+        self._sessions[store.name] = {}
+        try:
+            found: dict[str, str] = await off_loop(self._mounts.files_of(store.name).find)
+        except OSError as error:
+            self._warn(store.path, f"the store {store.name!r} cannot be read: {error.strerror}")
+            return
+        self._total += len(found)
+        for local_id in found:
+            await self._session(store, local_id)
+            self._done += 1
+            if self._progress is not None:
+                done = f"{self._done} of {self._total} sessions"
+                self._progress({"message": done, "percentage": 100 * self._done // self._total})
+
+    async def _session(self, store: FolderStore, local_id: str) -> None:
+        async with store.still(local_id):
+            await off_loop(self._copy_session, self._mounts.files_of(store.name), store.name, local_id)
+
+    def _copy_session(self, files: StoreFiles, store: str, local_id: str) -> None:
+        main = files.format.main_path(local_id)
+        there = [one for one in files.format.paths(local_id) if self._copy(files.path(one), _name(files, store, one))]
+        if main not in there:
+            self._sessions[store].pop(local_id, None)
+            return
+        content = {one: self._fs.read(self._tree.path(_name(files, store, one))) for one in there}
+        fatal = files.format.decode(local_id, content).fatal
+        self._sessions[store][local_id] = fatal is None
+        if fatal is not None:
+            self._warn(files.path(main), f"{fatal.message}; it was copied as it is", fatal.line)
+
+    async def _second_pass(self, store: FolderStore) -> None:
+        """What changed since the first. What somebody deleted meanwhile goes into the trash first."""
+        files, known = self._mounts.files_of(store.name), self._sessions[store.name]
+        try:
+            found: dict[str, str] = await off_loop(files.find)
+            if not await off_loop(files.reachable):
+                raise FileNotFoundError(errno.ENOENT, "it went out of reach", store.path)
+        except OSError as error:
+            self._warn(store.path, f"the store {store.name!r} could not be looked at again: {error.strerror}")
+            return
+        for local_id in [one for one in known if one not in found]:
+            await store.look_at(local_id)
+            await self._session(store, local_id)
+        stale: list[str] = await off_loop(self._stale, files, store.name, list(found))
+        for local_id in stale:
+            await self._session(store, local_id)
+        if files.marker is not None:
+            await off_loop(self._copy, files.path(files.marker), _name(files, store.name, MARKER))
+
+    def _stale(self, files: StoreFiles, store: str, found: list[str]) -> list[str]:
+        """Sessions with a file of which the copy is not the version that is there."""
+        return [one for one in found if any(self._is_stale(files, store, path) for path in files.format.paths(one))]
+
+    def _is_stale(self, files: StoreFiles, store: str, relative: str) -> bool:
+        stat = self._fs.stat(files.path(relative))
+        copy = self._tree.copies.get(_name(files, store, relative))
+        if stat is None or copy is None:
+            return (stat is None) != (copy is None)
+        return copy.version != (stat.ino, stat.size, stat.mtime_ns)
+
+    # What is the daemon's own
+
+    def _journal(self, held: Held) -> None:
+        for path, size in held.files:
+            self._copy(path, f"{DATA}/journal/{posixpath.basename(path)}", size)
+        self._copy_tree(f"{self._where.data}/journal/damaged", f"{DATA}/journal/damaged")
+
+    def _trash(self) -> None:
+        self._copy_tree(f"{self._where.data}/trash", f"{DATA}/trash")
+
+    def _beside(self) -> None:
+        data = self._where.data
+        for name in sorted(self._fs.list_dir(data)):
+            if name not in _OURS_ALONE and not is_temporary(name):
+                stat = self._fs.stat(f"{data}/{name}")
+                if stat is not None and stat.is_dir:
+                    self._copy_tree(f"{data}/{name}", f"{DATA}/{name}")
+                elif stat is not None and stat.is_file:
+                    self._copy(f"{data}/{name}", f"{DATA}/{name}")
+        self._copy(self._config.file, f"{CONFIG}/config.toml")
+
+    def _copy_tree(self, source: str, name: str) -> None:
+        """All that is there now, and nothing else."""
+        found = [relative for relative in walk(self._fs, source) if not is_temporary(posixpath.basename(relative))]
+        for relative in found:
+            self._copy(posixpath.join(source, relative), f"{name}/{relative}")
+        wanted = {f"{name}/{relative}" for relative in found}
+        for copy in [one for one in self._tree.copies if one.startswith(f"{name}/") and one not in wanted]:
+            self._tree.drop(copy)
+
+    def _copy(self, source: str, name: str, size: int | None = None) -> bool:
+        try:
+            there = self._tree.copy(source, name, size)
+        except Unreadable as error:
+            self._tree.drop(name)
+            self._warn(source, str(error))
+            return False
+        if not there and self._fs.has_name(source):
+            self._warn(source, "is a link that leads nowhere")
+        return there
+
+    def _warn(self, path: str, message: str, line: int | None = None) -> None:
+        self._warnings[path] = NotCopied(path, message, line)
+
+    def _manifest(self, held: Held, now: str) -> Manifest:
+        tree = self._tree
+        contents = read_journal(self._fs, tree.path(f"{DATA}/journal"), self._config.limits.damaged_copies)
+        for damage in contents.damage:
+            if not damage.torn:
+                segment = f"{self._where.data}/journal/{posixpath.basename(damage.path)}"
+                self._warn(segment, f"the journal is damaged: {damage.reason}")
+        stores = [
+            StoreCopied(
+                name=name,
+                format=self._mounts.stores[name].format,
+                path=self._mounts.stores[name].path,
+                sessions=len(sessions),
+                unreadable=sorted(one for one, understood in sessions.items() if not understood),
+            )
+            for name, sessions in self._sessions.items()
+        ]
+        trash: dict[str, int] = {}
+        for copy in tree.copies:
+            parts = copy.split("/")
+            if parts[:2] == [DATA, "trash"] and parts[-1] == "meta.json":
+                trash[parts[2]] = trash.get(parts[2], 0) + 1
+        manifest = Manifest(
+            version=VERSION,
+            made_by=sessiond.__version__,
+            created_at=now,
+            data_dir=self._where.data,
+            lsn=held.lsn,
+            records=len(contents.records),
+            stores=stores,
+            trash=trash,
+            files=len(tree.copies),
+            bytes=tree.total_bytes,
+            warnings=list(self._warnings.values()),
+        )
+        tree.put(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+        return manifest
+
+
+def _name(files: StoreFiles, store: str, relative: str) -> str:
+    """A store's file in the tree. What a read-only folder has no room for lies in the data folder."""
+    if files.extras is not None and relative.startswith(FOLDER + "/"):
+        return f"{DATA}/extras/{store}/{relative}"
+    return f"{folder_of(store, DEFAULT_STORE)}/{relative}"

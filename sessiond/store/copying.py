@@ -1,0 +1,202 @@
+"""A tree of copies that is made under another name, each copy with its sum, and gets its own name when it is complete.
+
+Synchronous; a backup calls it on a thread. Everything is synced before the name is given, so whatever has the name is
+whole, after a power failure too.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import posixpath
+from collections.abc import Iterator
+
+import msgspec
+
+from sessiond.fs import FileSystem, Stat
+from sessiond.limits import MIB
+
+_CHUNK_BYTES = 8 * MIB
+_LOOKS = 8
+SUMS = "SHA256SUMS"
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """A file in the tree, and the version of the original that it is a copy of."""
+
+    version: tuple[int, int, int] | None
+    """Inode, size and mtime; None where it went on changing while it was read."""
+    bytes: int
+    sha256: str
+
+
+class Unreadable(Exception):
+    """An original cannot be read; the text says why, for people."""
+
+
+class Tree:
+    """`target`: where it is to lie, a name that is free. `tag`: tells our own leftovers from anybody else's."""
+
+    def __init__(self, fs: FileSystem, target: str, tag: str) -> None:
+        self._fs = fs
+        self._target = target
+        folder, name = posixpath.split(target)
+        short = name.encode()[:150].decode(errors="ignore")
+        self._root = posixpath.join(folder, f".{short}.{tag}.new")
+        self.copies: dict[str, Copied] = {}
+        """By path in the tree."""
+        self._folders: set[str] = set()
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(copy.bytes for copy in self.copies.values())
+
+    def begin(self) -> None:
+        """An empty tree. What a crash left of an earlier one of ours goes."""
+        self.abandon()
+        self._fs.make_dirs(self._root)
+        self._folders.add(self._root)
+
+    def copy(self, source: str, name: str, size: int | None = None) -> bool:
+        """Copy a file, or its first `size` bytes, unless the tree has this very version of it. False: it is gone, and so is
+        its copy. Unreadable: the original's fault; OSError: the copy's.
+        """
+        for _ in range(_LOOKS):
+            try:
+                before = self._fs.stat(source)
+            except OSError as error:
+                raise Unreadable(f"cannot be looked at: {error.strerror or error}") from error
+            if before is None:
+                self.drop(name)
+                return False
+            version = (before.ino, before.size, before.mtime_ns)
+            if name in self.copies and self.copies[name].version == version:
+                return True
+            try:
+                count, digest = self._write(source, name, before, before.size if size is None else size)
+            except FileNotFoundError as error:
+                if error.filename != source:
+                    raise
+                continue  # it went between two looks
+            after = self._fs.stat(source)
+            steady = after is not None and (after.ino, after.size, after.mtime_ns) == version
+            self.copies[name] = Copied(version if steady else None, count, digest)
+            if steady or size is not None:
+                return True
+        return self._fs.stat(source) is not None
+
+    def _write(self, source: str, name: str, stat: Stat, size: int) -> tuple[int, str]:
+        path = self._place(name)
+        if name in self.copies:
+            self.drop(name)
+        digest, offset = hashlib.sha256(), 0
+        while True:
+            part = self._read(source, offset, min(_CHUNK_BYTES, size - offset))
+            digest.update(part)
+            if offset == 0:
+                self._fs.create(path, part, stat.mode & 0o777 | 0o600)
+                self.copies[name] = Copied(None, 0, "")
+            elif part:
+                self._fs.append(path, part)
+            offset += len(part)
+            if not part or offset >= size:
+                return offset, digest.hexdigest()
+
+    def _read(self, source: str, offset: int, size: int) -> bytes:
+        try:
+            return self._fs.read(source, offset, size)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Unreadable(f"cannot be read: {error.strerror or error}") from error
+
+    def path(self, name: str) -> str:
+        return posixpath.join(self._root, name)
+
+    def put(self, name: str, content: bytes) -> None:
+        """A file of our own making."""
+        self._fs.create(self._place(name), content)
+        self.copies[name] = Copied(None, len(content), hashlib.sha256(content).hexdigest())
+
+    def drop(self, name: str) -> None:
+        if self.copies.pop(name, None) is not None:
+            self._fs.remove(posixpath.join(self._root, name))
+
+    def _place(self, name: str) -> str:
+        path = posixpath.join(self._root, name)
+        folder = posixpath.dirname(path)
+        if folder not in self._folders:
+            self._fs.make_dirs(folder)
+            while folder not in self._folders:
+                self._folders.add(folder)
+                folder = posixpath.dirname(folder)
+        return path
+
+    def finish(self) -> None:
+        """Give it its name. FileExistsError where somebody took it meanwhile."""
+        self._fs.create(posixpath.join(self._root, SUMS), encode_sums(self.copies))
+        for folder in sorted(self._folders, reverse=True):
+            self._fs.sync_dir(folder)
+        if self._fs.has_name(self._target):
+            raise FileExistsError(errno.EEXIST, "File exists", self._target)
+        self._fs.replace(self._root, self._target)
+        self._root = self._target  # to be taken away again if the next step fails
+        self._fs.sync_dir(posixpath.dirname(self._target))
+
+    def abandon(self) -> None:
+        """Nothing is left of it."""
+        if self._fs.has_name(self._root):
+            remove_tree(self._fs, self._root)
+            self._fs.sync_dir(posixpath.dirname(self._root))
+
+
+def remove_tree(fs: FileSystem, folder: str) -> None:
+    """A folder of ours, in which there are no links."""
+    for name in fs.list_dir(folder):
+        path = posixpath.join(folder, name)
+        stat = fs.stat(path)
+        if stat is not None and stat.is_dir:
+            remove_tree(fs, path)
+        else:
+            fs.remove(path)
+    fs.remove_dir(folder)
+
+
+def walk(fs: FileSystem, root: str, below: str = "") -> Iterator[str]:
+    """Regular files under `root`, as relative paths. What goes meanwhile is left out."""
+    try:
+        names = fs.list_dir(posixpath.join(root, below) if below else root)
+    except FileNotFoundError:
+        return
+    for name in sorted(names):
+        relative = posixpath.join(below, name)
+        stat = fs.stat(posixpath.join(root, relative))
+        if stat is not None and stat.is_dir:
+            yield from walk(fs, root, relative)
+        elif stat is not None and stat.is_file:
+            yield relative
+
+
+def encode_sums(copies: dict[str, Copied]) -> bytes:
+    """As `sha256sum` writes them and `sha256sum --check` reads them."""
+    lines = []
+    for name, copy in sorted(copies.items()):
+        escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines.append(f"{'' if escaped == name else chr(92)}{copy.sha256}  {escaped}\n")
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def decode_sums(content: bytes) -> dict[str, str]:
+    """Path -> sum. ValueError for a line of another shape."""
+    found = {}
+    for number, line in enumerate(content.decode("utf-8", "surrogateescape").split("\n")[:-1], 1):
+        escaped = line.startswith("\\")
+        digest, gap, name = line[escaped : escaped + 64], line[escaped + 64 : escaped + 66], line[escaped + 66 :]
+        if gap != "  " or len(digest) != 64 or not name:
+            raise ValueError(f"line {number} is no sum")
+        if escaped:
+            name = name.replace("\\\\", "\0").replace("\\n", "\n").replace("\\r", "\r").replace("\0", "\\")
+        found[name] = digest
+    if not content.endswith(b"\n"):
+        raise ValueError("its end is missing")
+    return found

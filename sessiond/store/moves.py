@@ -1,0 +1,47 @@
+"""Keeping sessions from going between a store and its trash for a moment, so that a copy of both misses none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+
+class Moves:
+    """Deletions, restores and purges each hold `one`, any number at a time; a backup holds `none` of them. Who holds either
+    takes no second one.
+    """
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._stopped = False
+        self._free = asyncio.Event()
+        self._free.set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @contextlib.asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        while self._stopped:
+            await self._free.wait()
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._quiet.set()
+
+    @contextlib.asynccontextmanager
+    async def none(self) -> AsyncIterator[None]:
+        while self._stopped:
+            await self._free.wait()
+        self._stopped = True
+        self._free.clear()
+        try:
+            await self._quiet.wait()
+            yield
+        finally:
+            self._stopped = False
+            self._free.set()
