@@ -113,11 +113,15 @@ class Home:
         self.stop()
 
     def start(self) -> None:
+        self.process = self.spawn()
+        self.client().close()
+
+    def spawn(self) -> subprocess.Popen[bytes]:
         log = open(self.path / "daemon.err", "ab")  # noqa: SIM115  (the process keeps it)
         command = [sys.executable, "-m", "sessiond", "serve"]
-        self.process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
-        self.client().close()
+        return process
 
     def kill(self) -> None:
         """kill -9, and wait till it is gone."""
@@ -125,9 +129,14 @@ class Home:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self) -> None:
+    def forget_clients(self) -> None:
+        """Close every connection that was made."""
         for client in self._clients:
             client.close()
+        self._clients.clear()
+
+    def stop(self) -> None:
+        self.forget_clients()
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(START_S)
