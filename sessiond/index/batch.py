@@ -7,9 +7,12 @@ transaction, so that a hundred appends cost one update.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
-from sessiond.index.documents import Doc, Documents
+import msgspec
+
+from sessiond.index.documents import Doc, Documents, Stored
+from sessiond.index.prepared import Prepared, texts_of
 from sessiond.index.schema import MESSAGE, NAME, NOTE
 from sessiond.index.sessions import Known, Sessions, moment, shelf_of
 from sessiond.index.text import Texts, searchable, searchable_name, searchable_note
@@ -17,16 +20,23 @@ from sessiond.index.values import IndexedInfo
 from sessiond.model.message import Message, Note
 
 
+class _Whole(msgspec.Struct):
+    """A session that is being fed as a whole. `stored`: what it had before, by kind and key."""
+
+    stored: dict[tuple[int, str], Stored] = {}
+
+
 class Batch:
     """One transaction after the other on one connection: `begin`, changes, then `commit` or `roll_back`.
 
     `lost` names sessions of which something that was fed could not be written: their fingerprint is not believed until
-    `put_session`.
+    they are fed as a whole, by `begin_session`, any number of `add_part`, and `end_session`.
     """
 
     def __init__(self, db: sqlite3.Connection, lost: set[str]) -> None:
         self._db = db
         self._lost = lost
+        self._whole: dict[str, _Whole] = {}
         self._load()
 
     def _load(self) -> None:
@@ -94,25 +104,55 @@ class Batch:
             self._docs.flush()
             self._docs.drop(self._docs.of(known.no, MESSAGE, seq), known.shelf)
 
-    def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
-        """What is the same keeps its document, so that cursors and the words that are there stay good."""
-        self._healed.add(info.session_id)
-        known = self._sessions.find(info.session_id)
-        if known is None:
-            self.put_info(info)
-            self.add_messages(info.session_id, messages)
-            for note in notes:
-                self.add_note(info.session_id, note)
+    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> None:
+        """The session is about to be fed as a whole. What it has beside these is gone. What is the same keeps its document,
+        so that cursors and the words that are there stay good.
+        """
+        session_id = info.session_id
+        self._lost.discard(session_id)
+        whole = self._whole[session_id] = _Whole()
+        self.put_info(msgspec.structs.replace(info, fingerprint=None))
+        known = self._sessions.find(session_id)
+        if known is None or not known.max_seq:
             return
-        self._infos[info.session_id] = info
         self._docs.flush()
-        fed = [(self._message_doc(known, message), searchable(message)) for message in messages]
-        fed += [(self._note_doc(known, note), searchable_note(note)) for note in notes]
         stored = {(s.kind, self._docs.key(s)): s for kind in (MESSAGE, NOTE) for s in self._docs.of(known.no, kind)}
-        kept = {(doc.kind, doc.key) for doc, _ in fed}
-        self._docs.drop((s for place, s in stored.items() if place not in kept), known.shelf)
-        for doc, texts in fed:
-            self._put_doc(known, doc, texts, stored.get((doc.kind, doc.key)))
+        ids = {MESSAGE: message_ids, NOTE: note_ids}
+        self._docs.drop((s for (kind, key), s in stored.items() if key not in ids[kind]), known.shelf)
+        whole.stored = {place: s for place, s in stored.items() if place[1] in ids[place[0]]}
+
+    def add_part(self, session_id: str, prepared: Prepared) -> None:
+        """More of its messages, in order."""
+        known = self._sessions.find(session_id) or self._sessions.make(session_id)
+        whole = self._whole.get(session_id)
+        stored = whole.stored if whole is not None else {}
+        roles = [self._role(doc.role) for doc in prepared.docs]
+        seq, new = known.max_seq, not stored
+        for doc in prepared.docs:
+            new, seq = new and doc.seq > seq, doc.seq
+        if new:
+            self._docs.put_prepared(known.no, known.shelf, roles, prepared)
+            known.max_seq = seq
+            return
+        for (found, texts), role in zip(texts_of(prepared), roles, strict=True):
+            before = stored.get((MESSAGE, found.key))
+            if before is None and found.seq <= known.max_seq and not self._docs.waiting(known.no, MESSAGE, found.seq):
+                at = self._docs.at(known.no, MESSAGE, found.seq)
+                before = at if at is not None and self._docs.key(at) == found.key else None
+            self._put_doc(known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key), texts, before)
+
+    def end_session(self, info: IndexedInfo, notes: Sequence[Note]) -> None:
+        """All of it was fed. Its fingerprint is believed if nothing of it was lost since `begin_session`, which a file
+        that was replaced meanwhile knows nothing of.
+        """
+        session_id = info.session_id
+        whole = self._whole.pop(session_id, None)
+        known = self._sessions.find(session_id) or self._sessions.make(session_id)
+        for note in notes:
+            before = whole.stored.get((NOTE, note.id)) if whole is not None else None
+            self._put_doc(known, self._note_doc(known, note), searchable_note(note), before)
+        believed = whole is not None and session_id not in self._lost
+        self._infos[session_id] = info if believed else msgspec.structs.replace(info, fingerprint=None)
 
     def remove(self, session_id: str) -> None:
         self._infos.pop(session_id, None)
@@ -131,13 +171,16 @@ class Batch:
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
         old, new = known.shelf, shelf_of(info)
         believed = session_id not in self._lost or session_id in self._healed
-        fresh = known.name is None and not self._docs.of(known.no, NAME)
-        if old != new:
+        empty = not known.max_seq and known.name is None
+        fresh = empty or (known.name is None and not self._docs.of(known.no, NAME))
+        if old != new and not empty:
             self._docs.flush()
             self._docs.move(known.no, (MESSAGE, NOTE, NAME), old, new)
         if info.name != known.name:
-            self._docs.flush()
-            stored = None if fresh else next(iter(self._docs.of(known.no, NAME)), None)
+            stored = None
+            if not fresh:
+                self._docs.flush()
+                stored = next(iter(self._docs.of(known.no, NAME)), None)
             if info.name:
                 doc = Doc(known.no, NAME, 0, moment(info.updated_at), 0, "")
                 self._docs.put(doc, new, searchable_name(info.name), stored)

@@ -15,14 +15,11 @@ from typing import Any
 import msgspec
 
 from sessiond.index import chunks
-from sessiond.index.schema import ARCHIVED, zone
+from sessiond.index.prepared import Packing, Prepared, columns
+from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
-from sessiond.index.tokens import identifiers, plain, stream
 
-BARRIER = " \u00b7 "
-"""Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
-
-_ROWS = (64, 8, 1)
+_ROWS = (256, 32, 4, 1)
 _DOC = "id, session, kind, seq, at, role, chunk, start, size"
 
 
@@ -59,6 +56,30 @@ class _Pending(msgspec.Struct):
     packed: bytes
 
 
+class _Ready(msgspec.Struct):
+    """Prepared messages that wait to be written. `doc`, `chunk`: the ids of the first of each."""
+
+    session: int
+    shelf: int
+    roles: Sequence[int]
+    prepared: Prepared
+    doc: int
+    chunk: int
+
+    def doc_rows(self) -> list[tuple[Any, ...]]:
+        session, first, chunk = self.session, self.doc, self.chunk
+        return [
+            (first + i, session, MESSAGE, doc.seq, doc.at, role, chunk + doc.chunk, doc.start, doc.size)
+            for i, (doc, role) in enumerate(zip(self.prepared.docs, self.roles, strict=True))
+        ]
+
+    def word_rows(self) -> list[tuple[Any, ...]]:
+        if self.shelf > ARCHIVED:
+            return []
+        first = self.doc + zone(self.shelf, MESSAGE)
+        return [(first + i, *doc.columns) for i, doc in enumerate(self.prepared.docs)]
+
+
 class Documents:
     """`next_doc` and `next_chunk` are the lowest ids that were never used; ids of documents are never used twice."""
 
@@ -71,6 +92,7 @@ class Documents:
         self._words_gone: list[tuple[Any, ...]] = []
         self._chunk_refs: Counter[int] = Counter()
         self._chunk: tuple[int, bytes] = (-1, b"")
+        self._ready: list[_Ready] = []
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -95,18 +117,31 @@ class Documents:
         self._retire(before, shelf)
         self._pending[place] = _Pending(before.id, doc, shelf, texts, packed)
 
+    def put_prepared(self, session: int, shelf: int, roles: Sequence[int], prepared: Prepared) -> None:
+        """New messages, with their roles' numbers, none of which the session has."""
+        self._ready.append(_Ready(session, shelf, roles, prepared, self.next_doc, self.next_chunk))
+        self.next_doc += len(prepared.docs)
+        self.next_chunk += len(prepared.chunks)
+
     def waiting(self, session: int, kind: int, seq: int) -> bool:
         return (session, kind, seq) in self._pending
 
     def of(self, session: int, kind: int, after_seq: int = -1) -> list[Stored]:
         """The documents of a session that are written already, by seq."""
+        self._see(session, kind)
         sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq > ? ORDER BY seq"  # noqa: S608
         return [Stored(*row) for row in self._db.execute(sql, (session, kind, after_seq))]
 
     def at(self, session: int, kind: int, seq: int) -> Stored | None:
+        self._see(session, kind)
         sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq = ?"  # noqa: S608
         row = self._db.execute(sql, (session, kind, seq)).fetchone()
         return None if row is None else Stored(*row)
+
+    def _see(self, session: int, kind: int) -> None:
+        """Before stored documents are looked for: those that came prepared are written."""
+        if kind == MESSAGE and any(ready.session == session for ready in self._ready):
+            self.flush()
 
     def key(self, stored: Stored) -> str:
         return chunks.unpack(self._packed(stored))[0]
@@ -124,11 +159,11 @@ class Documents:
         """
         words: list[tuple[Any, ...]] = []
         for stored in (doc for kind in kinds for doc in self.of(session, kind)):
-            columns = _columns(self._texts(stored))
+            words_of = columns(self._texts(stored))
             if old <= ARCHIVED:
-                self._words_gone.append((stored.id + zone(old, stored.kind), *columns))
+                self._words_gone.append((stored.id + zone(old, stored.kind), *words_of))
             if new <= ARCHIVED:
-                words.append((stored.id + zone(new, stored.kind), *columns))
+                words.append((stored.id + zone(new, stored.kind), *words_of))
         self._write_words_gone()
         self._write_words(words)
 
@@ -137,9 +172,17 @@ class Documents:
         self._write_words_gone()
         pending = sorted(self._pending.values(), key=lambda item: item.id)
         self._pending.clear()
-        if pending:
-            self._insert("INSERT OR REPLACE INTO doc VALUES ", self._doc_rows(pending), 9)
-            words = [(p.id + zone(p.shelf, p.doc.kind), *_columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
+        ready, self._ready = self._ready, []
+        if pending or ready:
+            rows = self._doc_rows(pending)
+            words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
+            written: list[tuple[int, int, bytes]] = []
+            for part in ready:
+                rows.extend(part.doc_rows())
+                words.extend(part.word_rows())
+                written.extend((part.chunk + i, *chunk) for i, chunk in enumerate(part.prepared.chunks))
+            self._insert("INSERT INTO chunk VALUES ", written, 3)
+            self._insert("INSERT OR REPLACE INTO doc VALUES ", sorted(rows), 9)
             self._write_words(words)
         if self._rows_gone:
             self._db.executemany("DELETE FROM doc WHERE id = ?", [(doc,) for doc in self._rows_gone])
@@ -155,28 +198,20 @@ class Documents:
     def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
         """The rows of documents, whose texts are put into new chunks on the way."""
         rows: list[tuple[Any, ...]] = []
-        written: list[tuple[int, int, bytes]] = []
-        data, live = bytearray(), 0
+        packing = Packing()
         for item in pending:
-            doc, size = item.doc, len(item.packed)
-            start = len(data)
-            data += item.packed
-            live += 1
-            rows.append((item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, self.next_chunk, start, size))
-            if len(data) >= chunks.CHUNK_BYTES:
-                written.append((self.next_chunk, live, chunks.compress(bytes(data))))
-                self.next_chunk += 1
-                data, live = bytearray(), 0
-        if live:
-            written.append((self.next_chunk, live, chunks.compress(bytes(data))))
-            self.next_chunk += 1
-        self._insert("INSERT INTO chunk VALUES ", written, 3)
+            doc = item.doc
+            chunk, start, size = packing.add(item.packed)
+            place = (self.next_chunk + chunk, start, size)
+            rows.append((item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, *place))
+        packed = packing.end()
+        self._insert("INSERT INTO chunk VALUES ", [(self.next_chunk + i, *chunk) for i, chunk in enumerate(packed)], 3)
+        self.next_chunk += len(packed)
         return rows
 
     def _retire(self, stored: Stored, shelf: int) -> None:
         if shelf <= ARCHIVED:
-            columns = _columns(self._texts(stored))
-            self._words_gone.append((stored.id + zone(shelf, stored.kind), *columns))
+            self._words_gone.append((stored.id + zone(shelf, stored.kind), *columns(self._texts(stored))))
         self._chunk_refs[stored.chunk] += 1
 
     def _packed(self, stored: Stored) -> bytes:
@@ -212,27 +247,3 @@ class Documents:
 @lru_cache(maxsize=64)
 def _many(head: str, rows: int, width: int) -> str:
     return head + ", ".join(["(" + ", ".join("?" * width) + ")"] * rows)
-
-
-def _columns(texts: Texts) -> tuple[str, str, str, str, str]:
-    """body, tool, parts, thought, thought_parts: a document's words as FTS5 gets them. The same for the same texts,
-    always.
-    """
-    streams: dict[str, list[str]] = {"text": [], "tool": [], "thought": []}
-    shown: set[str] = set()
-    hidden: set[str] = set()
-    for kind, text in texts:
-        bare = plain(text)
-        streams[kind].append(stream(bare))
-        (hidden if kind == "thought" else shown).update(identifiers(bare))
-    return (
-        BARRIER.join(streams["text"]),
-        BARRIER.join(streams["tool"]),
-        _parts(shown),
-        BARRIER.join(streams["thought"]),
-        _parts(hidden),
-    )
-
-
-def _parts(found: set[str]) -> str:
-    return BARRIER.join(sorted(found)) if found else ""

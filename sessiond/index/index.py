@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from os.path import join
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from sessiond.index import catalogue, schema
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import Held
 from sessiond.index.lanes import Step
+from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.regex import RegexSearch
 from sessiond.index.search import search_text
@@ -34,6 +35,8 @@ from sessiond.model.message import Message, Note
 
 MODES = ("text", "regex")
 _SEARCHING = 2
+_PART_BYTES = 160 * 1024
+"""What of a whole session is prepared and written at a time: a few hundred messages."""
 _STEP_BYTES = 500
 """What one message or note weighs in memory beside its text, about."""
 
@@ -59,6 +62,7 @@ class Index:
         self._loop = asyncio.get_running_loop()
         state = await asyncio.to_thread(self._open)
         self._incomplete = state == "fresh"
+        self._preparer = Preparer(self._writer.poke)
         self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
@@ -78,8 +82,10 @@ class Index:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a search may miss something: set by whoever fills the index, and while it cannot be written."""
-        return self._incomplete or self.problem is not None or bool(self._writer.lost)
+        """Whether a search may miss something: set by whoever fills the index, and while whole sessions wait to be written
+        or nothing can be.
+        """
+        return self._incomplete or self.problem is not None or bool(self._writer.lost) or self._writer.behind
 
     @incomplete.setter
     def incomplete(self, value: bool) -> None:
@@ -110,8 +116,38 @@ class Index:
 
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
         """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
-        size = sum(_size(message) for message in messages) + sum(len(note.content) for note in notes)
-        self._feed(info.session_id, size, lambda batch: batch.put_session(info, messages, notes), bulk=True)
+        ids = frozenset(message.id for message in messages)
+        self.begin_session(info, ids, frozenset(note.id for note in notes))
+        part: list[Message] = []
+        size = 0
+        for message in messages:
+            part.append(message)
+            size += _size(message)
+            if size > _PART_BYTES:
+                self.add_part(info.session_id, part)
+                part, size = [], 0
+        if part:
+            self.add_part(info.session_id, part)
+        self.end_session(info, notes)
+
+    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> None:
+        """As `put_session`, but its messages come in parts: `add_part` in order, `end_session` at last. What it is known to
+        have beside these ids is gone. Lists show it as soon as this is fed.
+        """
+        self._feed(
+            info.session_id, len(message_ids), lambda batch: batch.begin_session(info, message_ids, note_ids), bulk=True
+        )
+
+    def add_part(self, session_id: str, messages: Sequence[Message]) -> None:
+        size = sum(_size(message) for message in messages)
+        job = self._preparer.submit(messages, size)
+        step = Step(session_id, size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), job)
+        self._writer.submit(step, bulk=True)
+
+    def end_session(self, info: IndexedInfo, notes: Sequence[Note]) -> None:
+        """Its fingerprint is kept only if all of it arrived."""
+        size = sum(len(note.content) for note in notes)
+        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes), bulk=True)
 
     def remove(self, session_id: str) -> None:
         self._feed(session_id, 1, lambda batch: batch.remove(session_id))
@@ -157,7 +193,7 @@ class Index:
         `regex_s`.
         """
         _check_query(query, self._limits)
-        generation = self._writer.generation
+        generation, incomplete = self._writer.generation, self.incomplete
         try:
             if query.mode == "regex":
                 page = await self._regex.search(query)
@@ -171,7 +207,7 @@ class Index:
             hits=page.hits,
             total=page.total,
             next_cursor=page.next_cursor,
-            incomplete=page.incomplete or self.incomplete,
+            incomplete=page.incomplete or incomplete or self.incomplete,
         )
 
     # Within
@@ -235,6 +271,7 @@ class Index:
         self._regex.close()
         self._readers.close()
         self._lister.close()
+        self._preparer.close()
         self._writer.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)

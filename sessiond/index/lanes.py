@@ -16,14 +16,18 @@ import msgspec
 
 if TYPE_CHECKING:
     from sessiond.index.batch import Batch
+    from sessiond.index.preparer import Job
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that was fed. `weight`: about how many bytes it keeps in memory."""
+    """One thing that was fed. `weight`: about how many bytes it keeps in memory. `job`: what must be ready before its turn
+    comes; in the bulk lane only.
+    """
 
     session_id: str
     weight: int
     apply: Callable[[Batch], None]
+    job: Job | None = None
 
 
 Mark: TypeAlias = "Future[None]"
@@ -37,6 +41,7 @@ class Lanes:
         self._live: deque[Step | Mark] = deque()
         self._bulk: deque[Step | Mark] = deque()
         self._diverted: Counter[str] = Counter()
+        self._behind: set[int] = set()
         self._changed = threading.Condition()
         self._closed = False
         self.weight = 0
@@ -48,6 +53,7 @@ class Lanes:
             if bulk or step.session_id in self._diverted:
                 self._diverted[step.session_id] += 1
                 self._bulk.append(step)
+                self._behind.add(id(step))
             else:
                 self._live.append(step)
             self._changed.notify()
@@ -70,10 +76,12 @@ class Lanes:
     def take(self, seconds: float | None) -> Step | Mark | None:
         """The next one, waited for at most so long. None: there was none, or there will never be (`ended`)."""
         with self._changed:
-            self._changed.wait_for(lambda: self._live or self._bulk or self._closed, seconds)
+            self._changed.wait_for(
+                lambda: self._live or self._bulk_ready() or (self._closed and not self._bulk), seconds
+            )
             if self._live:
                 return self._live.popleft()
-            if not self._bulk:
+            if not self._bulk_ready():
                 return None
             item = self._bulk.popleft()
             if isinstance(item, Step):
@@ -82,6 +90,22 @@ class Lanes:
                     del self._diverted[item.session_id]
             return item
 
+    def _bulk_ready(self) -> bool:
+        if not self._bulk:
+            return False
+        item = self._bulk[0]
+        return not isinstance(item, Step) or item.job is None or item.job.ready
+
+    def poke(self) -> None:
+        """A step that stands in the bulk lane may have become ready."""
+        with self._changed:
+            self._changed.notify()
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything that was put into the bulk lane is not written."""
+        return bool(self._behind)
+
     def ended(self) -> bool:
         with self._changed:
             return self._closed and not self._live and not self._bulk
@@ -89,3 +113,4 @@ class Lanes:
     def written(self, steps: list[Step]) -> None:
         with self._changed:
             self.weight -= sum(step.weight for step in steps)
+            self._behind.difference_update(map(id, steps))

@@ -62,7 +62,6 @@ _ODD = re.compile(f"[\u3041-\u30fe\uac00-\ud7a3]?[^{_SIMPLE}]+")
 _CUT = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|(?<=[A-Z].)(?=[a-z]))")
 """Where a part of an ASCII word begins. It starts with the rare thing, an upper case letter: that makes it fast."""
 _MARK = "\x01"
-_MARKED = _MARK + r"\g<0>"
 _MARKED_WORD = re.compile(r"(?<![A-Za-z0-9\x01])[A-Za-z0-9]++(?:\x01[A-Za-z0-9]++)+")
 """An ASCII word with a mark at every cut, of those that have any."""
 _MAY_BE_UPPER = re.compile(
@@ -102,7 +101,7 @@ def spans(plain_text: str) -> Iterator[re.Match[str]]:
 def identifiers(plain_text: str) -> set[str]:
     """The words of a plain text that have parts: the folded parts of each, with blanks between them."""
     if plain_text.isascii():
-        marked = _CUT.sub(_MARKED, plain_text.replace(_MARK, " "))
+        marked = _CUT.sub(_marked, plain_text.replace(_MARK, " "))
         if len(marked) == len(plain_text):
             return set()
         found = set(_MARKED_WORD.findall(marked))
@@ -112,6 +111,10 @@ def identifiers(plain_text: str) -> set[str]:
     if _MAY_BE_UPPER.search(plain_text) is None:
         return set()
     return {" ".join(parts(word)) for word in set(_WORD.findall(plain_text)) if not word.islower() and parts(word)}
+
+
+def _marked(match: re.Match[str]) -> str:
+    return _MARK + match[0]
 
 
 def may_have_parts(plain_text: str) -> bool:

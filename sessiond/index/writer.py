@@ -89,6 +89,15 @@ class Writer:
         self._lanes.mark(bulk=True)  # so that somebody looks, even if all was written meanwhile
         return mark
 
+    @property
+    def behind(self) -> bool:
+        """Parts of whole sessions wait to be written."""
+        return self._lanes.behind
+
+    def poke(self) -> None:
+        """What a step waits for may have become ready."""
+        self._lanes.poke()
+
     def suspect(self, generation: int) -> None:
         """A reader met damage in the file of that generation: it is replaced."""
         if generation == self.generation:

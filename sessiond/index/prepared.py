@@ -1,0 +1,154 @@
+"""Messages -> what the index writes of them: their words, and their texts in compressed chunks. Pure.
+
+This is Python's half of indexing, apart from SQLite's, so that it can be done in another process (`preparing_worker.py`).
+The same messages give the same words there and here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from sessiond.index import chunks
+from sessiond.index.sessions import moment
+from sessiond.index.text import Texts, searchable
+from sessiond.index.tokens import identifiers, plain, stream
+from sessiond.model.message import Message
+
+BARRIER = " \u00b7 "
+"""Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
+
+Columns: TypeAlias = tuple[str, str, str, str, str]
+"""body, tool, parts, thought, thought_parts: a document's words as FTS5 gets them."""
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
+    """One message. `at` in milliseconds since 1970; `chunk` counts from 0 within the same Prepared."""
+
+    key: str
+    seq: int
+    at: int
+    role: str
+    chunk: int
+    start: int
+    size: int
+    columns: Columns
+
+
+class Prepared(msgspec.Struct, frozen=True, array_like=True):
+    """`chunks`: how many documents lie in each, and its compressed bytes."""
+
+    docs: list[PreparedDoc]
+    chunks: list[tuple[int, bytes]]
+
+
+def prepare(messages: Iterable[Message]) -> Prepared:
+    docs: list[PreparedDoc] = []
+    packed = Packing()
+    for message in messages:
+        texts = searchable(message)
+        chunk, start, size = packed.add(chunks.pack(message.id, texts))
+        at = moment(message.timestamp)
+        docs.append(PreparedDoc(message.id, message.seq, at, message.role, chunk, start, size, columns(texts)))
+    return Prepared(docs, packed.end())
+
+
+def texts_of(prepared: Prepared) -> Iterator[tuple[PreparedDoc, Texts]]:
+    """The documents with their texts, read back from the chunks."""
+    data = [chunks.decompress(raw) for _, raw in prepared.chunks]
+    for doc in prepared.docs:
+        yield doc, chunks.unpack(data[doc.chunk][doc.start : doc.start + doc.size])[1]  # type: ignore[misc]
+
+
+class Packing:
+    """Packed documents put into chunks one after the other."""
+
+    def __init__(self) -> None:
+        self._done: list[tuple[int, bytes]] = []
+        self._data = bytearray()
+        self._live = 0
+
+    def add(self, packed: bytes) -> tuple[int, int, int]:
+        """Where it lies: the chunk's number from 0, start, size."""
+        place = len(self._done), len(self._data), len(packed)
+        self._data += packed
+        self._live += 1
+        if len(self._data) >= chunks.CHUNK_BYTES:
+            self._close()
+        return place
+
+    def end(self) -> list[tuple[int, bytes]]:
+        if self._live:
+            self._close()
+        return self._done
+
+    def _close(self) -> None:
+        self._done.append((self._live, chunks.compress(bytes(self._data))))
+        self._data, self._live = bytearray(), 0
+
+
+def columns(texts: Texts) -> Columns:
+    """The same for the same texts, always: FTS5 keeps no text and is told the words again when it shall forget them."""
+    if len(texts) == 1 and texts[0][0] == "text":
+        bare = plain(texts[0][1])
+        return stream(bare), "", _parts(identifiers(bare)), "", ""
+    streams: dict[str, list[str]] = {"text": [], "tool": [], "thought": []}
+    shown: set[str] = set()
+    hidden: set[str] = set()
+    for kind, text in texts:
+        bare = plain(text)
+        streams[kind].append(stream(bare))
+        (hidden if kind == "thought" else shown).update(identifiers(bare))
+    return (
+        BARRIER.join(streams["text"]),
+        BARRIER.join(streams["tool"]),
+        _parts(shown),
+        BARRIER.join(streams["thought"]),
+        _parts(hidden),
+    )
+
+
+def _parts(found: set[str]) -> str:
+    return BARRIER.join(sorted(found)) if found else ""
+
+
+# On the way to the worker and back
+
+
+def to_worker(messages: Sequence[Message]) -> bytes:
+    """What `prepare` looks at of them, as MessagePack. Raises what msgspec raises for values that do not fit into it."""
+    return _encoder.encode(
+        [
+            (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"))
+            for m in messages
+        ]
+    )
+
+
+def in_worker(request: bytes) -> bytes:
+    """The request prepared: the other half of `to_worker` and `from_worker`."""
+    rows: list[Any] = msgspec.msgpack.decode(request)
+    return _encoder.encode(
+        prepare(
+            Message(
+                id=key,
+                seq=seq,
+                role=role,
+                content=content,
+                timestamp=timestamp,
+                rest={"toolCalls": calls, "thinking": thinking} if calls or thinking else {},
+            )
+            for key, seq, role, content, timestamp, calls, thinking in rows
+        )
+    )
+
+
+_decoder = msgspec.msgpack.Decoder(Prepared)
+
+
+def from_worker(answer: bytes) -> Prepared:
+    return _decoder.decode(answer)

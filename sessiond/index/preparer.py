@@ -1,0 +1,267 @@
+"""Prepares messages for the feeding thread, many of them in a process of their own, so that the daemon's interpreter is
+free for requests.
+
+The process is started when much waits, ended when nothing has come for a while, and holds nothing: where it dies or
+cannot be started, its work is done here. See `prepared.py` for what is prepared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sessiond.index.prepared import Prepared, from_worker, prepare, to_worker
+from sessiond.index.preparing_worker import read_frame, write_frame
+from sessiond.model.message import Message
+
+_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preparing_worker.py")
+START_BYTES = 1024 * 1024
+"""So much must wait before a process is started for it."""
+IDLE_S = 3.0
+"""Without work for so long, the process ends."""
+_AHEAD = 4
+"""Requests under way: enough that the process never waits, few enough that they cost no memory."""
+_FAILURES = 3
+"""After so many deaths of the process in a row everything is prepared here."""
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """Some messages of one session. `result` can be called once `ready` is True."""
+
+    __slots__ = ("_messages", "_result", "ready", "weight")
+
+    def __init__(self, messages: Sequence[Message], weight: int) -> None:
+        self._messages: Sequence[Message] = messages
+        self.weight = weight
+        self.ready = False
+        self._result: Prepared | Exception | None = None
+
+    def result(self) -> Prepared:
+        """Raises what preparing them raised: a fault of ours."""
+        if isinstance(self._result, Exception):
+            raise self._result
+        assert self._result is not None
+        return self._result
+
+    def encoded(self) -> bytes | None:
+        """None where it cannot be sent: numbers beyond 64 bits, lone surrogates. Then it is prepared here."""
+        try:
+            return to_worker(self._messages)
+        except (ValueError, OverflowError, RecursionError, TypeError):
+            return None
+
+    def take(self, result: Prepared | Exception) -> None:
+        self._result = result
+        self._messages = ()
+        self.ready = True
+
+    def prepare_here(self) -> None:
+        try:
+            self.take(prepare(self._messages))
+        except Exception as error:  # raised where the result is taken: one session must not stop all
+            self.take(error)
+
+
+class Preparer:
+    """`on_ready` is called on one of its threads whenever jobs have become ready. Jobs become ready in their order."""
+
+    def __init__(self, on_ready: Callable[[], None]) -> None:
+        self._on_ready = on_ready
+        self._waiting: deque[Job] = deque()
+        self._weight = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._worker: _Worker | None = None
+        self._failures = 0
+        self._thread: threading.Thread | None = None
+
+    # Any thread
+
+    def submit(self, messages: Sequence[Message], weight: int) -> Job:
+        """Returns at once. `weight`: about how many bytes they are."""
+        job = Job(messages, weight)
+        with self._changed:
+            self._waiting.append(job)
+            self._weight += weight
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="index-prepare", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return job
+
+    def close(self) -> None:
+        """Nothing more will be submitted; what waits is still made ready. Blocks until it is."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def process(self) -> int | None:
+        """The id of the process, while there is one."""
+        worker = self._worker
+        return worker.pid if worker is not None else None
+
+    # The thread
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            if self._worker is None and self._wants_worker():
+                self._start()
+            if self._worker is None:
+                self._here(job)
+            elif not self._worker.send(job):
+                self._bury()
+                self._here(job)
+        self._end_worker()
+
+    def _next(self) -> Job | None:
+        """The next job, waited for; a process that nobody needs, or that has died, ends meanwhile. None: there will be
+        none.
+        """
+        while True:
+            with self._changed:
+                patience = IDLE_S if self._worker is not None else None
+                idle = not self._changed.wait_for(
+                    lambda: self._waiting or self._closed or self._worker_died(), patience
+                )
+                if self._waiting:
+                    job = self._waiting.popleft()
+                    self._weight -= job.weight
+                    return job
+                if self._closed:
+                    return None
+            if idle or self._worker_died():
+                self._end_worker()
+
+    def _worker_died(self) -> bool:
+        return self._worker is not None and self._worker.dead
+
+    def _wants_worker(self) -> bool:
+        return self._weight > START_BYTES and self._failures < _FAILURES
+
+    def _start(self) -> None:
+        try:
+            self._worker = _Worker(self._on_ready, self._noticed)
+        except OSError as error:
+            _log.warning("no process for the index could be started: %s", error)
+            self._failures = _FAILURES
+
+    def _noticed(self) -> None:
+        """The process has ended: somebody who waits for work looks at what it left."""
+        with self._changed:
+            self._changed.notify()
+
+    def _here(self, job: Job) -> None:
+        job.prepare_here()
+        self._on_ready()
+
+    def _end_worker(self) -> None:
+        """Let it finish; what it leaves undone because it died is done here."""
+        if self._worker is not None:
+            if self._worker.end():
+                self._failures = 0
+                self._worker = None
+            else:
+                self._bury()
+
+    def _bury(self) -> None:
+        """The process has died. What was under way is done here, in order."""
+        worker, self._worker = self._worker, None
+        assert worker is not None
+        self._failures += 1
+        _log.warning("the process that prepares for the index has ended; its work is done in the daemon")
+        for job in worker.left():
+            self._here(job)
+
+
+class _Worker:
+    """The process, and the thread that reads its answers. `dead`: it answers no more."""
+
+    def __init__(self, on_ready: Callable[[], None], on_death: Callable[[], None]) -> None:
+        self._on_ready = on_ready
+        self._on_death = on_death
+        self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
+            [sys.executable, "-I", _WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+        )
+        self.pid = self._process.pid
+        self.dead = False
+        self._under_way: deque[Job] = deque()
+        self._room = threading.Semaphore(_AHEAD)
+        self._reader = threading.Thread(target=self._read, name="index-prepared", daemon=True)
+        self._reader.start()
+
+    def send(self, job: Job) -> bool:
+        """Blocks while enough is under way. False: the process has died, the job was not taken."""
+        assert self._process.stdin is not None
+        request = job.encoded()
+        self._room.acquire()
+        if request is None:
+            return self._aside(job)
+        if self.dead:
+            return False
+        self._under_way.append(job)
+        try:
+            write_frame(self._process.stdin, request)
+        except OSError:
+            self._process.kill()
+            self._reader.join()
+            self._under_way.remove(job)
+            return False
+        return True
+
+    def _aside(self, job: Job) -> bool:
+        """It cannot be sent, and its turn comes after those that are under way."""
+        for _ in range(_AHEAD - 1):
+            self._room.acquire()
+        if self.dead:
+            return False
+        job.prepare_here()
+        self._on_ready()
+        self._room.release(_AHEAD)
+        return True
+
+    def end(self) -> bool:
+        """No more will be sent. Blocks until all is ready; False: it died before, and `left` has the rest."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it died, with bytes of ours on their way
+            self._process.stdin.close()
+        self._reader.join()
+        self._process.wait()
+        return not self._under_way
+
+    def left(self) -> list[Job]:
+        """After its death: what it did not do, in order."""
+        self.end()
+        return list(self._under_way)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            with self._process.stdout as answers:
+                while (answer := read_frame(answers)) is not None:
+                    self._under_way[0].take(from_worker(answer))
+                    self._under_way.popleft()
+                    self._on_ready()
+                    self._room.release()
+        except msgspec.DecodeError:  # what it writes is no answer
+            self._process.kill()
+        finally:
+            self.dead = True
+            self._room.release(_AHEAD)
+            self._on_death()
