@@ -75,11 +75,15 @@ class Batch:
 
     # Changes
 
-    def put_info(self, info: IndexedInfo) -> None:
-        self._infos[info.session_id] = info
-        if self._sessions.find(info.session_id) is None:
-            self._sessions.make(info.session_id)
-            self._put(info.session_id, self._infos.pop(info.session_id))
+    def put_info(self, info: IndexedInfo, stamp: int) -> None:
+        """`stamp` grows with every info that is fed: an older one that comes late changes nothing."""
+        known = self._sessions.find(info.session_id)
+        if known is None:
+            self._sessions.make(info.session_id).stamp = stamp
+            self._put(info.session_id, info)
+        elif stamp >= known.stamp:
+            known.stamp = stamp
+            self._infos[info.session_id] = info
 
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
@@ -104,14 +108,14 @@ class Batch:
             self._docs.flush()
             self._docs.drop(self._docs.of(known.no, MESSAGE, seq), known.shelf)
 
-    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> None:
+    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str], stamp: int) -> None:
         """The session is about to be fed as a whole. What it has beside these is gone. What is the same keeps its document,
         so that cursors and the words that are there stay good.
         """
         session_id = info.session_id
         self._lost.discard(session_id)
         whole = self._whole[session_id] = _Whole()
-        self.put_info(msgspec.structs.replace(info, fingerprint=None))
+        self.put_info(msgspec.structs.replace(info, fingerprint=None), stamp)
         known = self._sessions.find(session_id)
         if known is None or not known.max_seq:
             return
@@ -141,7 +145,7 @@ class Batch:
                 before = at if at is not None and self._docs.key(at) == found.key else None
             self._put_doc(known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key), texts, before)
 
-    def end_session(self, info: IndexedInfo, notes: Sequence[Note]) -> None:
+    def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """All of it was fed. Its fingerprint is believed if nothing of it was lost since `begin_session`, which a file
         that was replaced meanwhile knows nothing of.
         """
@@ -152,7 +156,7 @@ class Batch:
             before = whole.stored.get((NOTE, note.id)) if whole is not None else None
             self._put_doc(known, self._note_doc(known, note), searchable_note(note), before)
         believed = whole is not None and session_id not in self._lost
-        self._infos[session_id] = info if believed else msgspec.structs.replace(info, fingerprint=None)
+        self.put_info(info if believed else msgspec.structs.replace(info, fingerprint=None), stamp)
 
     def remove(self, session_id: str) -> None:
         self._infos.pop(session_id, None)

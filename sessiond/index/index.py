@@ -8,6 +8,7 @@ feeds what differs by `put_session`, and sets `incomplete` to False when he is t
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import shutil
 import sqlite3
@@ -54,6 +55,7 @@ class Index:
         self._incomplete = False
         self._temporary: str | None = None
         self._unwritable: str | None = None
+        self._stamps = itertools.count(1)
 
     async def open(self) -> None:
         """Never fails because of what is in the file. Where none can be made at `path`, one in the temporary folder
@@ -100,7 +102,14 @@ class Index:
 
     def put_info(self, info: IndexedInfo) -> None:
         """What lists show of a session, new or changed. Its messages and notes are not touched."""
-        self._feed(info.session_id, 1, lambda batch: batch.put_info(info))
+        stamp = next(self._stamps)
+        if self._writer.diverted(info.session_id):
+            # Lists have it at once. Its fingerprint has to wait for what stands before it.
+            bare = msgspec.structs.replace(info, fingerprint=None)
+            self._writer.submit(
+                Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp)), ahead=True
+            )
+        self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp))
 
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         """New messages, or new content of old ones (of the same seq)."""
@@ -117,7 +126,7 @@ class Index:
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
         """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
         ids = frozenset(message.id for message in messages)
-        self.begin_session(info, ids, frozenset(note.id for note in notes))
+        stamp = self.begin_session(info, ids, frozenset(note.id for note in notes))
         part: list[Message] = []
         size = 0
         for message in messages:
@@ -128,15 +137,20 @@ class Index:
                 part, size = [], 0
         if part:
             self.add_part(info.session_id, part)
-        self.end_session(info, notes)
+        self.end_session(info, notes, stamp)
 
-    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> None:
+    def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> int:
         """As `put_session`, but its messages come in parts: `add_part` in order, `end_session` at last. What it is known to
-        have beside these ids is gone. Lists show it as soon as this is fed.
+        have beside these ids is gone. Answers the stamp of this state of it, for `end_session`.
         """
+        stamp = next(self._stamps)
         self._feed(
-            info.session_id, len(message_ids), lambda batch: batch.begin_session(info, message_ids, note_ids), bulk=True
+            info.session_id,
+            len(message_ids),
+            lambda batch: batch.begin_session(info, message_ids, note_ids, stamp),
+            bulk=True,
         )
+        return stamp
 
     def add_part(self, session_id: str, messages: Sequence[Message]) -> None:
         size = sum(_size(message) for message in messages)
@@ -144,10 +158,10 @@ class Index:
         step = Step(session_id, size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), job)
         self._writer.submit(step, bulk=True)
 
-    def end_session(self, info: IndexedInfo, notes: Sequence[Note]) -> None:
+    def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """Its fingerprint is kept only if all of it arrived."""
         size = sum(len(note.content) for note in notes)
-        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes), bulk=True)
+        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True)
 
     def remove(self, session_id: str) -> None:
         self._feed(session_id, 1, lambda batch: batch.remove(session_id))
@@ -155,14 +169,16 @@ class Index:
     async def settled(self, patience_s: float | None = None) -> None:
         """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
 
-        `patience_s`: for whole sessions (`put_session`) it waits at most so long, for changes of single ones till they are there.
+        `patience_s`: for whole sessions (`put_session`) it waits at most so long, and not at all where many are being taken in;
+        for changes of single ones till they are there.
         """
         if self._writer.problem is not None:
             await asyncio.sleep(0)
             return
-        whole = asyncio.wrap_future(self._writer.mark(bulk=True))
+        whole = [asyncio.wrap_future(self._writer.mark(bulk=True))] if patience_s is None or self._writer.soon else []
         await asyncio.wrap_future(self._writer.mark(bulk=False))
-        await asyncio.wait((whole,), timeout=patience_s)
+        if whole:
+            await asyncio.wait(whole, timeout=patience_s)
 
     async def room(self) -> None:
         """For whoever feeds much: until less than `index_waiting_bytes` waits to be written."""

@@ -42,18 +42,22 @@ class Lanes:
         self._bulk: deque[Step | Mark] = deque()
         self._diverted: Counter[str] = Counter()
         self._behind: set[int] = set()
+        self._single: set[int] = set()
         self._changed = threading.Condition()
         self._closed = False
         self.weight = 0
         """Of all that was put and is not `written`."""
 
-    def put(self, step: Step, *, bulk: bool) -> None:
+    def put(self, step: Step, *, bulk: bool = False, ahead: bool = False) -> None:
+        """`ahead`: it goes live even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
-            if bulk or step.session_id in self._diverted:
+            if bulk or (not ahead and step.session_id in self._diverted):
                 self._diverted[step.session_id] += 1
                 self._bulk.append(step)
                 self._behind.add(id(step))
+                if not bulk:
+                    self._single.add(id(step))
             else:
                 self._live.append(step)
             self._changed.notify()
@@ -106,6 +110,15 @@ class Lanes:
         """Whether anything that was put into the bulk lane is not written."""
         return bool(self._behind)
 
+    @property
+    def single_behind(self) -> bool:
+        """Whether any of that is a single change."""
+        return bool(self._single)
+
+    def diverted(self, session_id: str) -> bool:
+        """Whether something of a session waits in the bulk lane."""
+        return session_id in self._diverted
+
     def ended(self) -> bool:
         with self._changed:
             return self._closed and not self._live and not self._bulk
@@ -114,3 +127,4 @@ class Lanes:
         with self._changed:
             self.weight -= sum(step.weight for step in steps)
             self._behind.difference_update(map(id, steps))
+            self._single.difference_update(map(id, steps))

@@ -29,6 +29,8 @@ class Known(msgspec.Struct):
     keys: tuple[int, int, str, int]
     name: str | None
     tags: tuple[str, ...]
+    stamp: int = 0
+    """Of the newest info that was fed of it."""
 
 
 class Sessions:

@@ -30,6 +30,8 @@ COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.1
 """No transaction takes in more than fits into this."""
 RETRY_S = 1.0
+LITTLE_BYTES = 64 * 1024
+"""Written in a moment, which is worth waiting for."""
 TRANSACTION_BYTES = 1024 * 1024
 """Nor more than this."""
 
@@ -68,12 +70,12 @@ class Writer:
         self._thread.start()
         return state
 
-    def submit(self, step: Step, *, bulk: bool = False) -> None:
-        """Returns at once."""
+    def submit(self, step: Step, *, bulk: bool = False, ahead: bool = False) -> None:
+        """Returns at once. The lanes are explained in lanes.py."""
         if self.problem is not None and self._lanes.weight > self._most_waiting:
             self.lost.add(step.session_id)
         else:
-            self._lanes.put(step, bulk=bulk)
+            self._lanes.put(step, bulk=bulk, ahead=ahead)
 
     def mark(self, *, bulk: bool) -> Mark:
         """Done when all that was submitted to a lane before is committed, or when it turns out that it cannot be now."""
@@ -93,6 +95,14 @@ class Writer:
     def behind(self) -> bool:
         """Parts of whole sessions wait to be written."""
         return self._lanes.behind
+
+    @property
+    def soon(self) -> bool:
+        """Whether what waits in the bulk lane is little, or a single change that should not wait there."""
+        return self._lanes.weight < LITTLE_BYTES or self._lanes.single_behind
+
+    def diverted(self, session_id: str) -> bool:
+        return self._lanes.diverted(session_id)
 
     def poke(self) -> None:
         """What a step waits for may have become ready."""

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from sessiond.index.index import Index
 
 log = logging.getLogger(__name__)
-_FED_CHARS = 60_000
-"""What `fill` feeds before it waits: whoever lists or searches meanwhile waits for no more than this."""
-_CHARS = 500
-"""What a message costs beside its text."""
+_PATIENCE_S = 0.1
+"""What a question waits for whole sessions, where few are being taken in."""
 _FEED_DELAY_S = 0.02
 """Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
 
@@ -59,7 +57,6 @@ class Catalog:
         """The index knows every session that lies in a store. Cleared while it is checked: at start, and when it was lost."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
-        self._fed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
@@ -119,10 +116,14 @@ class Catalog:
         wire_id = join_wire_id(store.name, session.local_id)
         self._waiting.pop(wire_id, None)
         self._filling.discard(wire_id)
-        self.index.put_session(indexed(store, session), session.messages(), session.notes)
+        info = indexed(store, session)
+        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists have it at once
+        self.index.put_session(info, session.messages(), session.notes)
 
     async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
-        """Index a new session a part at a time, so that nobody who asks for something else waits for all of it."""
+        """Index a new session a part at a time, behind what others change. Returns when all is handed over, which is before
+        it is `searchable`.
+        """
         wire_id = info.session_id
         self._filling.add(wire_id)
         try:
@@ -132,17 +133,16 @@ class Catalog:
 
     async def _fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
         wire_id = info.session_id
-        self.index.put_session(msgspec.structs.replace(info, fingerprint=None), [], notes)
+        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists have it at once
+        stamp = self.index.begin_session(info, frozenset(), frozenset())
         async for part in parts:
             if wire_id not in self._filling:
                 return  # somebody replaced or deleted it meanwhile, and the index knows better
-            self.index.add_messages(wire_id, part)
-            self._fed += sum(_CHARS + len(m.content) for m in part)
-            if self._fed > _FED_CHARS:
-                self._fed = 0
-                await self.index.settled()
-        if wire_id in self._filling and not self.is_open(wire_id):
-            self.index.put_info(info)
+            self.index.add_part(wire_id, part)
+            await self.index.room()
+        if wire_id in self._filling:
+            known = info if not self.is_open(wire_id) else msgspec.structs.replace(info, fingerprint=None)
+            self.index.end_session(known, notes, stamp)
 
     def vanished(self, store: Store, local_id: str) -> None:
         wire_id = join_wire_id(store.name, local_id)
@@ -150,10 +150,15 @@ class Catalog:
         self._filling.discard(wire_id)
         self.index.remove(wire_id)
 
-    async def settled(self, patience_s: float | None = None) -> None:
-        """What was changed before is findable. Whole sessions that are being taken in are waited for `patience_s` at most."""
+    async def settled(self) -> None:
+        """What was changed before is listed, and findable but for whole sessions that are being taken in."""
         self.feed()
-        await self.index.settled(patience_s)
+        await self.index.settled(_PATIENCE_S)
+
+    async def searchable(self) -> None:
+        """All of it is findable, whole sessions too."""
+        self.feed()
+        await self.index.settled()
 
     # Checking against the files
 
@@ -242,7 +247,7 @@ class Catalog:
         if listed is None:
             self.vanished(store, local_id)
             return
-        await self.settled()
+        await self.searchable()
         known = await self.index.info(wire_id)
         if known is None or not listed.fingerprint or known.fingerprint != listed.fingerprint:
             await self._reindex(store, listed)

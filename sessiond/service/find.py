@@ -20,8 +20,6 @@ from sessiond.store.port import Store, Trashed
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _MODES = ("text", "regex")
-_PATIENCE_S = 0.1
-"""What a question waits for sessions that are being taken in as a whole; single changes are always waited for."""
 _SEARCH_PATIENCE_S = 1.0
 """How long a search waits for an index that is being rebuilt before it answers `incomplete`."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
@@ -41,7 +39,7 @@ class Finder:
 
     async def count(self) -> None:
         """Bring `counts` up to date."""
-        await self._catalog.settled(_PATIENCE_S)
+        await self._catalog.settled()
         for name in self._stores:
             self.counts[name] = await self._catalog.index.count(name)
 
@@ -64,7 +62,7 @@ class Finder:
         """A list is never wrong: where the index turns out to be lost meanwhile, it waits till it is whole again."""
         while True:
             await self._catalog.ready.wait()
-            await self._catalog.settled(_PATIENCE_S)
+            await self._catalog.settled()
             page = await self._catalog.index.list(query)
             if self._catalog.ready.is_set():
                 return page
@@ -120,7 +118,7 @@ class Finder:
             # After that it is answered from what is there, and marked incomplete.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._catalog.ready.wait(), _SEARCH_PATIENCE_S)
-        await self._catalog.settled(_PATIENCE_S)
+        await self._catalog.settled()
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
         page = await self._catalog.index.search(asked)
         result: dict[str, Json] = {

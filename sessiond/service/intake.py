@@ -103,6 +103,7 @@ class Intake:
                 await self._give_names()
         finally:
             await unbroken(self._stored())
+        await self._place.catalog.searchable()
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
             self._warnings.append({"path": path, "line": None, "message": message})

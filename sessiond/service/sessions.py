@@ -368,7 +368,7 @@ class Service:
                 raise
             await store.purge(local_id)
         if permanent:
-            await self.catalog.settled()
+            await self.catalog.searchable()
 
     async def restore(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
         store, local_id = self.rooms.store_of(session_id)
@@ -492,7 +492,7 @@ class Service:
         store = await self._adopt_folder(path, name, format)
         self.rooms.add_store(store)
         warnings = await self.catalog.check(store)
-        await self.catalog.settled()
+        await self.catalog.searchable()
         await self.finder.count()
         status = self._store_status(store)
         return {"store": status, "sessions": status["sessions"], "warnings": [wire_warning(one) for one in warnings]}

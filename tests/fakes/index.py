@@ -27,6 +27,18 @@ class FakeIndex:
         self.put_info(info)
         self.messages[info.session_id] = {m.id: m.text() for m in messages}
 
+    def begin_session(self, info, message_ids, note_ids):
+        self.put_info(info)
+        return 0
+
+    def add_part(self, session_id, messages):
+        self.add_messages(session_id, messages)
+
+    def end_session(self, info, notes, stamp):
+        self.put_info(info)
+        for note in notes:
+            self.add_note(info.session_id, note)
+
     def remove(self, session_id):
         self.infos.pop(session_id, None)
         self.messages.pop(session_id, None)
