@@ -7,6 +7,7 @@ is asked for everything that is new. What a client was not answered it sends onc
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -91,10 +92,10 @@ class Known:
                     # Of a stream more may have come than was acknowledged, never less.
                     figures.changed += not found[message_id]["content"].startswith(self.texts[message_id])
         order = [message["seq"] for message in messages]
-        figures.reordered += sum(a >= b for a, b in zip(order, order[1:], strict=False))
+        figures.reordered += sum(a >= b for a, b in itertools.pairwise(order))
         for writer in range(CLIENTS):
             numbers = [int(one.split("-")[1]) for one in (m["id"] for m in messages) if one.startswith(f"w{writer}-")]
-            figures.reordered += sum(a >= b for a, b in zip(numbers, numbers[1:], strict=False))
+            figures.reordered += sum(a >= b for a, b in itertools.pairwise(numbers))
         for message_id, message in found.items():
             if message_id not in self.seqs:
                 self.acked(message_id, message["seq"], message["content"])

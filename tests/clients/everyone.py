@@ -13,6 +13,7 @@ from tests.clients.tmux import Terminal
 from tests.clients.vims import ROOT, House, neovim, neovims, vim
 from tests.programs import need
 
+
 @dataclass(frozen=True)
 class Hands:
     """How a person uses one client. `command` opens the session of that id."""
@@ -147,4 +148,3 @@ def say(hands: Hands, at: Terminal, text: str) -> None:
     """Type it and send it."""
     type_text(hands, at, text)
     at.type("", *hands.send)
-

@@ -42,7 +42,9 @@ def test_round_the_circle():
             screen.shows("after the crash 二")
         fresh = at.client()
         expected = [*said, "after the crash 一", "after the crash 二"]
-        wait_until(lambda: [one["content"] for one in fresh.call("session/read", sessionId="a")["messages"]] == expected)
+        wait_until(
+            lambda: [one["content"] for one in fresh.call("session/read", sessionId="a")["messages"]] == expected
+        )
         shown = subprocess.run(
             ["sessiond", "show", "a"], env=at.env, capture_output=True, text=True, check=True, timeout=LIMIT_S
         ).stdout
