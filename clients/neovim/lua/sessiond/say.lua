@@ -1,9 +1,33 @@
 -- Words for the user, by vim.notify: `:messages`, or whatever the user has put in its place.
 local M = {}
 
+-- As much of it as fits.
+local function beginning(text, cells)
+  local fits = vim.fn.strcharpart(text, 0, cells)
+  while vim.fn.strdisplaywidth(fits) > cells do
+    fits = vim.fn.strcharpart(fits, 0, vim.fn.strchars(fits) - 1)
+  end
+  return fits
+end
+
+-- Neovim's own vim.notify asks for a key after a text that is longer than the line, which nobody has pressed anything for. So the
+-- beginning is shown, and `:messages` has all of it. Whatever the user has put in its place gets the text.
+local function is_stock()
+  return debug.getinfo(vim.notify, 'S').source:find('vim/_editor.lua', 1, true) ~= nil
+end
+
 local function notify(text, level)
   -- On one line and without control characters: what comes from a file or a model must not drive the terminal.
-  vim.notify('sessiond: ' .. text:gsub('%c+', ' '), level)
+  local line = 'sessiond: ' .. text:gsub('%c+', ' ')
+  if not is_stock() or vim.fn.strdisplaywidth(line) <= vim.v.echospace then
+    vim.notify(line, level)
+    return
+  end
+  vim.cmd('echohl ' .. (level == vim.log.levels.WARN and 'WarningMsg' or 'None'))
+  vim.cmd('echomsg ' .. vim.fn.string(line))
+  vim.cmd('redraw')
+  vim.cmd('echo ' .. vim.fn.string(beginning(line, vim.v.echospace - 1) .. '…'))
+  vim.cmd('echohl None')
 end
 
 -- failure: {message, hint?}. `doing` names what failed. As a warning: at level ERROR Neovim itself would end whatever is being

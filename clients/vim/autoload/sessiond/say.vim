@@ -18,7 +18,22 @@ enddef
 def Echo(group: string, text: string)
   # On one line and without control characters: what comes from a file or a model must not drive the terminal.
   var line = text->substitute('[[:cntrl:]]\+', ' ', 'g')
+  var whole = 'sessiond: ' .. line
   execute 'echohl' group
-  echomsg 'sessiond: ' .. line
+  echomsg whole
+  # Vim would show both ends of a text that is too long for the line. What matters stands at the beginning; `:messages` has all of it.
+  if strdisplaywidth(whole) > v:echospace
+    redraw
+    echo Beginning(whole, v:echospace - 1) .. '…'
+  endif
   echohl None
+enddef
+
+# As much of it as fits.
+def Beginning(text: string, cells: number): string
+  var fits = strcharpart(text, 0, cells)
+  while strdisplaywidth(fits) > cells
+    fits = strcharpart(fits, 0, strchars(fits) - 1)
+  endwhile
+  return fits
 enddef
