@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ EMACS = """\
 ;;   (add-to-list 'eglot-server-programs '((org-mode json-mode js-json-mode) . ("sessiond"))))
 """
 VIM = """\
-" Vim 9 with +channel: :SessiondNew, :SessiondSwitch, :SessiondSearch
+" :SessiondNew, :SessiondSwitch, :SessiondSearch
 set runtimepath^={folder}
 filetype plugin on
 """
@@ -39,8 +40,15 @@ VSCODE = """\
 "command": ["sessiond"]
 """
 LINES = {"emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
-FILES = {"lisp": "~/.sbclrc", "emacs": "~/.emacs.d/init.el", "vim": "~/.vimrc", "neovim": "~/.config/nvim/init.lua"}
-"""Where `--write` adds them."""
+FILES = {
+    "lisp": ["~/.sbclrc"],
+    "emacs": ["~/.emacs.d/init.el", "~/.emacs", "~/.emacs.el", "$XDG_CONFIG_HOME/emacs/init.el"],
+    "vim": ["~/.vimrc", "~/.vim/vimrc"],
+    "neovim": ["$XDG_CONFIG_HOME/nvim/init.lua", "$XDG_CONFIG_HOME/nvim/init.vim"],
+}
+"""Where `--write` adds them: to the one that is there, else to the first. One beside another that is there would hide it."""
+NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
+"""What goes first into a file that is made: without any, Vim has these defaults."""
 
 
 @click.command("setup", short_help="The lines for an editor's configuration.")
@@ -56,13 +64,24 @@ def command(editor: str, write: bool) -> int:
         raise click.UsageError(
             f"no configuration file of {editor} is known; print the lines and put them where they belong"
         )
-    path = Path(FILES[editor]).expanduser()
-    before = path.read_text() if path.exists() else ""
+    path = configuration_file(editor)
+    if path.suffix == ".vim":
+        lines = VIM.format(folder=client_folder(editor))
+    before = path.read_text() if path.exists() else NEW.get(editor, "")
     if lines in before:
         print(f"{path} has them already")
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Appended, so that a link stays a link, and what somebody else writes at the same time stays.
     with path.open("a") as file:
+        file.write("" if path.stat().st_size else before)
         file.write(("\n" if before and not before.endswith("\n") else "") + lines)
     print(f"added to {path}")
     return 0
+
+
+def configuration_file(editor: str) -> Path:
+    """The file that the editor of this user reads, or will read once it is made."""
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    paths = [Path(name.replace("$XDG_CONFIG_HOME", config)).expanduser() for name in FILES[editor]]
+    return next((path for path in paths if path.exists()), paths[0])
