@@ -42,11 +42,14 @@ VSCODE = """\
 LINES = {"emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
 FILES = {
     "lisp": ["~/.sbclrc"],
-    "emacs": ["~/.emacs.d/init.el", "~/.emacs", "~/.emacs.el", "$XDG_CONFIG_HOME/emacs/init.el"],
+    "emacs": ["~/.emacs", "~/.emacs.el", "~/.emacs.d/init.el", "$XDG_CONFIG_HOME/emacs/init.el"],
     "vim": ["~/.vimrc", "~/.vim/vimrc"],
     "neovim": ["$XDG_CONFIG_HOME/nvim/init.lua", "$XDG_CONFIG_HOME/nvim/init.vim"],
 }
-"""Where `--write` adds them: to the one that is there, else to the first. One beside another that is there would hide it."""
+"""Where `--write` adds them: the first that is there, in the order in which the editor looks. One that was made before it in
+that order would hide it."""
+MADE = {"emacs": "~/.emacs.d/init.el"}
+"""Which of them is made where none is there, if not the first."""
 NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
 """What goes first into a file that is made: without any, Vim has these defaults."""
 
@@ -83,5 +86,6 @@ def command(editor: str, write: bool) -> int:
 def configuration_file(editor: str) -> Path:
     """The file that the editor of this user reads, or will read once it is made."""
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    paths = [Path(name.replace("$XDG_CONFIG_HOME", config)).expanduser() for name in FILES[editor]]
-    return next((path for path in paths if path.exists()), paths[0])
+    names = [*FILES[editor], MADE.get(editor, FILES[editor][0])]
+    paths = [Path(name.replace("$XDG_CONFIG_HOME", config)).expanduser() for name in names]
+    return next((path for path in paths if path.exists()), paths[-1])

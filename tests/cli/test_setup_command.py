@@ -1,0 +1,110 @@
+"""`sessiond setup EDITOR --write`: into the file that the editor reads, once, and the editor then has the client."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.programs import need
+from tests.shell import Shell
+
+
+@pytest.fixture
+def user() -> Iterator[Shell]:
+    """Somebody with an empty home folder."""
+    made = Shell()
+    made.env["HOME"] = str(made.path)
+    yield made
+    made.close()
+
+
+def write(user: Shell, editor: str) -> Path:
+    """The file that it was added to."""
+    done = user("setup", editor, "--write")
+    assert done.code == 0, done
+    return Path(done.out.removeprefix("added to ").strip())
+
+
+def ended(user: Shell, *command: str) -> str:
+    done = subprocess.run(
+        ["timeout", "60", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=user.env, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("editor", ["emacs", "vim", "neovim", "lisp"])
+def test_once(user, editor):
+    """A second time nothing is added, and what was in the file stays."""
+    path = write(user, editor)
+    text = path.read_text()
+    path.write_text("\n" + text + "\n")
+    done = user("setup", editor, "--write")
+    assert done.out == f"{path} has them already\n"
+    assert path.read_text() == "\n" + text + "\n"
+
+
+@pytest.mark.parametrize(
+    ("editor", "there"),
+    [
+        ("emacs", ".emacs"),
+        ("emacs", ".emacs.d/init.el"),
+        ("emacs", ".config/emacs/init.el"),
+        ("vim", ".vim/vimrc"),
+        ("neovim", ".config/nvim/init.vim"),
+        ("neovim", ".config/nvim/init.lua"),
+    ],
+)
+def test_the_file_that_is_there(user, editor, there):
+    """Where the editor has its configuration in another place, that is where the lines go: none is made that would hide it."""
+    path = user.path / there
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+    assert write(user, editor) == path
+    assert path.read_text().startswith("mine\n")
+
+
+def test_no_file_is_known(user):
+    """Of VS Code no file is known to which a line could be added: it says so and touches nothing."""
+    done = user("setup", "vscode", "--write")
+    assert done.code == 2
+    assert not [path for path in user.path.iterdir() if path.name.startswith(".")]
+
+
+def test_emacs(user):
+    """Emacs, started as usual, has the commands."""
+    path = write(user, "emacs")
+    assert path == user.path / ".emacs.d" / "init.el"
+    form = "(unless (commandp 'sessiond-new) (kill-emacs 1))"
+    ended(user, need("emacs"), "--batch", "-l", str(path), "--eval", form)
+
+
+def test_vim(user):
+    """Vim, started as usual, has the commands, and still its defaults."""
+    assert write(user, "vim") == user.path / ".vimrc"
+    test = user.path / "test.vim"
+    test.write_text("if exists(':SessiondNew') != 2 || !&incsearch | cquit | endif\nqall!\n")
+    ended(user, need("vim"), "-es", "-u", str(user.path / ".vimrc"), "-S", str(test))
+
+
+@pytest.mark.parametrize("name", ["init.lua", "init.vim"])
+def test_neovim(user, name):
+    """Neovim, started as usual, has the commands, whichever language its configuration is in."""
+    path = user.path / ".config" / "nvim" / name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert write(user, "neovim") == path
+    check = "if exists(':SessiondNew') != 2 | cquit | endif"
+    ended(user, need("nvim"), "--headless", "-i", "NONE", "-c", check, "-c", "qall!")
+
+
+def test_lisp(user):
+    """SBCL, started as usual, finds the system."""
+    path = write(user, "lisp")
+    assert path == user.path / ".sbclrc"
+    need("sbcl")
+    form = '(sb-ext:exit :code (if (asdf:find-system "sessiond" nil) 0 1))'
+    ended(user, "sbcl", "--noinform", "--non-interactive", "--eval", form)
