@@ -24,6 +24,7 @@
 (defvar sessiond-search-history nil "What was searched for.")
 
 (defvar-local sessiond-search--params nil "What was asked for in this buffer.")
+(defvar-local sessiond-search--fresh nil "Non-nil until a hit was visited.")
 (defvar-local sessiond-search--cursor nil "Where the next page begins, or nil.")
 
 (defvar sessiond-search-mode-map
@@ -113,7 +114,10 @@ With prefix argument REGEXP it is a regular expression of Python."
       (seq-doseq (hit (plist-get result :hits))
         (sessiond-search--insert hit)))
     (unless more
-      (goto-char (point-min)))))
+      (setq sessiond-search--fresh t)
+      (goto-char (or (next-single-property-change (point-min) 'sessiond-hit) (point-min)))
+      (dolist (window (get-buffer-window-list nil nil t))
+        (set-window-point window (point))))))
 
 (defun sessiond-search--insert (hit)
   "Insert HIT at point."
@@ -141,6 +145,7 @@ With prefix argument REGEXP it is a regular expression of Python."
   (interactive)
   (let ((hit (or (get-text-property (point) 'sessiond-hit)
                  (user-error "There is no hit here"))))
+    (setq sessiond-search--fresh nil)
     (sessiond-with-errors
       (let ((display-buffer-overriding-action ; the hits stay in view
              '((display-buffer-reuse-window display-buffer-pop-up-window
@@ -152,6 +157,10 @@ With prefix argument REGEXP it is a regular expression of Python."
   "Visit the COUNTth next hit, from the first one if RESET is non-nil."
   (when reset
     (goto-char (point-min)))
+  ;; Point is on the first hit, which nobody has visited yet.
+  (when (and sessiond-search--fresh (not reset) (> count 0)
+             (get-text-property (point) 'sessiond-hit))
+    (setq count (1- count)))
   (dotimes (_ (abs count))
     (let ((next (if (< count 0)
                     #'previous-single-property-change

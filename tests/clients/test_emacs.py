@@ -58,7 +58,7 @@ class Emacs:
 def ended(process: subprocess.Popen[str]) -> str:
     """What it printed; fails with all that it said unless it ended well."""
     out, err = process.communicate(timeout=SUITE_S + 10)
-    assert process.returncode == 0, out + err
+    assert process.returncode == 0, out + (err or "")
     return out
 
 

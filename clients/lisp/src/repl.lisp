@@ -5,6 +5,9 @@
 
 (in-package "SESSIOND")
 
+(defconstant +shown-messages+ 20
+  "Of a session that is entered; /older shows more.")
+
 (defclass repl ()
   ((client :initarg :client :reader repl-client)
    (own-client :initarg :own-client :initform nil :reader repl-own-client)
@@ -12,6 +15,8 @@
    (auto-save :initform nil :accessor repl-auto-save)
    (listener :initform nil :accessor repl-listener)
    (reply :initarg :reply :initform nil :reader repl-reply)
+   (oldest :initform nil :accessor repl-oldest :documentation "Seq of the oldest message that was shown, if any.")
+   (asking :initform nil :accessor repl-asking :documentation "Whether a prompt stands there and waits for a line.")
    (begun :initform '() :accessor repl-begun :documentation "Lines of a message that is not complete, newest first.")
    (unsaid :initform nil :accessor repl-unsaid
            :documentation "NIL, or (text id session-id) of what could not be said; ID is NIL where it never was sent.")
@@ -40,10 +45,28 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (setf (auto-save-session (repl-auto-save repl)) session))
   (say-line repl "Session ~A~@[ ~S~], ~D messages" (session-id session) (session-name session)
             (ref (session-info session) "messageCount"))
+  (setf (repl-oldest repl) nil)
+  (show-older repl +shown-messages+)
   (let ((draft (draft session)))
     (when (plusp (length draft))
       (put-aside repl draft nil)))
   session)
+
+(defun show-older (repl count)
+  "The COUNT messages before the oldest one that was shown. How many there were."
+  (let ((session (repl-session repl)))
+    (flet ((older ()
+             (remove-if (lambda (message) (and (repl-oldest repl) (>= (ref message "seq") (repl-oldest repl))))
+                        (session-messages session))))
+      (let ((known (older)))
+        (when (< (length known) count)
+          (load-older session (- count (length known)))
+          (setf known (older)))
+        (let ((shown (subseq known (max 0 (- (length known) count)))))
+          (map nil (lambda (message) (show repl message)) shown)
+          (when (plusp (length shown))
+            (setf (repl-oldest repl) (ref shown 0 "seq")))
+          (length shown))))))
 
 (defun leave-session (repl)
   "Save and close it. What fails is told and stops nobody: all that was said is in the daemon's journal."
@@ -80,7 +103,19 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (:finished (say-line repl "(~A)" (or (ref change "status") "done")))
     (:cleared (say-line repl "(cleared)"))
     (:truncated (say-line repl "(taken back after #~D)" (ref change "afterSeq")))
-    (:deleted (say-line repl "(this session was deleted; what is said now cannot be kept)"))))
+    (:deleted (say-line repl "(this session was deleted; /new begins another one)")))
+  (when (and (repl-asking repl) (told-whole-p kind change))
+    (show-prompt repl)))
+
+(defun told-whole-p (kind change)
+  "Whether what was told ends a line, so that the prompt can stand there again."
+  (case kind
+    (:appended (not (equal (ref change "messages" 0 "status") "streaming")))
+    ((:finished :cleared :truncated :deleted) t)))
+
+(defun show-prompt (repl)
+  (format (repl-output repl) "~&~A" (prompt repl))
+  (force-output (repl-output repl)))
 
 (defun show (repl message)
   (say-line repl "~A: ~A" (ref message "role") (printable (text-of message))))
@@ -164,11 +199,8 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (say-line repl "Session ~A is ~:[archived~;listed~] now" (session-id (repl-session repl)) (string= rest "off")))
 
 (define-command "older" (repl rest) "[N] shows the N messages (20) before the oldest one that was shown"
-  (let ((count (load-older (repl-session repl) (or (parse-integer rest :junk-allowed t) 20))))
-    (loop for message across (subseq (session-messages (repl-session repl)) 0 count)
-          do (show repl message))
-    (when (zerop count)
-      (say-line repl "This is the beginning"))))
+  (when (zerop (show-older repl (max 1 (or (parse-integer rest :junk-allowed t) +shown-messages+))))
+    (say-line repl "This is the beginning")))
 
 (define-command "send" (repl rest) "says what could not be said, or was typed and not sent the last time"
   (let ((unsaid (repl-unsaid repl)))
@@ -259,13 +291,20 @@ leave."
           (when (stringp whole) (out whole)))))
     (format output "~&")))
 
+(defun ask-for-line (repl input)
+  "A line, or NIL at the end of INPUT."
+  (show-prompt repl)
+  (setf (repl-asking repl) t)
+  (unwind-protect (read-line input nil nil)
+    (setf (repl-asking repl) nil)))
+
 (defun start-repl (&key client session-id name (auto-save-interval 300) reply
                      (input *standard-input*) (output *standard-output*))
   "Talk till /quit or the end of INPUT. Returns the session's id, which :SESSION-ID resumes."
   (let ((repl (make-repl :client client :session-id session-id :name name :auto-save-interval auto-save-interval
                          :reply reply :output output)))
     (unwind-protect
-         (loop for line = (progn (format output "~&~A" (prompt repl)) (force-output output) (read-line input nil nil))
+         (loop for line = (ask-for-line repl input)
                until (or (null line)
                          (handler-case (handle-input repl line)
                            (sessiond-error (problem)

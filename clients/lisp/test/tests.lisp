@@ -122,7 +122,7 @@
         (eventually (= 11 (length (texts mine))))
         (eventually (equal (session-name mine) "renamed"))
         (check (equal (heard-texts heard) (loop for nth below 10 collect (format nil "missed ~D" nth))))
-        (check (= 1 (count :updated (funcall heard) :key #'first)))))))
+        (eventually (= 1 (count :updated (funcall heard) :key #'first)))))))
 
 (deftest a-listener-that-asks-after-a-crash
     "A listener that hears what was missed may ask at once: it does not hold up the connection that is coming back."
@@ -439,6 +439,26 @@
         (check (equal (sort (mapcar (lambda (info) (ref info "name")) sessions) #'string<) '("other" "計画")))
         (check (equalp (ref (find "計画" sessions :key (lambda (info) (ref info "name")) :test #'equal) "tags") #("b"))))
       (check (equal (on-disk client id) '("one" "two"))))))
+
+(deftest repl-shows-the-newest
+    "A session that is entered shows its newest messages, /older the ones before, each once, from beyond what is loaded too."
+  (let ((id nil))
+    (with-client (client)
+      (let ((session (new-session client)))
+        (setf id (session-id session))
+        (dotimes (part 3)
+          (append-messages session (loop for nth from (* part 100) repeat 100
+                                         collect (obj :role "user" :content (format nil "<~D>" nth)))))))
+    (let* ((out (talk '("/older 200" "/older 30" "/older 100" "/older" "/quit") :session-id id))
+           (shown (loop with end = 0
+                        for at = (search "user: <" out :start2 end)
+                        while at
+                        collect (multiple-value-bind (number next) (parse-integer out :start (+ at 7) :junk-allowed t)
+                                  (setf end next)
+                                  number))))
+      (check (equal shown (append (loop for nth from 280 below 300 collect nth) (loop for nth from 80 below 280 collect nth)
+                                  (loop for nth from 50 below 80 collect nth) (loop for nth below 50 collect nth))))
+      (check (search "This is the beginning" out)))))
 
 (deftest repl-more-lines
     "A backslash at the end goes on in the next line; what was begun and not sent is offered the next time."

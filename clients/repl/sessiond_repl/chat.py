@@ -206,7 +206,8 @@ class Chat:
         if params.get("sessionId", (params.get("session") or {}).get("sessionId")) != self.view.info.get("sessionId"):
             return
         if method == "session/changed":
-            self.view.apply(params["changes"], params.get("origin", {}).get("client", ""))
+            client = params.get("origin", {}).get("client", "")
+            self.view.apply(params["changes"], "" if client == "unknown" else client)
             if any(change["kind"] == "truncated" for change in params["changes"]):
                 self._catch_up_soon()  # how many messages are left, only the daemon knows
             self.repaint()

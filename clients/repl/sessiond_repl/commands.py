@@ -209,7 +209,7 @@ async def _help(chat: Chat, _rest: str) -> None:
     chat.screen.table(["command", "does"], rows)
     chat.screen.info("anything else is said; a backslash at the end of a line goes on in the next one")
     chat.screen.info(
-        "at a terminal: Alt-Enter for a new line, Tab completes, Up for what was said, Ctrl-C stops a reply"
+        "at a terminal: Alt-Enter: new line; Tab completes; Up: what was said; Ctrl-C stops a reply"
     )
 
 

@@ -158,7 +158,7 @@ def Name(id: string): string
 enddef
 
 def Fill(buf: number, text: string)
-  deletebufline(buf, 1, '$')
+  silent deletebufline(buf, 1, '$')  # or it tells that there are no lines
   setbufline(buf, 1, split(text, "\n", true))
 enddef
 

@@ -15,7 +15,7 @@ export def Reset(buf: number, t: any)
     lines += Rendered(transcript.At(t, index))
   endfor
   Change(buf, () => {
-    deletebufline(buf, 1, '$')
+    silent deletebufline(buf, 1, '$')
     setbufline(buf, 1, lines)
   })
   for win in win_findbuf(buf)
