@@ -15,6 +15,10 @@ def main() -> int:
         from sessiond import relay
 
         return relay.main(arguments)
+    if arguments[:2] == ["serve", "--ready-fd"] and len(arguments) == 3:  # a client starts the daemon and waits for it
+        from sessiond.daemon import process
+
+        process.main({}, int(arguments[2]))
     from sessiond import cli
 
     return cli.main(arguments)

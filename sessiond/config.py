@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -152,6 +151,10 @@ def _read(fs: FileSystem, path: str) -> str:
 
 
 def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
+    if not text:
+        return {}
+    import tomllib  # most people have no such file, and a daemon should be there at once
+
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -18,7 +18,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 VERSION = f"1/{unicodedata.unidata_version}"
 """Changes whenever the same text may give other tokens. An index of another version is built anew."""
@@ -47,8 +47,6 @@ _SYMBOLS = (
     "\u3200-\u33ff\u4dc0-\u4dff\ufffc\ufffd\U0001f000-\U0001faff"
 )
 _LATIN = f"[^\\W_{_CJK}{_SYMBOLS}]+(?:[{_MARKS}]+[^\\W_{_CJK}{_SYMBOLS}]*)*"
-_WORD = re.compile(_LATIN)
-_TOKEN = re.compile(f"[{_CJK}{_SYMBOLS}]|{_LATIN}")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 
 # What is plain already, or separates before and after: most of what is written. Only the rest goes through normalization, with a kana or
@@ -57,7 +55,23 @@ _SIMPLE = (
     "\u0000-\u007f\u2010-\u205e\u3000-\u3035\u3041-\u3096\u309d\u309e\u30a0-\u30fe\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
     "\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e\uff61-\uff65"
 )
-_ODD = re.compile(f"[\u3041-\u30fe\uac00-\ud7a3]?[^{_SIMPLE}]+")
+
+
+# Compiled when first needed: together they take longer than all else that a daemon imports of ours.
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(_LATIN)
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}{_SYMBOLS}]|{_LATIN}")
+
+
+@cache
+def _odd() -> re.Pattern[str]:
+    return re.compile(f"[\u3041-\u30fe\uac00-\ud7a3]?[^{_SIMPLE}]+")
+
 
 _CUT = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|(?<=[A-Z].)(?=[a-z]))")
 """Where a part of an ASCII word begins. It starts with the rare thing, an upper case letter: that makes it fast."""
@@ -72,7 +86,7 @@ _MAY_BE_UPPER = re.compile(
 
 def plain(text: str) -> str:
     """Without accents and compatibility forms; case kept. The length may change: `Alignment` leads back."""
-    return text if text.isascii() else _ODD.sub(_made_plain, text)
+    return text if text.isascii() else _odd().sub(_made_plain, text)
 
 
 def _made_plain(match: re.Match[str]) -> str:
@@ -83,19 +97,19 @@ def words(text: str) -> list[str]:
     """The tokens of a text in order, folded: what phrases are made of."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _TOKEN.findall(plain(text).casefold())
+    return _token().findall(plain(text).casefold())
 
 
 def stream(plain_text: str) -> str:
     """What FTS5's ascii tokenizer makes the same tokens of as `words` does. It splits ASCII itself; of the rest it
     knows nothing.
     """
-    return plain_text if plain_text.isascii() else " ".join(_TOKEN.findall(plain_text.casefold()))
+    return plain_text if plain_text.isascii() else " ".join(_token().findall(plain_text.casefold()))
 
 
 def spans(plain_text: str) -> Iterator[re.Match[str]]:
     """A match for every token of a text that is plain already, case kept."""
-    return (_ASCII_WORD if plain_text.isascii() else _TOKEN).finditer(plain_text)
+    return (_ASCII_WORD if plain_text.isascii() else _token()).finditer(plain_text)
 
 
 def identifiers(plain_text: str) -> set[str]:
@@ -110,7 +124,7 @@ def identifiers(plain_text: str) -> set[str]:
         }
     if _MAY_BE_UPPER.search(plain_text) is None:
         return set()
-    return {" ".join(parts(word)) for word in set(_WORD.findall(plain_text)) if not word.islower() and parts(word)}
+    return {" ".join(parts(word)) for word in set(_word().findall(plain_text)) if not word.islower() and parts(word)}
 
 
 def _marked(match: re.Match[str]) -> str:

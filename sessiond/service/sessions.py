@@ -23,7 +23,6 @@ from sessiond.service import paging
 from sessiond.service.catalog import Catalog
 from sessiond.service.claim import Claim
 from sessiond.service.find import Finder
-from sessiond.service.intake import Wanted
 from sessiond.service.live import Peer, send_later
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms, check_store
@@ -483,7 +482,7 @@ class Service:
         dry_run: bool = False, progress: Callable[[dict[str, Json]], None] | None = None,
     ) -> dict[str, Json]:  # fmt: skip
         target = check_store(self.stores, store)
-        return await self.transfer.import_(path, target, Wanted(format, since, dry_run), progress)
+        return await self.transfer.import_(path, target, format=format, since=since, dry_run=dry_run, progress=progress)
 
     async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> dict[str, Json]:
         """Mount a folder of another system, from now on and at every start."""

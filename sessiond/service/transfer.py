@@ -6,8 +6,7 @@ import asyncio
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge
@@ -19,14 +18,15 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
 from sessiond.model.values import Json, join_wire_id, normal_timestamp, timestamp
-from sessiond.service.arriving import Place
 from sessiond.service.catalog import Catalog
-from sessiond.service.intake import Intake, Progress, Wanted
 from sessiond.service.outside import outside
 from sessiond.service.room import Room
 from sessiond.service.rooms import Rooms
-from sessiond.service.sources import Sources
 from sessiond.store.port import Store
+
+if TYPE_CHECKING:
+    from sessiond.service.intake import Intake, Progress
+    from sessiond.service.sources import Sources
 
 EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
@@ -113,19 +113,39 @@ class Transfer:
 
     # Import
 
-    async def import_(self, path: str, store: Store, wanted: Wanted, progress: Progress | None) -> dict[str, Json]:
+    async def import_(
+        self,
+        path: str,
+        store: Store,
+        *,
+        format: str | None,
+        since: str | None,
+        dry_run: bool,
+        progress: Progress | None,
+    ) -> dict[str, Json]:
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
         if not os.path.exists(path):
             raise InvalidParams(f"path: there is no {path}", field="path")
-        if wanted.since is not None:
+        if since is not None:
             try:
-                wanted = msgspec.structs.replace(wanted, since=normal_timestamp(wanted.since))
+                since = normal_timestamp(since)
             except (ValueError, OverflowError) as error:
                 raise InvalidParams("since: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field="since") from error
+        intake = await asyncio.to_thread(self._intake, store, format, since, dry_run, progress)
+        return await intake.run(path)
+
+    def _intake(
+        self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
+    ) -> Intake:
+        # Whoever only reads and writes sessions need not load fourteen importers; and loading them is no work for the loop.
+        from sessiond.service.arriving import Place
+        from sessiond.service.intake import Intake, Wanted
+        from sessiond.service.sources import Sources
+
         place = Place(self._rooms, self._catalog, store)
         sources = self._sources.setdefault(store.name, Sources(store, self._catalog))
-        return await Intake(place, sources, self._clock, wanted, progress).run(path)
+        return Intake(place, sources, self._clock, Wanted(format, since, dry_run), progress)
 
     # Move
 
