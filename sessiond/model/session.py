@@ -119,6 +119,11 @@ class Session:
         position = self._by_id.get(message_id)
         return None if position is None else self._current(position)
 
+    def unjoined(self, message_id: str) -> Message | None:
+        """The message as it is kept: its head is current, its content may lack what streamed in since somebody read it."""
+        position = self._by_id.get(message_id)
+        return None if position is None else self._messages[position]
+
     def appended_text(self, message_id: str) -> str | None:
         """The text that a streamed message was appended with, or None if it was not streamed in this life."""
         stream = self._streams.get(message_id)

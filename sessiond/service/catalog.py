@@ -29,6 +29,8 @@ _PATIENCE_S = 0.1
 """What a question waits for whole sessions, where few are being taken in."""
 _FEED_DELAY_S = 0.02
 """Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
+_GROWING_CHARS_S = 1_000_000
+"""A reply that streams in is taken in anew as a whole each time, so the longer it is the seldomer: a second for every so many characters."""
 
 
 class _Waiting:
@@ -57,6 +59,8 @@ class Catalog:
         """The index knows every session that lies in a store. Cleared while it is checked: at start, and when it was lost."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
+        self._growing: dict[str, float] = {}
+        """Message that is being streamed -> loop time before which its newest text need not go to the index again."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
@@ -84,10 +88,36 @@ class Catalog:
                 case Truncated(after_seq=after_seq):
                     waiting.drop_after = after_seq if waiting.drop_after is None else min(after_seq, waiting.drop_after)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_FEED_DELAY_S, self.feed)
+            self._timer = asyncio.get_running_loop().call_later(_FEED_DELAY_S, self._feed_some)
+
+    def _feed_some(self) -> None:
+        """Hand over what waits, less the new text of long replies that were handed over a moment ago."""
+        now = asyncio.get_running_loop().time()
+        later: dict[str, _Waiting] = {}
+        for wire_id, one in self._waiting.items():
+            held = [message_id for message_id in one.messages if self._growing.get(message_id, 0.0) > now]
+            for message_id in held:
+                message = one.session.unjoined(message_id)
+                if message is not None and message.status == "streaming":
+                    del one.messages[message_id]
+                    later.setdefault(wire_id, _Waiting(one.store, one.session)).messages[message_id] = None
+        self.feed()
+        if later:
+            self._waiting = later
+            soonest = min(self._growing[message_id] for one in later.values() for message_id in one.messages)
+            self._timer = asyncio.get_running_loop().call_at(max(soonest, now + _FEED_DELAY_S), self._feed_some)
+
+    def _note_growing(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.status == "streaming":
+                pause = len(message.content) / _GROWING_CHARS_S
+                if pause > _FEED_DELAY_S:
+                    self._growing[message.id] = asyncio.get_running_loop().time() + pause
+            elif self._growing:
+                self._growing.pop(message.id, None)
 
     def feed(self) -> None:
-        """Hand over what waits."""
+        """Hand over all that waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -98,6 +128,7 @@ class Catalog:
             self.index.put_info(self._indexed(one.store, one.session))
             messages = [message for message in map(one.session.message, one.messages) if message is not None]
             if messages:
+                self._note_growing(messages)
                 self.index.add_messages(wire_id, messages)
             for note in one.notes:
                 self.index.add_note(wire_id, note)

@@ -19,17 +19,13 @@ from sessiond.model.values import Json, same_json
 class _Growing:
     """A streamed message as the draft will leave it."""
 
-    __slots__ = ("added", "base", "base_length", "status")
+    __slots__ = ("added", "base", "length", "status")
 
     def __init__(self, message: Message, length: int) -> None:
         self.base = message
-        self.base_length = length
+        self.length = length
         self.status = message.status or "done"
-        self.added = ""
-
-    @property
-    def length(self) -> int:
-        return self.base_length + len(self.added)
+        self.added: list[str] = []
 
 
 class Draft:
@@ -97,7 +93,8 @@ class Draft:
     def _grow(self, message_id: str) -> _Growing:
         growing = self._growing.get(message_id)
         if growing is None:
-            message = self._message(message_id)
+            # Not joined: a reply of a megabyte comes in ten thousand pieces.
+            message = self._messages.get(message_id) or self.session.unjoined(message_id)
             if message is None:
                 raise InvalidParams(f"messageId: the session has no message {message_id!r}", field="messageId")
             if not isinstance(message.content, str):
@@ -125,7 +122,8 @@ class Draft:
         if not text:
             return self.seq
         change = Extended(seq=self.seq + 1, at=self._now, message_id=message_id, offset=growing.length, text=text)
-        growing.added += text
+        growing.added.append(text)
+        growing.length += len(text)
         growing.status = "streaming"
         self._add(change)
         return self.seq
@@ -138,7 +136,7 @@ class Draft:
         if growing.base.id not in self._messages:
             message = self.session.message(growing.base.id)
             content = message.content if message else content
-        there = (content if isinstance(content, str) else "") + growing.added
+        there = "".join((content if isinstance(content, str) else "", *growing.added))
         if 0 <= offset < len(there):
             overlap = there[offset : offset + len(text)]
             if text.startswith(overlap):
