@@ -27,6 +27,15 @@ class Problem(msgspec.Struct, frozen=True):
     """The session cannot be read at all: `badFile`. Its files are then never written."""
 
 
+class Unlike(msgspec.Struct, frozen=True):
+    """The bytes of a main file are not the ones that were written last: somebody edited them, or the disk did."""
+
+    size: int
+    """How many bytes the sum covers."""
+    expected: int
+    """CRC-32 of them as they were written."""
+
+
 class Decoded(msgspec.Struct):
     """A session as its files tell it."""
 
@@ -42,6 +51,8 @@ class Decoded(msgspec.Struct):
     """Some messages or notes had no seq and were given one now: `adopt_numbering` must be made durable before anyone is
     told.
     """
+    unlike: Unlike | None = None
+    """Set as long as nobody said that the file is meant to be as it is: `adopt_numbering` then leaves its sum alone."""
     incomplete: bool = False
     """The files lack something that must be in them (an old copy was written over newer messages): rewrite them."""
 

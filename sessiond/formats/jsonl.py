@@ -15,7 +15,9 @@ import msgspec
 from sessiond.formats.base import Decoded, Files, Tail, Write
 from sessiond.formats.jsonl_reader import Reader, lines_of
 from sessiond.formats.names import local_id_of, name_of
+from sessiond.formats.seal import seal_on, sealed, unlike
 from sessiond.formats.sidecar import (
+    Appending,
     Entry,
     Sidecar,
     append_writes,
@@ -84,7 +86,9 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     content = files.get(main_path(local_id), b"")
     reader = Reader(local_id, main_path(local_id), problems)
     reader.read(content)
-    return reader.finish(side, floor, through_of(side, content))
+    decoded = reader.finish(side, floor, through_of(side, content))
+    decoded.unlike = unlike(side, content)
+    return decoded
 
 
 # Writing
@@ -107,7 +111,7 @@ def update(session: Session, tail: Tail, files: Files, changes: Sequence[Change]
     data = b"\n".join(lines) + b"\n"
     if tail.size and tail.last_byte != b"\n":
         data = b"\n" + data
-    return append_writes(marked, main_path(session.local_id), data, tail, side)
+    return append_writes(marked, main_path(session.local_id), data, tail, side, summed=True)
 
 
 def _change_lines(session: Session, changes: Sequence[Change]) -> list[bytes]:
@@ -173,6 +177,11 @@ def _mark(local_id: str, side: Sidecar | None, seq: int) -> Sidecar:
     return Sidecar(id=local_id, seq=used, through=through, entries=entries, append=side.append if side else None)
 
 
+def _whole(local_id: str, seq: int, seal: Appending) -> Sidecar:
+    """Of a file that was written anew."""
+    return msgspec.structs.replace(_mark(local_id, None, seq), append=seal)
+
+
 def encode(session: Session, before: Files) -> list[Write]:
     """The whole file anew: the header as it was, every line that was not understood in its place among the messages,
     one line a message."""
@@ -192,7 +201,7 @@ def encode(session: Session, before: Files) -> list[Write]:
     if content == old:
         return []
     # The main file first: its `base` line says itself what it holds.
-    marked = encode_sidecar(_mark(session.local_id, None, session.seq))
+    marked = encode_sidecar(_whole(session.local_id, session.seq, sealed(content, session.seq)))
     return [Write(path, content, "replace"), Write(sidecar_path(session.local_id), marked, "replace")]
 
 
@@ -219,17 +228,23 @@ class InParts:
 
     def __init__(self, local_id: str, created_at: str) -> None:
         self.beginning = _header_line(local_id, {"createdAt": created_at}, created_at, 0) + b"\n"
+        self._seal = sealed(self.beginning, 0)
 
     def messages(self, messages: Sequence[Message]) -> bytes:
-        return b"".join(_encoder.encode(message.wire()) + b"\n" for message in messages)
+        return self._counted(b"".join(_encoder.encode(message.wire()) + b"\n" for message in messages))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._seal = seal_on(self._seal, data)
+        return data
 
     def ending(self, session: Session) -> bytes:
         """`session`: everything but its messages, with the seq and time of the last change."""
-        return b"".join(line + b"\n" for line in _after_messages(session, self.beginning))
+        return self._counted(b"".join(line + b"\n" for line in _after_messages(session, self.beginning)))
 
     def beside(self, session: Session) -> list[Write]:
         """What goes to other files, after the main one."""
-        marked = encode_sidecar(_mark(session.local_id, None, session.seq))
+        seal = msgspec.structs.replace(self._seal, through=session.seq)
+        marked = encode_sidecar(_whole(session.local_id, session.seq, seal))
         return [Write(sidecar_path(session.local_id), marked, "replace")]
 
     def read(self, lines: bytes) -> list[Message]:
@@ -267,5 +282,8 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     ]
     entries += still_shown(side, session, set(ids))
     seq = max(session.seq, side.seq if side else 0)
-    new = encode_sidecar(Sidecar(id=session.local_id, seq=seq, through=through_of(side, content), entries=entries))
+    through = through_of(side, content)
+    seal = side.append if side and decoded.unlike is not None else sealed(content, through)
+    fresh = Sidecar(id=session.local_id, seq=seq, through=through, entries=entries, append=seal)
+    new = encode_sidecar(fresh)
     return [] if before.get(path) == new else [Write(path, new, "replace")]

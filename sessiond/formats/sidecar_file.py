@@ -34,7 +34,7 @@ class Mark(msgspec.Struct, frozen=True):
         return len(content) == self.size and hashlib.sha256(content).hexdigest() == self.sha256
 
 
-class Appending(msgspec.Struct, frozen=True):
+class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is about to be, or was last, appended to the main file. Written before the append, so that after a crash it
     is known whether the append happened whole."""
 
@@ -47,6 +47,10 @@ class Appending(msgspec.Struct, frozen=True):
     """CRC-32 of the last TAIL_BYTES before them: the file is still the one that was appended to."""
     through: int
     """What the file held before."""
+    before: int | None = None
+    """CRC-32 of all `size` bytes before; None where it is not known."""
+    after: int | None = None
+    """CRC-32 of all `size + length` bytes after. Each is made from the last one, so a file of any length costs the same."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -180,18 +184,33 @@ def encode_sidecar(side: Sidecar) -> bytes:
     return msgspec.json.format(msgspec.json.encode(side, order="deterministic"), indent=1) + b"\n"
 
 
-def append_writes(side: Sidecar, main_path: str, data: bytes, tail: Tail, before: Sidecar | None) -> list[Write]:
+def append_writes(
+    side: Sidecar, main_path: str, data: bytes, tail: Tail, before: Sidecar | None, *, summed: bool = False
+) -> list[Write]:
     """The two steps of an append: the sidecar (as it will be, with the intent), then the main file. `before`: the
-    sidecar as it is."""
+    sidecar as it is. `summed`: with the sums of the whole file."""
+    whole = sum_at(before, tail.size) if summed else None
     intent = Appending(
         size=tail.size,
         length=len(data),
         crc=zlib.crc32(data),
         anchor=zlib.crc32(tail.end),
         through=before.through if before else 0,
+        before=whole,
+        after=None if whole is None else zlib.crc32(data, whole),
     )
     marked = msgspec.structs.replace(side, append=intent, mark=None, was=None)
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
+
+
+def sum_at(side: Sidecar | None, size: int) -> int | None:
+    """CRC-32 of the main file's first `size` bytes as we wrote them, where `side` knows it."""
+    if size == 0:
+        return 0
+    intent = side.append if side else None
+    if intent is None:
+        return None
+    return intent.after if size == intent.size + intent.length else intent.before if size == intent.size else None
 
 
 def through_of(side: Sidecar | None, main: bytes) -> int:

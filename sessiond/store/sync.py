@@ -19,12 +19,13 @@ from typing import Any, Protocol, TypeVar
 
 from sessiond.clock import Clock
 from sessiond.errors import BadFile, SessionNotFound, Unavailable
-from sessiond.formats.base import Decoded, Files, Format, Problem, Write
+from sessiond.formats.base import Decoded, Files, Format, Problem, Unlike, Write
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, Created
 from sessiond.model.session import Session, content_equal
 from sessiond.model.values import timestamp
+from sessiond.store.decay import SEARCHED_BYTES, judge
 from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
 from sessiond.store.merge import highest_seq, removed_messages, replay
 from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
@@ -105,6 +106,8 @@ class Sync:
                 del snapshot.files[path]
         decoded = await self._decode(tracked, snapshot.files)
         await self._keep_pending(tracked, replay(decoded, tracked.pending))
+        if decoded.unlike is not None and main in snapshot.files:
+            await self._look_into(tracked, decoded, decoded.unlike, snapshot)
         if decoded.renumbered and main in snapshot.files:
             await self._make_numbering_durable(tracked, decoded, snapshot)
         tracked.session = decoded.session
@@ -174,6 +177,22 @@ class Sync:
     async def _readable(self, local_id: str, files: Files) -> bool:
         decoded: Decoded = await self.run(self.format.decode, local_id, files)
         return decoded.fatal is None
+
+    async def _look_into(self, tracked: Tracked, decoded: Decoded, unlike: Unlike, snapshot: Snapshot) -> None:
+        """The file is not what was written last. An edit, or what a crash left of a save, is taken as it is; damage is told."""
+        main, side = self.format.main_path(tracked.local_id), sidecar_path(tracked.local_id)
+        if not tracked.recovered:
+            content, prints = snapshot.files[main], snapshot.prints
+            problem = await self.run(judge, main, content, unlike, prints[main], prints.get(side), SEARCHED_BYTES)
+            if problem is not None:
+                log.warning("store %s: %s: %s", self.store, self.files.path(main), problem.message)
+                decoded.problems.append(problem)
+                return
+        decoded.unlike = None
+        try:
+            await self._make_numbering_durable(tracked, decoded, snapshot)
+        except OSError as error:  # it is tried again at the next load
+            log.warning("store %s: the sum of %s is not brought up to date: %s", self.store, tracked.local_id, error)
 
     async def _make_numbering_durable(self, tracked: Tracked, decoded: Decoded, snapshot: Snapshot) -> None:
         writes = self.format.adopt_numbering(decoded, snapshot.files)
@@ -320,11 +339,14 @@ class Sync:
         old = tracked.session
         assert old is not None
         decoded = await self._decode(tracked, snapshot.files)
+        outside, decoded.unlike = decoded.unlike is not None, None
         pending = replay(decoded, tracked.pending)
         new = decoded.session
         new.seq = max(new.seq, old.seq)
         if content_equal(old, new) and not decoded.incomplete:
             # Touched, or written with the same content: nothing happened. The session that others hold stays.
+            if outside:
+                await self._make_numbering_durable(tracked, decoded, snapshot)
             tracked.prints, tracked.problems = snapshot.prints, decoded.problems
             await self._keep_pending(tracked, pending)
             return

@@ -1,0 +1,63 @@
+"""The sum of everything that was written into an appended main file: kept in its sidecar, carried on by each append, so that
+a file which decays is noticed, and a single flipped bit can be found and turned back.
+
+docs/decisions/0019-sums-of-native-files.md says what is noticed and what is not.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from sessiond.formats.base import Unlike
+from sessiond.formats.sidecar_file import Appending, Sidecar
+
+_ONES = 0xFFFFFFFF
+
+
+def sealed(content: bytes, through: int) -> Appending:
+    """The intent beside a file that was written whole, or was taken as it is: an append of nothing at its end."""
+    total = zlib.crc32(content)
+    return Appending(size=len(content), length=0, crc=0, anchor=0, through=through, before=total, after=total)
+
+
+def seal_on(seal: Appending, data: bytes) -> Appending:
+    """The same for `data` more at its end."""
+    assert seal.after is not None
+    total = zlib.crc32(data, seal.after)
+    return msgspec.structs.replace(seal, size=seal.size + len(data), before=total, after=total)
+
+
+def unlike(side: Sidecar | None, main: bytes) -> Unlike | None:
+    """None where the file is as it was written, or where that is not known. What somebody added at its end does not count."""
+    intent = side.append if side else None
+    if intent is None or intent.before is None or intent.after is None:
+        return None
+    whole = len(main) >= intent.size + intent.length  # otherwise the last append was cut short, or never came
+    size, expected = (intent.size + intent.length, intent.after) if whole else (intent.size, intent.before)
+    return None if zlib.crc32(memoryview(main)[:size]) == expected and len(main) >= size else Unlike(size, expected)
+
+
+def flipped_bit(main: bytes, unlike: Unlike) -> tuple[int, int] | None:
+    """(offset, mask) of the one bit that makes the difference, or None where more is different.
+
+    The difference of two sums is the sum of the difference: of one bit and zeros behind it. It is followed back from the end.
+    """
+    if len(main) < unlike.size:
+        return None
+    back = [0] * 256
+    for low in range(256):
+        back[_TABLE[low] >> 24] = low
+    masks = {_TABLE[1 << bit]: 1 << bit for bit in range(8)}
+    register = zlib.crc32(memoryview(main)[: unlike.size]) ^ unlike.expected
+    for offset in range(unlike.size - 1, -1, -1):
+        if register in masks:
+            return offset, masks[register]
+        low = back[register >> 24]
+        register = ((register ^ _TABLE[low]) << 8 & _ONES) | low
+    return None
+
+
+_TABLE = [zlib.crc32(bytes([byte]), _ONES) ^ _ONES for byte in range(256)]
+"""What a byte alone makes of an empty register."""
