@@ -1,74 +1,135 @@
-"""`sessiond doctor`: looks at everything, changes nothing, starts nothing."""
+"""`sessiond doctor`: looks at everything and starts nothing; with `--repair` it puts right what can be."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import click
-import msgspec
 
+from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
+from sessiond.cli.findings import Finding
+from sessiond.cli.mending_config import mend_config
 from sessiond.cli.options import as_json
-from sessiond.cli.output import count, print_json, say
+from sessiond.cli.output import clean, print_json, say
 from sessiond.cli.status import ask, problem_of
 from sessiond.config import Config, StoreConfig, load
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
-from sessiond.errors import SessiondError
-from sessiond.formats import registry
-from sessiond.fs import FileSystem, RealFileSystem
-from sessiond.journal.recovery import read_journal
-from sessiond.store.files import OutsideChange, StoreFiles
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at. `problem` None: it is well."""
-
-    what: str
-    problem: str | None = None
-    hint: str | None = None
+from sessiond.errors import ConfigError, SessiondError
+from sessiond.fs import FileSystem, Lock, RealFileSystem
+from sessiond.journal.recovery import Contents, Damage, read_journal
+from sessiond.journal.segments import Segments
+from sessiond.limits import Limits
 
 
 @click.command("doctor", short_help="Is everything healthy, is every file readable?")
+@click.option(
+    "--repair", is_flag=True, help="Put right what can be, keeping a copy of what is changed. No daemon may run."
+)
 @as_json
-def command(as_json: bool) -> int:
+def command(repair: bool, as_json: bool) -> int:
     """Look at the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
 
-    Never starts a daemon, never changes a file.
+    Never starts a daemon, and without --repair never changes a file. With --repair it exits 1 if anything is left.
     """
-    findings = list(examine(places(), RealFileSystem()))
-    bad = [finding for finding in findings if finding.problem is not None]
+    where, fs = places(), RealFileSystem()
+    lock = _alone(fs, where) if repair else None
+    shown: list[dict[str, str | None]] = []
+    left = 0
+    try:
+        for finding in examine(where, fs, repairing=repair):
+            mended = _mended(finding) if repair and finding.problem is not None else None
+            left += finding.problem is not None and mended is None
+            shown.append(describe(finding, mended))
+            if not as_json:
+                _tell(finding, mended)
+    finally:
+        if lock is not None:
+            lock.release()
     if as_json:
-        print_json({"healthy": not bad, "findings": [msgspec.to_builtins(finding) for finding in findings]})
-        return 1 if bad else 0
-    for finding in findings:
-        if finding.problem is None:
-            say(f"ok       {finding.what}")
-        else:
-            say(f"PROBLEM  {finding.what}: {finding.problem}" + (f"; {finding.hint}" if finding.hint else ""))
-    return 1 if bad else 0
+        print_json({"healthy": not left, "findings": shown})
+    return 1 if left else 0
 
 
-def examine(where: Places, fs: FileSystem) -> Iterator[Finding]:
-    """All findings, problems among them, in the order of what depends on what."""
+def _tell(finding: Finding, mended: str | None) -> None:
+    if finding.problem is None:
+        say(f"ok       {finding.what}")
+    elif mended is not None:
+        say(f"MENDED   {finding.what}: {finding.problem}; {mended}")
+    else:
+        say(f"PROBLEM  {finding.what}: {finding.problem}" + (f"; {finding.hint}" if finding.hint else ""))
+
+
+def _alone(fs: FileSystem, where: Places) -> Lock | None:
+    """The data folder's lock, so that no daemon starts meanwhile; None where there is no such folder yet."""
+    if fs.stat(where.data) is None:
+        return None
+    try:
+        return fs.lock(where.lock_file)
+    except BlockingIOError:
+        raise SessiondError(
+            "a daemon runs, and files in its hands are not repaired", hint="run `sessiond stop` first"
+        ) from None
+
+
+def _mended(finding: Finding) -> str | None:
+    if finding.mend is None:
+        return None
+    try:
+        return finding.mend()
+    except (OSError, SessiondError) as error:
+        print(clean(f"could not repair {finding.what}: {error}"), file=sys.stderr)
+        return None
+
+
+def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterator[Finding]:
+    """All findings, problems among them, in the order of what depends on what. `repairing`: the caller holds the lock, and has
+    done what a finding offers before he asks for the next.
+    """
     try:
         config = load(fs, where)
     except SessiondError as error:
-        yield Finding("configuration", error.message, error.hint)
-        return
+        mend = None
+        if isinstance(error, ConfigError) and fs.stat(where.config + "/config.toml") is not None:
+            mend = partial(mend_config, fs, where.config + "/config.toml", where, os.environ)
+        yield Finding("configuration", error.message, error.hint, mend)
+        try:
+            config = load(fs, where)  # as it was repaired, if it was
+        except SessiondError:
+            return
     yield Finding(f"configuration {config.file}")
     yield from _folders(where)
     status = None
-    try:
-        status = ask()
-    except (SessiondError, OSError) as error:
-        yield Finding("daemon", str(error), f"its log is in {where.log}")
-    else:
-        yield from _daemon(where, status)
+    if not repairing:
+        try:
+            status = ask()
+        except (SessiondError, OSError) as error:
+            yield Finding("daemon", str(error), f"its log is in {where.log}")
+        else:
+            yield from _daemon(where, status)
     if status is None and fs.stat(where.data + "/journal") is not None:
         yield from _journal(fs, where.data + "/journal", config)
     for store in config.stores:
-        yield from _store(fs, store)
+        yield from _store(fs, where, store, repairing=repairing)
+    if status is None:
+        yield from examine_index(fs, where)
+
+
+def _store(fs: FileSystem, where: Places, store: StoreConfig, *, repairing: bool) -> Iterator[Finding]:
+    with contextlib.ExitStack() as held:
+        marker = f"{store.path}/.sessiond/lock"
+        if repairing and fs.stat(marker) is not None:
+            try:
+                held.callback(fs.lock(marker).release)
+            except BlockingIOError:
+                yield Finding(f"store {store.name}", "another sessiond has it in its hands", "stop that one first")
+                return
+        yield from StoreDoctor(fs, where, store).examine()
 
 
 def _folders(where: Places) -> Iterator[Finding]:
@@ -78,7 +139,13 @@ def _folders(where: Places) -> Iterator[Finding]:
         if not os.path.lexists(path):
             continue
         problem = None if name == "config" else privacy_problem(os.path.realpath(path))
-        yield Finding(f"{name} folder {path}", problem, f"chmod 700 {path}" if problem else None)
+        mend = partial(_close_folder, path) if problem else None
+        yield Finding(f"{name} folder {path}", problem, f"chmod 700 {path}" if problem else None, mend)
+
+
+def _close_folder(path: str) -> str | None:
+    os.chmod(os.path.realpath(path), 0o700)
+    return None if privacy_problem(os.path.realpath(path)) else "its mode is 0700 now"
 
 
 def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
@@ -100,47 +167,45 @@ def _journal(fs: FileSystem, folder: str, config: Config) -> Iterator[Finding]:
     """Only while no daemon writes to it: an end that is being written looks torn."""
     try:
         contents = read_journal(fs, folder, config.limits.damaged_copies)
-    except (SessiondError, OSError) as error:
-        yield Finding(f"journal {folder}", str(error))
+    except SessiondError as error:
+        yield Finding(f"journal {folder}", error.message, error.hint)
+        return
+    except OSError as error:
+        yield Finding(f"journal {folder}", str(error), "look at its mode and owner, and at the disk")
         return
     yield Finding(f"journal {folder}, {len(contents.records)} records")
+    surgeon = _JournalSurgeon(fs, folder, config.limits)
     for damage in contents.damage:
         where = f"{damage.path}, bytes {damage.start} to {damage.end}"
         if damage.torn:
             yield Finding(f"{where}: {damage.reason}, as any crash may leave it")
+        elif damage.copy is None:
+            hint = "the file is left as it is, and so are the ones after it: look after the disk, or restore it from a backup"
+            yield Finding(where, damage.reason, hint)
         else:
-            yield Finding(where, damage.reason, "the next start keeps these bytes aside and goes on without them")
+            hint = (
+                "all other records are served; the next start, or `sessiond doctor --repair`, keeps these bytes aside and goes on without them. "
+                "What was in them and is in no session file is lost: compare with a backup"
+            )
+            yield Finding(where, damage.reason, hint, partial(surgeon.mend, damage))
 
 
-def _store(fs: FileSystem, store: StoreConfig) -> Iterator[Finding]:
-    """Every session file, read as the daemon reads it."""
-    label = f"store {store.name} ({store.format}) {store.path}"
-    if fs.stat(store.path) is None:
-        missing = None if store.name == "default" else "the folder is not there"
-        yield Finding(label, missing, "mount it, or take the store out of config.toml" if missing else None)
-        return
-    try:
-        fmt = registry.get(store.format)
-        files = StoreFiles(fs, store.path, fmt)
-        found = files.find()
-    except (ImportError, OSError) as error:
-        yield Finding(label, str(error))
-        return
-    problems = [problem for local_id, main in found.items() for problem in _session(files, local_id, main)]
-    yield from problems
-    yield Finding(f"{label}: {count(len(found), 'session')}, {count(len(problems), 'problem')}")
+class _JournalSurgeon:
+    """Does what the next start would do, once."""
 
+    def __init__(self, fs: FileSystem, folder: str, limits: Limits) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._limits = limits
+        self._done: Contents | None = None
 
-def _session(files: StoreFiles, local_id: str, main: str) -> Iterator[Finding]:
-    path = files.path(main)
-    try:
-        decoded = files.format.decode(local_id, files.read(local_id).files)
-    except OutsideChange:
-        return  # it is being written this very moment
-    except (SessiondError, OSError) as error:
-        yield Finding(path, str(error))
-        return
-    for problem in decoded.problems:
-        line = "" if problem.line is None else f":{problem.line}"
-        hint = "the file is left untouched" if problem.fatal else "the rest of the file is read"
-        yield Finding(f"{files.path(problem.path)}{line}", problem.message, hint)
+    def mend(self, damage: Damage) -> str | None:
+        if self._done is None:
+            segments = Segments(self._fs, self._folder, self._limits, time.time)
+            contents = segments.recover(lambda: os.urandom(16))
+            state = segments.state
+            segments.close()
+            if state is not None:
+                raise OSError(f"the journal cannot be written: {state.reason}")
+            self._done = contents
+        return f"taken out; the segment as it was is {damage.copy}. Compare with a backup what the sessions of that time hold"

@@ -136,6 +136,30 @@ class Trash:
         return old
 
     @_alone
+    def info(self, trash_id: str) -> Trashed | None:
+        """One entry; None where there is none. BadFile."""
+        meta = self._meta(trash_id)
+        return None if meta is None else Trashed(trash_id, meta.deleted_at, meta.info, meta.reason)
+
+    @_alone
+    def describe_anew(self, trash_id: str) -> str | None:
+        """Make the `meta.json` of an entry whose own cannot be read from the session beside it, and keep a copy. What was done, for people;
+        None where the session cannot be read either.
+        """
+        entry = posixpath.join(self.folder, trash_id)
+        content = self.fs.read(posixpath.join(entry, "session.jsonl"))
+        decoded = jsonl.decode(trash_id, {jsonl.main_path(trash_id): content})
+        if decoded.fatal is not None:
+            return None
+        path = posixpath.join(entry, "meta.json")
+        copy = self.keep_bytes(f"{trash_id}%2Fmeta.json", self.fs.read(path))
+        session = decoded.session
+        # The originals' names are lost with it; the session itself is whole.
+        meta = _Meta(trash_id, trash_id, session.updated_at, "deleted", session.info(trash_id))
+        atomic_write(self.fs, path, msgspec.json.encode(meta))
+        return f"made anew from the session beside it ({len(session)} messages); what it was is {copy}"
+
+    @_alone
     def mark(self, trash_id: str) -> bytes | None:
         """What tells this entry from a later one of the same id; None where there is none."""
         path = posixpath.join(self.folder, trash_id, "meta.json")

@@ -1,0 +1,214 @@
+"""What `doctor` finds in stores, trash and index, and how it puts it right: always with a copy of what it changes."""
+
+from __future__ import annotations
+
+import posixpath
+import sqlite3
+from collections.abc import Iterator
+from functools import partial
+
+from sessiond.cli.findings import Finding
+from sessiond.cli.output import count
+from sessiond.config import StoreConfig
+from sessiond.endpoint import Places
+from sessiond.errors import BadFile, SessiondError
+from sessiond.formats import registry
+from sessiond.formats.base import Decoded, Problem
+from sessiond.formats.seal import flipped_bit
+from sessiond.formats.sidecar import decode_sidecar, sidecar_path
+from sessiond.fs import FileSystem, atomic_write
+from sessiond.store.decay import judge, written_since
+from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
+from sessiond.store.trash import Trash
+
+_BACKUP = "restore it from a backup (docs/backup.md)"
+_REPAIR = "`sessiond doctor --repair`"
+
+
+class StoreDoctor:
+    """One store, looked at while nobody writes to it or while a daemon does."""
+
+    def __init__(self, fs: FileSystem, where: Places, store: StoreConfig) -> None:
+        self._fs = fs
+        self._store = store
+        self._trash = Trash(fs, posixpath.join(where.data, "trash", store.name))
+        extras = posixpath.join(where.data, "extras", store.name)
+        self._extras = extras if fs.stat(extras) is not None else None
+        self._files: StoreFiles
+
+    def examine(self) -> Iterator[Finding]:
+        """Every session file, read as the daemon reads it, and the trash."""
+        fs, store = self._fs, self._store
+        label = f"store {store.name} ({store.format}) {store.path}"
+        if fs.stat(store.path) is None:
+            missing = None if store.name == "default" else "the folder is not there"
+            yield Finding(label, missing, "mount it, or take the store out of config.toml" if missing else None)
+            return
+        try:
+            self._files = StoreFiles(fs, store.path, registry.get(store.format), extras=self._extras)
+            found = self._files.find()
+        except (ImportError, OSError) as error:
+            yield Finding(label, str(error))
+            return
+        problems = [finding for local_id, main in found.items() for finding in self._session(local_id, main)]
+        yield from problems
+        yield Finding(f"{label}: {count(len(found), 'session')}, {count(len(problems), 'problem')}")
+        yield from self._in_trash()
+
+    def _session(self, local_id: str, main: str) -> Iterator[Finding]:
+        path = self._files.path(main)
+        try:
+            snapshot = self._files.read(local_id)
+            decoded = self._files.format.decode(local_id, snapshot.files)
+        except OutsideChange:
+            return  # it is being written this very moment
+        except BadFile as error:
+            yield Finding(path, error.message, error.hint)
+            return
+        except (SessiondError, OSError) as error:
+            yield Finding(path, str(error), "look at its mode and owner, and at the disk")
+            return
+        sums = list(self._sums(local_id, snapshot, decoded))
+        yield from sums
+        # A bit that can be turned back is all that is wrong with the file.
+        yield from self._problems(local_id, snapshot, decoded, but="" if not any(one.mend for one in sums) else main)
+
+    # What cannot be understood
+
+    def _problems(self, local_id: str, snapshot: Snapshot, decoded: Decoded, *, but: str) -> Iterator[Finding]:
+        side = sidecar_path(local_id)
+        main = self._files.format.main_path(local_id)
+        lines = [one.line for one in decoded.problems if one.path == main and one.line and not one.fatal]
+        told = [one for one in decoded.problems if one.path != but]
+        if decoded.fatal is not None:
+            told = [decoded.fatal]
+        for problem in told:
+            where = f"{self._files.path(problem.path)}{'' if problem.line is None else f':{problem.line}'}"
+            if problem.path == side and not problem.fatal:
+                lost = "what stood in it is made anew as far as the session's file tells; notes, tags and state that only it had are lost"
+                mend = partial(self._put_aside, side, snapshot.files[side], lost)
+                yield Finding(where, problem.message, f"{_REPAIR} puts it aside: {lost}", mend)
+            elif problem.fatal:
+                yield self._fatal(where, problem, main, snapshot)
+            elif self._store.format == "jsonl" and problem.line and "names another id" not in problem.message:
+                mend = partial(self._take_out, main, snapshot.files[main], problem.line, lines)
+                hint = f"the rest of the file is read; {_REPAIR} takes the line out and keeps a copy"
+                yield Finding(where, problem.message, hint, mend)
+            else:
+                yield Finding(
+                    where, problem.message, "the rest of the file is read; mend it with the program that it is of"
+                )
+
+    def _fatal(self, where: str, problem: Problem, main: str, snapshot: Snapshot) -> Finding:
+        ours = self._store.name == "default" and problem.path == main and "newer" not in problem.message
+        if not ours:
+            return Finding(where, problem.message, f"the file is left untouched; mend it, or {_BACKUP}")
+        words = f"its id is free again; {_BACKUP}, if there is one"
+        mend = partial(self._put_aside, main, snapshot.files[main], words)
+        return Finding(where, problem.message, f"{_BACKUP}; {_REPAIR} only puts it aside, so that its id is free", mend)
+
+    def _put_aside(self, relative: str, content: bytes, words: str) -> str:
+        copy = self._trash.keep_bytes(relative.replace("/", "%2F"), content)
+        path = self._files.path(relative)
+        self._fs.remove(path)
+        self._fs.sync_dir(posixpath.dirname(path))
+        return f"put aside as {copy}; {words}"
+
+    def _take_out(self, main: str, content: bytes, line: int, lines: list[int]) -> str:
+        """All wrong lines at once; the first of them does the work."""
+        if line == lines[0]:
+            copy = self._trash.keep_bytes(main.replace("/", "%2F"), content)
+            kept = [one for number, one in enumerate(content.split(b"\n"), 1) if number not in lines]
+            self._replace(main, b"\n".join(kept))
+            return f"taken out; the file as it was is {copy}"
+        return f"taken out, together with line {lines[0]}"
+
+    def _replace(self, main: str, content: bytes) -> None:
+        path = self._files.path(main)
+        stat = self._fs.stat(path)
+        atomic_write(self._fs, path, content, 0o600 if stat is None else stat.mode & 0o777)
+
+    # What can be understood and is not what was written
+
+    def _sums(self, local_id: str, snapshot: Snapshot, decoded: Decoded) -> Iterator[Finding]:
+        main = self._files.format.main_path(local_id)
+        path, content, print_ = self._files.path(main), snapshot.files[main], snapshot.prints[main]
+        beside = snapshot.prints.get(sidecar_path(local_id))
+        if decoded.unlike is not None and beside is not None:
+            problem = judge(main, content, decoded.unlike, print_, beside, len(content))
+            if problem is not None:
+                bit = flipped_bit(content, decoded.unlike)
+                mend = None if bit is None else partial(self._turn_back, main, content, *bit)
+                yield Finding(
+                    f"{path}{'' if problem.line is None else f':{problem.line}'}", problem.message, None, mend
+                )
+            return
+        side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(local_id)))
+        mark = side.mark if side else None
+        if mark is None or mark.size != len(content) or mark.fits(content) or written_since(print_, beside):
+            return
+        yield Finding(
+            path,
+            "its bytes are not those that sessiond wrote last, though nobody has written it since: the disk has damaged it, or somebody "
+            "edited it at that moment",
+            f"compare it with a backup, and {_BACKUP}; if it is as you want it, `touch` it",
+        )
+
+    def _turn_back(self, main: str, content: bytes, offset: int, mask: int) -> str:
+        copy = self._trash.keep_bytes(main.replace("/", "%2F"), content)
+        mended = bytearray(content)
+        mended[offset] ^= mask
+        self._replace(main, bytes(mended))
+        return f"the bit is turned back, byte {offset} is {mended[offset]:#04x} again; the file as it was is {copy}"
+
+    # Trash
+
+    def _in_trash(self) -> Iterator[Finding]:
+        folder = self._trash.folder
+        if self._fs.stat(folder) is None:
+            return
+        for name in sorted(self._fs.list_dir(folder)):
+            if name.startswith("."):
+                continue
+            try:
+                self._trash.info(name)
+            except BadFile as error:
+                hint = f"{_REPAIR} makes it anew from the session beside it"
+                mend = partial(self._trash.describe_anew, name)
+                yield Finding(posixpath.join(folder, name, "meta.json"), error.message, hint, mend)
+
+
+def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
+    """Only while no daemon has it open. It may always go: it is made anew from the files."""
+    path = where.index_file
+    if fs.stat(path) is None:
+        return
+    problem = None
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
+            problem = None if found == ["ok"] else "; ".join(map(str, found))
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        problem = str(error)
+    if problem is None:
+        yield Finding(f"index {path}")
+        return
+    hint = f"{_REPAIR} removes it: the next daemon makes it anew from the files, and so does the daemon by itself where it can tell"
+    yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path))
+
+
+def _remove_index(fs: FileSystem, path: str) -> str:
+    for suffix in ("", "-wal", "-shm"):
+        if fs.has_name(path + suffix):
+            fs.remove(path + suffix)
+    fs.sync_dir(posixpath.dirname(path))
+    return "removed; the next daemon makes it anew from the session files"
+
+
+def describe(finding: Finding, mended: str | None = None) -> dict[str, str | None]:
+    """For `--json`."""
+    shown = {"what": finding.what, "problem": finding.problem, "hint": finding.hint}
+    return shown if mended is None else {**shown, "mended": mended}
