@@ -33,6 +33,7 @@ from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, Sear
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
+from sessiond.model.values import Json
 
 MODES = ("text", "regex")
 _SEARCHING = 2
@@ -295,8 +296,13 @@ class Index:
 
 def _size(message: Message) -> int:
     content = message.content
-    length = len(content) if isinstance(content, str) else 200 * len(content)
+    length = len(content) if isinstance(content, str) else sum(map(_block_size, content))
     return length + _STEP_BYTES
+
+
+def _block_size(block: Json) -> int:
+    text = block.get("text") if isinstance(block, dict) else block
+    return len(text) if isinstance(text, str) else _STEP_BYTES
 
 
 def _check_query(query: SearchQuery, limits: Limits) -> None:

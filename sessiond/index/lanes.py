@@ -7,6 +7,7 @@ everything of it goes there.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -45,6 +46,7 @@ class Lanes:
         self._single: set[int] = set()
         self._changed = threading.Condition()
         self._closed = False
+        self._last_live = float("-inf")
         self.weight = 0
         """Of all that was put and is not `written`."""
 
@@ -60,6 +62,7 @@ class Lanes:
                     self._single.add(id(step))
             else:
                 self._live.append(step)
+                self._last_live = time.monotonic()
             self._changed.notify()
 
     def mark(self, *, bulk: bool) -> Mark:
@@ -68,6 +71,8 @@ class Lanes:
         mark.set_running_or_notify_cancel()  # from here on nobody can cancel it
         with self._changed:
             (self._bulk if bulk else self._live).append(mark)
+            if not bulk:
+                self._last_live = time.monotonic()
             self._changed.notify()
         return mark
 
@@ -77,15 +82,16 @@ class Lanes:
             self._closed = True
             self._changed.notify()
 
-    def take(self, seconds: float | None) -> Step | Mark | None:
+    def take(self, seconds: float | None, *, live_only: bool = False) -> Step | Mark | None:
         """The next one, waited for at most so long. None: there was none, or there will never be (`ended`)."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._live or self._bulk_ready() or (self._closed and not self._bulk), seconds
+                lambda: self._live or (self._bulk_ready() and not live_only) or (self._closed and not self._bulk),
+                seconds,
             )
             if self._live:
                 return self._live.popleft()
-            if not self._bulk_ready():
+            if live_only or not self._bulk_ready():
                 return None
             item = self._bulk.popleft()
             if isinstance(item, Step):
@@ -114,6 +120,14 @@ class Lanes:
     def single_behind(self) -> bool:
         """Whether any of that is a single change."""
         return bool(self._single)
+
+    @property
+    def live_waits(self) -> bool:
+        return bool(self._live)
+
+    def live_since(self, seconds: float) -> bool:
+        """Whether anything came into the live lane in the last seconds."""
+        return time.monotonic() - self._last_live < seconds
 
     def diverted(self, session_id: str) -> bool:
         """Whether something of a session waits in the bulk lane."""

@@ -33,7 +33,12 @@ RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
 TRANSACTION_BYTES = 1024 * 1024
-"""Nor more than this."""
+"""Nor more than this, for larger ones cost no less by the message."""
+SHORT_BYTES = 192 * 1024
+"""Nor more than this while there are single changes too: who lists or searches waits for theirs, and so for one
+transaction of whole sessions before them."""
+SHORT_S = 1.0
+"""So long after one the next single change is expected."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +64,7 @@ class Writer:
         self._marks: list[Mark] = []
         self._waiting_for_room: list[Mark] = []
         self._broken_in_a_row = 0
+        self._alone = False
 
     # Any thread
 
@@ -148,9 +154,14 @@ class Writer:
         self._end()
 
     def _gather(self, not_before: float) -> list[Step]:
-        """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one transaction."""
+        """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one transaction.
+
+        Single changes have every other transaction for themselves, so that who waits for one waits for no more whole
+        sessions than are being written just then.
+        """
         steps: list[Step] = []
         weight = 0
+        self._alone = self._lanes.live_waits and not self._alone
         item = self._lanes.take(None)
         while item is not None:
             if isinstance(item, Step):
@@ -158,9 +169,10 @@ class Writer:
                 weight += item.weight
             else:
                 self._marks.append(item)
-            if weight > TRANSACTION_BYTES:
+            if weight > (SHORT_BYTES if self._lanes.live_since(SHORT_S) else TRANSACTION_BYTES):
                 break
-            item = self._lanes.take(0.0 if self._marks else max(0.0, not_before - time.monotonic()))
+            wait = 0.0 if self._marks else max(0.0, not_before - time.monotonic())
+            item = self._lanes.take(wait, live_only=self._alone)
         return steps
 
     def _release_marks(self) -> None:
