@@ -149,7 +149,7 @@ def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, list[Any]]:
     instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
     columns = "doc.id, doc.chunk, doc.start, doc.size"
     queries = [
-        [f"SELECT {columns} FROM {plan.source} WHERE {plan.where} ORDER BY {plan.order} DESC", plan.params]  # noqa: S608
+        [f"SELECT {columns} FROM {plan.source} WHERE {plan.where}", f"ORDER BY {plan.order} DESC", plan.params]  # noqa: S608
         for plan in filter_plans(db, wanted)
         if plan is not None
     ]
@@ -158,7 +158,7 @@ def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, list[Any]]:
 
 def _these(ids: list[int]) -> list[Any]:
     sql = "SELECT id, chunk, start, size FROM doc WHERE id IN (SELECT value FROM json_each(:ids))"
-    return [sql, {"ids": json.dumps(ids)}]
+    return [sql, "", {"ids": json.dumps(ids)}]
 
 
 def _hits(db: sqlite3.Connection, page: list[int], wanted: Filter, answer: _Answer) -> list[Hit]:

@@ -4,8 +4,8 @@ killed by it.
 Run as a script in a bare interpreter (`-I -S`), so it imports the standard library and two pure modules of this package
 only. The kernel ends it a moment after its time even if nobody is left to kill it.
 
-    request   {"path", "pattern", "seconds", "limit", "queries": [[sql, params], ...]}    each query: rows of doc id,
-    chunk, start, size
+    request   {"path", "pattern", "seconds", "limit", "queries": [[sql, order, params], ...]}    each query: rows of doc id,
+    chunk, start, size; a condition may be put before its order
     answer    {"ids": [...], "shown": {id: [snippet, [[start, end], ...]]}}   of the first `limit` ids;  or {"error",
     "position"};  or {"damage"}
 """
@@ -26,9 +26,15 @@ from typing import Any
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from sessiond.index.chunks import DamagedChunk, decompress, unpack
+from sessiond.index.narrowing import match_expression, needed
 from sessiond.index.snippets import clip, window
 
 _MEMORY_BYTES = 2 * 1024**3
+_DOC_ID = (1 << 40) - 1
+"""schema.ZONE_BITS, which this process does not import."""
+_CUT_WORD_CHARS = 8000
+"""FTS5 keeps the first 32,768 bytes of a word, which may be a quarter as many characters."""
+_MOST_WORDS = 300
 _RANGES = 100
 """No more ranges than these are looked for in one snippet."""
 
@@ -56,8 +62,9 @@ def _search(request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]
     db.execute("BEGIN")
     ids: list[int] = []
     shown: dict[int, Any] = {}
-    for sql, params in request["queries"]:
-        for doc, packed in _documents(db, sql, params):
+    narrow = _narrowed(db, pattern)
+    for sql, order, params in request["queries"]:
+        for doc, packed in _documents(db, f"{sql} {narrow} {order}", params):
             for kind, text in unpack(packed)[1]:
                 if kind != "thought" and (match := pattern.search(text)):
                     ids.append(doc)
@@ -65,6 +72,35 @@ def _search(request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]
                         shown[doc] = _show(pattern, text, match)
                     break
     return {"ids": ids, "shown": shown}
+
+
+def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str]) -> str:
+    """A condition that lets through every document in which the pattern can be found, by the words it must have."""
+    need = needed(pattern)
+    expression = match_expression(need, lambda text: _words_with(db, text)) if need is not None else None
+    if expression is None:
+        return ""
+    if not expression:
+        return "AND 0"
+    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
+    try:
+        sql = f"INSERT OR IGNORE INTO temp.narrowed SELECT rowid & {_DOC_ID} FROM fts WHERE fts MATCH ?"  # noqa: S608
+        db.execute(sql, (f"{{body tool}} : ({expression})",))
+    except sqlite3.OperationalError:  # an expression that is too large for it
+        return ""
+    return "AND doc.id IN (SELECT id FROM temp.narrowed)"
+
+
+def _words_with(db: sqlite3.Connection, text: str) -> list[str] | None:
+    """FTS5 strings for the words of the index that hold a text, which must be ASCII. Words that FTS5 has only the beginning
+    of may hold anything.
+    """
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, fts, row)")
+    sql = "SELECT substr(term, 1, ?1) FROM temp.vocabulary WHERE instr(term, ?2) OR length(term) > ?1 LIMIT ?3"
+    found = [term for (term,) in db.execute(sql, (_CUT_WORD_CHARS, text, _MOST_WORDS + 1))]
+    if len(found) > _MOST_WORDS:
+        return None
+    return [f'"{term}" *' if len(term) == _CUT_WORD_CHARS else f'"{term}"' for term in found]
 
 
 def _documents(db: sqlite3.Connection, sql: str, params: Any) -> Iterator[tuple[int, bytes]]:

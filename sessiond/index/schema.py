@@ -149,6 +149,7 @@ def check(db: sqlite3.Connection) -> None:
         if found != ("ok",):
             raise Unusable(str(found))
         # FTS5's own integrity-check would hold the write lock all the while.
+        db.execute("PRAGMA query_only = OFF")  # which a table of its own needs, be it a temporary one
         db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, fts, row)")
         db.execute("SELECT sum(doc), sum(cnt) FROM temp.vocabulary").fetchone()
         for (data,) in db.execute("SELECT data FROM chunk"):

@@ -154,6 +154,30 @@ async def test_damage_while_running(tmp_path: Path, damage: Callable[[Path], Non
         await owner.check()
 
 
+@pytest.mark.parametrize("what", ["nothing", "chunk", "words"])
+async def test_the_check_reads_everything(tmp_path: Path, what: str) -> None:
+    """The check after a kill reads every text and every word, and finds damage that SQLite itself does not see."""
+    owner = Filled()
+    async with opened(tmp_path) as owner.index:
+        owner.feed()
+    db = sqlite3.connect(tmp_path / "index.db")
+    if what == "chunk":
+        db.execute("UPDATE chunk SET data = x'0102' WHERE id = 3")
+    elif what == "words":
+        db.execute("UPDATE fts_data SET block = zeroblob(length(block)) WHERE id > 100")
+    db.commit()
+    db.close()
+    reading = schema.connect(str(tmp_path / "index.db"), reading=True)
+    try:
+        if what == "nothing":
+            schema.check(reading)
+        else:
+            with pytest.raises(schema.Unusable):
+                schema.check(reading)
+    finally:
+        reading.close()
+
+
 async def test_newer_version_is_set_aside(tmp_path: Path) -> None:
     """A file of a newer version is left as it is, under another name, and a fresh one is begun."""
     async with opened(tmp_path):

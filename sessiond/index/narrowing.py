@@ -1,0 +1,169 @@
+"""What every text that a regular expression matches must hold, as far as the index can tell. Pure, stdlib only: the regex
+worker uses it.
+
+A pattern's literal runs become conditions on words: `def get_user\\(` needs the word `def` before a word that begins with
+`get`... A word of which a run holds only the inside (`quixotic` may stand in `unquixotically`) becomes a condition on the
+words that there are. Everything that is not certain is left out: more may be looked through than needed, never less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+try:
+    from re import _constants as op  # type: ignore[attr-defined]
+    from re import _parser as sre  # type: ignore[attr-defined]
+except ImportError:  # another Python's insides: nothing is narrowed
+    sre = None
+
+from sessiond.index.tokens import spans
+
+MAX_CONDITIONS = 64
+"""A pattern with more of them is narrowed by some of those that must all hold, or not at all."""
+_SHORTEST_PREFIX = 2
+_SHORTEST_INSIDE = 3
+
+# ASCII, and the characters of Chinese and Japanese; nothing that could be written in another way.
+_SAFE = re.compile("[\x00-\x7f\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]+")
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]$")
+"""At the end of a run, it may be followed by a voicing mark that makes another character of it."""
+
+
+class Phrase(NamedTuple):
+    """Whole words that follow one another; `prefix`: of the last one only the beginning is known."""
+
+    words: tuple[str, ...]
+    prefix: bool
+
+
+class Inside(NamedTuple):
+    """Some word holds this."""
+
+    text: str
+
+
+class All(NamedTuple):
+    needs: tuple[Need, ...]
+
+
+class Some(NamedTuple):
+    needs: tuple[Need, ...]
+
+
+Need: TypeAlias = "Phrase | Inside | All | Some"
+
+
+def needed(pattern: re.Pattern[str]) -> Need | None:
+    """What a text must hold so that `pattern.search` finds something in it. None: nothing is known."""
+    if sre is None:
+        return None
+    try:
+        parsed = sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+        found = _sequence(parsed, ignore_case=bool(pattern.flags & re.IGNORECASE))
+    except (RecursionError, re.error, ValueError, TypeError):  # what its insides look like is not promised
+        return None
+    return found if found is not None and _count(found) <= MAX_CONDITIONS else None
+
+
+def match_expression(need: Need, words_with: Callable[[str], Sequence[str] | None]) -> str | None:
+    """An FTS5 expression; "" where nothing can match, None where nothing is narrowed. `words_with`: FTS5 strings for the
+    indexed words that hold a text, None if they are too many.
+    """
+    if isinstance(need, Phrase):
+        return " + ".join(f'"{word}"' for word in need.words) + (" *" if need.prefix else "")
+    if isinstance(need, Inside):
+        found = words_with(need.text)
+        return None if found is None else " OR ".join(found)
+    parts = [match_expression(one, words_with) for one in need.needs]
+    if isinstance(need, All):
+        known = [part for part in parts if part is not None]
+        if "" in known:
+            return ""
+        return " AND ".join(f"({part})" for part in known) or None
+    if None in parts:
+        return None
+    return " OR ".join(f"({part})" for part in parts if part)
+
+
+def _count(need: Need) -> int:
+    return sum(map(_count, need.needs)) if isinstance(need, (All, Some)) else 1
+
+
+def _sequence(items: Iterable[tuple[Any, Any]], *, ignore_case: bool) -> Need | None:
+    """What all of a sequence's items need, runs of literals together."""
+    needs: list[Need] = []
+    run: list[str] = []
+
+    def close() -> None:
+        needs.extend(_of_run("".join(run), ignore_case=ignore_case))
+        run.clear()
+
+    for kind, value in items:
+        if kind is op.LITERAL:
+            run.append(chr(value))
+            continue
+        close()
+        inner = _of_item(kind, value, ignore_case=ignore_case)
+        if inner is not None:
+            needs.append(inner)
+    close()
+    if len(needs) > MAX_CONDITIONS // 4:
+        needs = sorted(needs, key=_count)[: MAX_CONDITIONS // 4]
+    return All(tuple(needs)) if needs else None
+
+
+def _of_item(kind: Any, value: Any, *, ignore_case: bool) -> Need | None:
+    if kind is op.SUBPATTERN:
+        _, added, removed, items = value
+        ignored = (ignore_case or bool(added & re.IGNORECASE)) and not removed & re.IGNORECASE
+        return _sequence(items, ignore_case=ignored)
+    if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        least, _, items = value
+        return _sequence(items, ignore_case=ignore_case) if least else None
+    if kind is op.ATOMIC_GROUP:
+        return _sequence(value, ignore_case=ignore_case)
+    if kind is op.ASSERT:
+        return _sequence(value[1], ignore_case=ignore_case)
+    if kind is op.BRANCH:
+        branches = [_sequence(branch, ignore_case=ignore_case) for branch in value[1]]
+        known = tuple(branch for branch in branches if branch is not None)
+        return Some(known) if len(known) == len(branches) else None
+    return None
+
+
+def _of_run(run: str, *, ignore_case: bool) -> list[Need]:
+    needs: list[Need] = []
+    for match in _SAFE.finditer(run):
+        text = _KANA.sub(" ", match[0])
+        tokens = [(word[0].casefold(), word.start() == 0, word.end() == len(text)) for word in spans(text)]
+        needs.extend(_of_tokens(tokens, ignore_case=ignore_case))
+    return needs
+
+
+def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -> list[Need]:
+    """`tokens`: each with whether it begins and ends where the run does, so that its word may go on there."""
+    needs: list[Need] = []
+    words: list[str] = []
+
+    def close(prefix: str = "") -> None:
+        if words or len(prefix) >= _SHORTEST_PREFIX:
+            needs.append(Phrase((*words, prefix) if prefix else tuple(words), bool(prefix)))
+        words.clear()
+
+    for token, first, last in tokens:
+        open_left, open_right = first and token.isascii(), last and token.isascii()
+        # Without regard to case, `i` may stand for a dotless one, which is another letter for the index.
+        sure = token.split("i") if ignore_case and token.isascii() else [token]
+        if open_left:
+            close()
+            inside = max(sure, key=len)
+            if len(inside) >= _SHORTEST_INSIDE:
+                needs.append(Inside(inside))
+        elif len(sure) > 1 or open_right:
+            close(sure[0])
+        else:
+            words.append(token)
+    close()
+    return needs

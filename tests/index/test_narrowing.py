@@ -1,0 +1,126 @@
+"""What the index says of a regular expression: never too little is looked through."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessiond.index.index import Index
+from sessiond.index.narrowing import match_expression, needed
+from sessiond.index.tokens import plain, words
+from tests.index.feeding import all_hits, info, key, message, opened, search
+
+TEXTS = [
+    "def get_user(name): return quixotic",
+    "unquixotically getUserName HTTPServer2Go",
+    "foo bar baz",
+    "foobar bazqux",
+    "日本語の検索する API検索",
+    "検索て\u3099す かき",
+    "ıIiİ KELVIN \u212a ſharp quıxotic",
+    "cafe\u0301 café éfoo e\u0301foo bar\u0301 baz",
+    "deadbeef" * 9000 + "needle",
+    "é" * 40_000 + "needle",
+    "a_b a-b a.b x\u0301y",
+    "",
+    "ﬁne ｶﾞ",
+]
+PATTERNS = [
+    r"def get_user\(", "quixotic", "(?i)QUIXOTIC", "(?i)quixotic", r"\bfoo\b", "foo bar", r"foo\sbar|baz ?qux", "検索", "索する", "検索で",
+    "検索て", "API検索", "(?i)api検", "needle", "beefdead", "(?:foo|bar) baz", "fe\u0301 caf", "foo bar\u0301", "(?i)kelvin k", "(?i)i",
+    "(?is)s.*harp", "x(?=foo)|éfoo", "(?<=get)User", "(?i:FOO) bar", "(?P<q>foo)(?P=q)?", "zzzz", "z{3}", "fo{2}bar", "[f]oobar", "a_b", "fine", "ガ", "か",
+    "(?!foo)b", "(?x) foo \\  bar # words", "quixotic|nothing|unquix", "", "^$", "name\\): return",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+async def test_finds_what_a_scan_finds(tmp_path: Path, pattern: str) -> None:
+    """A narrowed search finds exactly the texts in which `re.search` finds the pattern, however the words are written."""
+    async with opened(tmp_path) as index:
+        index.put_info(info("s"))
+        index.add_messages("s", [message(seq + 1, text) for seq, text in enumerate(TEXTS)])
+        await index.settled()
+        expected = {("s", seq + 1) for seq, text in enumerate(TEXTS) if text and re.search(pattern, text)}
+        assert {key(hit) for hit in await all_hits(index, pattern, mode="regex")} == expected
+
+
+PIECES = st.sampled_from(
+    ["foo", "Bar", "quix", "i", "ı", "İ", "s", "ſ", "K", "\u212a", "\u0301", "é", "e", "_", " ", "(", ".", "日", "本", "か", "\u3099", "ガ", "ｶ", "ﾞ",
+     "ﬁ", "1", "２", "\n", "\x01", "ß", "가", "ᆨ", "क", "ि"]
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(before=st.lists(PIECES, max_size=4), run=st.lists(PIECES, min_size=1, max_size=6), after=st.lists(PIECES, max_size=4), flags=st.sampled_from([0, re.IGNORECASE]))  # fmt: skip
+def test_a_text_has_what_its_pattern_needs(before: list[str], run: list[str], after: list[str], flags: int) -> None:
+    """Whatever stands around a run of characters, the words of the whole text fulfil what the run was said to need."""
+    text = "".join([*before, *run, *after])
+    for said in {"".join(run), "".join(run).swapcase()}:
+        pattern = re.compile(re.escape(said), flags)
+        need = needed(pattern)
+        if need is None or not pattern.search(text):
+            continue
+        had = words(text)
+
+        def words_with(inside: str, had: list[str] = had) -> list[str]:
+            return [f'"{word}"' for word in had if inside in word]
+
+        expression = match_expression(need, words_with)
+        assert expression is not None
+        assert holds(expression, had), (text, said, expression, plain(text))
+
+
+def holds(expression: str, had: list[str]) -> bool:
+    """A small reading of the FTS5 expressions of one run: phrases, joined by AND, OR in brackets."""
+    return all(
+        any(_phrase(one, had) for one in part.strip("()").split(" OR ")) for part in expression.split(" AND ") if part
+    ) and bool(expression)
+
+
+def _phrase(one: str, had: list[str]) -> bool:
+    prefix = one.endswith("*")
+    asked = [word.strip(' "') for word in one.rstrip("*").split("+")]
+    for at in range(len(had) - len(asked) + 1):
+        here = had[at : at + len(asked)]
+        if here[:-1] == asked[:-1] and (here[-1].startswith(asked[-1]) if prefix else here[-1] == asked[-1]):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"def get_user\(", '("def") AND ("get" + "user")'),
+        ("foo bar", '("foo") AND ("bar" *)'),
+        ("検索", '("検" + "索")'),
+        (r"\w+", None),
+        ("a|b.c", None),
+        ("x?", None),
+        ("none here", '("none") AND ("here" *)'),
+    ],
+)
+def test_what_is_needed(pattern: str, expected: str | None) -> None:
+    """Words inside a run are asked for as they are, its last one as a prefix, its first one by what it holds."""
+    need = needed(re.compile(pattern))
+    assert (need and match_expression(need, lambda text: [f'"{text}"'])) == expected
+
+
+async def test_looks_only_where_the_words_are(tmp_path: Path) -> None:
+    """Texts without the words of a pattern are not even opened: their chunks may be broken."""
+    async with opened(tmp_path) as index:
+        for number in range(3):
+            index.put_info(info(f"s{number}"))
+            index.add_messages(f"s{number}", [message(1, f"rare{number} word " + "filler " * 2000)])
+            await index.settled()
+        broken(index)
+        assert (await search(index, "rare1 wor", mode="regex")).total == 1
+        assert (await search(index, "[r]are1", mode="regex")).incomplete
+
+
+def broken(index: Index) -> None:
+    """All chunks but that of the second session."""
+    index._writer._db.execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
