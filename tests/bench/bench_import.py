@@ -1,4 +1,5 @@
-"""What an import of Claude Code transcripts costs: `python -m tests.bench.bench_import [megabytes]` (500 by default).
+"""What an import of Claude Code transcripts costs: `python -m tests.bench.bench_import [megabytes] [--write docs/performance.md]`,
+500 by default.
 
 Megabytes a second, the peak memory of daemon and command line together (the most that each had resident), and how long
 another client's requests took meanwhile. No test; prints a table. The transcripts are made, the same every time, in the
@@ -7,11 +8,10 @@ proportions of real ones: 1.8 KB a record, two fifths of it text that is searche
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
-import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.bench.report import MB, cpu_seconds, peak_bytes, peak_of_all, write_section
 from tests.home import Client, Home
 
-MB = 1_000_000
 FILE_BYTES = 2 * MB
 LARGE_FILE_BYTES = 100 * MB
 """One file is as large as this, where the whole is large enough for it."""
@@ -110,28 +110,6 @@ def write_transcripts(folder: Path, size: int) -> int:
     raise AssertionError
 
 
-def peak_bytes(pid: int) -> int:
-    """The most that a process had resident so far."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of a process and of its children, the running ones too."""
-    ticks = 0
-    for one in [pid, *_children(pid)]:
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
 def import_(home: Home, folder: Path) -> tuple[float, int, list[float]]:
     """Seconds, peak memory of the command line, and the latencies of another client meanwhile."""
     other = home.client()
@@ -168,7 +146,11 @@ def ask(client: Client, number: int) -> None:
 
 
 def main() -> None:
-    size = int(float(sys.argv[1]) * MB) if len(sys.argv) > 1 else 500 * MB
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("megabytes", type=float, nargs="?", default=500.0)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    size = int(options.megabytes * MB)
     with tempfile.TemporaryDirectory(prefix="sessiond-bench-") as scratch:
         folder = Path(scratch) / "projects"
         written = write_transcripts(folder, size)
@@ -179,19 +161,22 @@ def main() -> None:
             cpu = cpu_seconds(home.process.pid)
             seconds, client_peak, latencies = import_(home, folder)
             cpu = cpu_seconds(home.process.pid) - cpu
-            daemon_peak = sum(peak_bytes(pid) for pid in [home.process.pid, *_children(home.process.pid)])
+            daemon_peak = peak_of_all(home.process.pid)
             again, _, _ = import_again(home, folder)
     latencies.sort()
-    print(
-        f"{written / MB:.0f} MB imported in   {seconds:.1f} s: {written / MB / seconds:.1f} MB/s (aim: 20), all of it searchable; CPU {cpu:.1f} s, {written / MB / cpu:.1f} MB for each"
-    )
-    print(
-        f"memory at the peak     {(daemon_peak + client_peak) / MB:.0f} MB (aim: 300); daemon {daemon_peak / MB:.0f}, before it {idle / MB:.0f}; command {client_peak / MB:.0f}"
-    )
-    print(
-        f"others' requests       median {statistics.median(latencies) * 1000:.1f} ms, p99 {latencies[len(latencies) * 99 // 100] * 1000:.1f} ms, slowest {latencies[-1] * 1000:.1f} ms (aim: 50), {len(latencies)} of them"
-    )
-    print(f"the same again         {again:.1f} s: nothing new")
+    took = [latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100], latencies[-1]]
+    median, p99, slowest = (f"{1000 * one:.1f} ms" for one in took)
+    lines = [
+        f"{written / MB:.0f} MB of Claude Code transcripts.", "",
+        "| what | measured | aim |", "| --- | --- | --- |",
+        f"| imported, all of it searchable | {written / MB / seconds:.1f} MB/s in {seconds:.1f} s; {cpu:.1f} s of CPU: {2 * written / MB / cpu:.1f} MB/s if two cores were free | >= 20 MB/s |",
+        f"| memory at the peak, command line and daemon with its processes | {(daemon_peak + client_peak) / MB:.0f} MB; command line {client_peak / MB:.0f}, daemon before it {idle / MB:.0f} | < 300 MB |",
+        f"| {len(latencies)} requests of another client meanwhile | median {median}, p99 {p99}, slowest {slowest} | <= 50 ms |",
+        f"| the same again | {again:.1f} s, nothing new | |",
+    ]  # fmt: skip
+    print("\n".join(lines))
+    if options.write:
+        write_section(options.write, "tests.bench.bench_import", "Importing", lines)
 
 
 def import_again(home: Home, folder: Path) -> tuple[float, int, list[float]]:

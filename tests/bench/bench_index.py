@@ -1,30 +1,31 @@
-"""Figures of the index: `python tests/bench/bench_index.py [messages] [sessions]` from the project's root. No test;
-prints a table.
+"""What finding costs: `python -m tests.bench.bench_index [messages] [sessions] [--write docs/performance.md]`.
 
-The text is made, the same every time: half prose, a quarter code with identifiers, a quarter Japanese, about 60 words a
-message.
+A daemon meets a folder of sessions that it has never seen (100,000 messages in 2,000 sessions by default) and indexes them
+while another client works; then everything is asked over the socket, warm, beside `ripgrep` over the same files where it
+is installed. No test; prints a table. The text is made, the same every time: half prose, a quarter code with identifiers,
+a quarter Japanese, about 60 words a message.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import itertools
-import os
 import random
-import resource
+import shutil
 import statistics
-import sys
+import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-
-from sessiond.index.index import Index
-from sessiond.index.values import IndexedInfo, ListQuery, SearchQuery
-from sessiond.limits import Limits
+from sessiond.formats import jsonl
 from sessiond.model.message import Message
+from sessiond.model.session import Session
 from sessiond.model.values import timestamp
+from tests.bench.report import MB, cpu_seconds, peak_of_all, write_section
+from tests.home import Client, Home
 
 ROUNDS = 30
 _START_MS = 1_750_000_000_000
@@ -36,18 +37,18 @@ _KANA = "のをにはがとでもからまでよりですますしたするあ�
 class Words:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._words = [
+        self.words = [
             "".join(self._random.choices(_SYLLABLES, k=self._random.choice((1, 2, 2, 3)))) for _ in range(30_000)
         ]
-        self._weights = list(itertools.accumulate(1 / (rank + 2.7) for rank in range(len(self._words))))
+        self._weights = list(itertools.accumulate(1 / (rank + 2.7) for rank in range(len(self.words))))
 
     def prose(self) -> str:
-        return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=60)) + "."
+        return " ".join(self._random.choices(self.words, cum_weights=self._weights, k=60)) + "."
 
     def code(self) -> str:
         lines = []
         for _ in range(8):
-            a, b, c, d = self._random.choices(self._words, cum_weights=self._weights, k=4)
+            a, b, c, d = self._random.choices(self.words, cum_weights=self._weights, k=4)
             lines.append(f"    {a}{b.title()} = self.{c}_{d}('src/{a}/{c}.py', {self._random.randrange(1000)})  # {b}")
         return "\n".join(lines)
 
@@ -67,116 +68,145 @@ class Words:
         )
 
 
-def info(session: int, count: int) -> IndexedInfo:
-    at = timestamp(_START_MS + session * 61_000)
-    name = f"session number {session}"
-    return IndexedInfo(
-        session_id=f"session-{session}",
-        name=name,
-        created_at=at,
-        updated_at=at,
-        message_count=count,
-        fingerprint=f"f{session}",
-    )
+def write_sessions(folder: Path, messages: int, sessions: int) -> int:
+    """Session files as the default store has them. How many bytes of text are in them."""
+    words, size, number = Words(7), 0, itertools.count()
+    for one in range(sessions):
+        session = Session(f"session-{one}", timestamp(_START_MS + one * 61_000))
+        session.name = f"session number {one}"
+        for seq in range(1, messages // sessions + 1):
+            message = words.message(seq, next(number))
+            size += len(str(message.content).encode())
+            session.add_message(message)
+            session.seq = seq
+            session.touch(message.timestamp)
+        for write in jsonl.encode(session, {}):
+            path = folder / write.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(write.data)
+    return size
 
 
-async def timed(label: str, ask: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> None:
+def percentile(times: list[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+
+
+def indexed(home: Home, begun: float) -> tuple[float, float, list[float]]:
+    """Seconds until a search is complete, the CPU seconds, and how long another client's requests took meanwhile, in ms."""
+    assert home.process is not None
+    client, watcher = home.client(), home.client()
+    waiting = watcher.send("session/search", {"query": "quixotic", "limit": 1})
+    client.call("session/new", sessionId="other", messages=[{"role": "user", "content": "hello"}])
+    times: list[float] = []
+    for number in itertools.count():
+        asked = time.perf_counter()
+        if number % 2:
+            client.call("session/read", sessionId="other", last=20)
+        else:
+            client.call("session/append", sessionId="other", messages=[{"role": "user", "content": f"word {number}"}])
+        times.append((time.perf_counter() - asked) * 1000)
+        time.sleep(0.02)
+        if number % 20 == 0:
+            if not watcher.answer(waiting)["result"].get("incomplete"):
+                return time.perf_counter() - begun, cpu_seconds(home.process.pid), times
+            waiting = watcher.send("session/search", {"query": "quixotic", "limit": 1})
+    raise AssertionError
+
+
+def p50(ask: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """In ms, warm."""
+    ask()
     times = []
     for _ in range(rounds):
         begun = time.perf_counter()
-        await ask()
+        ask()
         times.append((time.perf_counter() - begun) * 1000)
-    print(f"{label:44} p50 {statistics.median(times):8.2f} ms   max {max(times):8.2f} ms")
+    return statistics.median(times)
 
 
-async def longest_delay(until: asyncio.Event) -> float:
-    """The longest that the loop kept somebody waiting, in ms."""
-    longest = 0.0
-    while not until.is_set():
-        begun = time.perf_counter()
-        await asyncio.sleep(0.001)
-        longest = max(longest, time.perf_counter() - begun - 0.001)
-    return longest * 1000
+Row = tuple[str, float, float | None, str]
+"""What, p50 in ms, that of ripgrep, the aim."""
 
 
-async def feed(index: Index, messages: int, sessions: int) -> None:
-    words = Words(7)
-    per = messages // sessions
-    size = spent = cpu = delay = 0.0
-    number = itertools.count()
-    for first in range(0, sessions, 200):
-        some = range(first, min(first + 200, sessions))
-        made = [(info(session, per), [words.message(seq + 1, next(number)) for seq in range(per)]) for session in some]
-        size += sum(len(str(message.content).encode()) for _, batch in made for message in batch)
-        done = asyncio.Event()
-        watch = asyncio.create_task(longest_delay(done))
-        begun, cpu_begun = time.perf_counter(), time.process_time()
-        for one, batch in made:
-            index.put_session(one, batch, [])
-            await index.room()
-        await index.settled()
-        spent += time.perf_counter() - begun
-        cpu += time.process_time() - cpu_begun
-        done.set()
-        delay = max(delay, await watch)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{messages} messages in {sessions} sessions, {size / 1e6:.1f} MB of text; memory at most {memory:.0f} MB")
-    print(
-        f"fed {messages / spent:,.0f} messages/s, {cpu / messages * 1e6:.0f} us of CPU each; loop delayed at most {delay:.0f} ms"
-    )
-    Figures.size = size
+def questions(client: Client, folder: Path) -> Iterator[Row]:
+    ripgrep = shutil.which("rg")
 
+    def rg(*arguments: str) -> float | None:
+        """Everything that is found is written, as a person would have it."""
+        if ripgrep is None:
+            return None
+        command = [ripgrep, "--no-config", *arguments, str(folder)]
+        return p50(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=False), 3)
 
-class Figures:
-    size = 0.0
-    """Bytes of text that were fed."""
-
-
-async def ask(index: Index) -> None:
-    def search(query: str, mode: str = "text") -> Callable[[], Awaitable[object]]:
-        return lambda: index.search(SearchQuery(query=query, mode=mode))
-
-    words = Words(7)
-    common, next_common = words._words[:2]
-    for label, query in (
-        ("rare word", "quixotic"),
-        ("common word", common),
-        ("two common words", f"{common} {next_common}"),
-        ("prefix of one letter", f"{common[0]}*"),
-        ("two Japanese characters", "検索"),
-        ("one Japanese character", "の"),
-        ("phrase", f'"{common} {next_common}"'),
-        ("nothing", "zzzzzz"),
-        ("common word of one role", f"{common} role:user"),
-        ("common word without a rare one", f"{common} -quixotic"),
-        ("only a filter", "role:tool"),
+    common, next_common = Words(7).words[:2]
+    for label, query, pattern, aim in (
+        ("rare word", "quixotic", ("-iwF", "quixotic"), "<= 5 ms"),
+        ("common word, exact total", common, ("-iwF", common), "<= 20 ms"),
+        ("two Japanese characters", "検索", ("-F", "検索"), "<= 20 ms"),
+        ("one Japanese character", "の", ("-F", "の"), ""),
+        ("two common words", f"{common} {next_common}", None, ""),
+        ("phrase", f'"{common} {next_common}"', ("-iF", f"{common} {next_common}"), ""),
+        ("prefix of two letters", f"{common[:2]}*", ("-i", rf"\b{common[:2]}"), ""),
+        ("nothing", "zzzzzz", ("-iwF", "zzzzzz"), ""),
+        ("common word of one role", f"{common} role:user", None, ""),
     ):
-        total = (await index.search(SearchQuery(query=query))).total
-        await timed(f"search: {label} ({total} hits)", search(query))
-    await timed("regex: a literal", search("quixotic", "regex"), 3)
-    await timed("regex: a pattern", search(r"\w+_\w+\('src/[a-z]+", "regex"), 3)
-    await timed("list: first page", lambda: index.list(ListQuery()))
-    await timed("list: by name, of a filter", lambda: index.list(ListQuery(sort="name", filter={"name": "99"})))
+        total = client.call("session/search", query=query)["total"]
+        ours = p50(lambda query=query: client.call("session/search", query=query))  # type: ignore[misc]
+        yield f"{label} ({total:,} hits)", ours, rg(*pattern) if pattern else None, aim
+    for label, query in (
+        ("regex: a word", "quixotic"),
+        ("regex: words in a row", r"self\.\w+\('src/quixo"),
+        ("regex: nothing to go by", r"\w{30,}"),
+    ):
+        answer = client.answer(client.send("session/search", {"query": query, "mode": "regex"}))
+        if "error" in answer:
+            yield f"{label} ({answer['error']['message']})", float("nan"), rg("-e", query), ""
+            continue
+        asked = {"query": query, "mode": "regex"}
+        ours = p50(lambda asked=asked: client.call("session/search", **asked), 5)  # type: ignore[misc]
+        yield f"{label} ({answer['result']['total']:,} hits)", ours, rg("-e", query), ""
+    yield "list, first page", p50(lambda: client.call("session/list", limit=50)), None, "<= 2 ms"
 
 
-async def main() -> None:
-    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    sessions = int(sys.argv[2]) if len(sys.argv) > 2 else max(1, messages // 50)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "index.db")
-        index = Index(path, Limits())
-        await index.open()
-        await feed(index, messages, sessions)
-        await ask(index)
+def measure(messages: int, sessions: int) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="sessiond-bench-") as scratch:
+        path = Path(scratch)
+        folder = path / "data" / "sessions"
+        size = write_sessions(folder, messages, sessions)
         begun = time.perf_counter()
-        one = [Words(3).message(10**6, 10**6)]
-        index.add_messages("session-1", one)
-        await index.settled()
-        print(f"{'one message, fed to found':44}     {(time.perf_counter() - begun) * 1000:8.2f} ms")
-        await index.close()
-        file = os.path.getsize(path)
-        print(f"the file: {file / 1e6:.1f} MB, {file / Figures.size:.2f} x the text")
+        with Home(path) as home:
+            assert home.process is not None
+            seconds, cpu, others = indexed(home, begun)
+            memory = peak_of_all(home.process.pid)
+            client = home.client()
+            rows = list(questions(client, folder))
+        file = sum(one.stat().st_size for one in (path / "cache").glob("index.sqlite3*"))
+    lines = [
+        f"{messages:,} messages in {sessions:,} sessions, {size / MB:.0f} MB of text.", "",
+        "| what | sessiond | ripgrep | ratio | aim |", "| --- | --- | --- | --- | --- |",
+        f"| indexed, from files never seen to a complete search | {messages / seconds:,.0f} messages/s, {cpu / messages * 1e6:.0f} us of CPU each: {2 * messages / cpu:,.0f}/s if two cores were free | | | >= 20,000/s |",
+        f"| memory at the peak, all processes | {memory / MB:.0f} MB | | | < 300 MB |",
+        f"| another client's appends and reads meanwhile | median {statistics.median(others):.1f} ms, p99 {percentile(others, 0.99):.1f} ms, slowest {max(others):.1f} ms | | | <= 50 ms |",
+        f"| the index file | {file / size:.2f} x the text | | | <= 1.5 |",
+    ]  # fmt: skip
+    for label, ours, theirs, aim in rows:
+        against, ratio = ("", "") if theirs is None else (f"{theirs:.1f} ms", f"{theirs / ours:.1f} x faster")
+        lines.append(f"| {label}, p50 | {ours:.2f} ms | {against} | {ratio} | {aim} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("messages", type=int, nargs="?", default=100_000)
+    parser.add_argument("sessions", type=int, nargs="?", default=0)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    lines = measure(options.messages, options.sessions or max(1, options.messages // 50))
+    print("\n".join(lines))
+    if options.write:
+        name = f"tests.bench.bench_index {options.messages}"
+        write_section(options.write, name, f"Finding among {options.messages:,} messages", lines)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
