@@ -32,6 +32,7 @@ COMMANDS = {
     "backup": "backup",
     "gc": "gc",
     "setup": "setup",
+    "web": "web",
     "completion": "completion",
     "repl": "repl",
     "demo": "demo",

@@ -1,0 +1,225 @@
+// The page: one connection, the list, and the session that the address names.
+
+import { Connection, newId, prove } from '/sessiond.js'
+import { Outbox } from '/outbox.js'
+import { forgetToken, obtainToken } from './access.js'
+import { ask, field, showKeys } from './dialogs.js'
+import { h } from './dom.js'
+import { recall, remember } from './settings.js'
+import { ListView } from './views/list.js'
+import { SessionView } from './views/session.js'
+
+const TITLE = 'Sessions'
+
+class App {
+  connection = null
+  session = null
+  #notices = []
+
+  constructor() {
+    this.outbox = new Outbox({ name: 'sessiond-page' })
+    this.outbox.listen((name, details) => name === 'problem' && this.fail(details))
+    this.main = document.getElementById('main')
+    this.notice = document.getElementById('notice')
+    this.list = new ListView(this, document.getElementById('list'), document.getElementById('query'))
+    this.#theme()
+    document.getElementById('help').addEventListener('click', showKeys)
+    document.addEventListener('keydown', (event) => this.#key(event))
+    addEventListener('hashchange', () => this.#route())
+    addEventListener('online', () => this.connection?.retry())
+    addEventListener('unhandledrejection', (event) => event.reason?.kind !== 'disconnected' && this.fail(event.reason))
+  }
+
+  async start() {
+    this.#route()
+    let token
+    try {
+      token = await obtainToken()
+    } catch (error) {
+      this.#locked(error)
+      return
+    }
+    if (token === null) {
+      this.#locked(null)
+      return
+    }
+    this.#connect(token)
+  }
+
+  #connect(token) {
+    const own = location.origin
+    this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token) })
+    this.connection.on('state', (state) => this.#state(state))
+    this.connection.on('problem', (error) => this.fail(error))
+    this.connection.connect().catch(() => {}) // `state` tells
+  }
+
+  #state({ state, error, retryMs }) {
+    document.documentElement.dataset.connection = state
+    if (state === 'open') {
+      this.#say('connection', null)
+      this.outbox.flush(this.connection)
+      this.list.load()
+      this.connection.call('daemon/status').then(({ stores, readOnly }) => {
+        this.list.offerStores(stores)
+        this.#say('readOnly', readOnly && `The daemon keeps nothing for now: ${readOnly.reason}. Reading works.`)
+      }, (failure) => failure.kind !== 'disconnected' && this.fail(failure))
+      this.#route()
+    } else if (state === 'waiting') {
+      const retry = h('button', { type: 'button', onclick: () => this.connection.retry() }, 'Try now')
+      const why = error?.kind === 'impostor' ? `${error.message}: ${error.hint}.` : 'The daemon is away. What you write is kept and sent when it is back.'
+      this.#say('connection', h('span', {}, `${why} Next try in ${Math.ceil(retryMs / 1000)} s. `, retry))
+    } else if (state === 'refused') {
+      if (error.kind === 'unauthorized') forgetToken()
+      this.#locked(error)
+    }
+  }
+
+  #locked(error) {
+    this.#say('connection', null)
+    const why = error === null ? [] : [h('p', { class: 'problem' }, [error.message, error.hint].filter(Boolean).join(': '))]
+    this.main.replaceChildren(h('section', { class: 'locked' },
+      h('h2', {}, 'This page is not let in'), ...why,
+      h('p', {}, 'Run ', h('code', {}, 'sessiond web'), ' in a terminal: it opens this page with access. ', h('code', {}, 'sessiond web --print'), ' prints an address instead, which works once.')))
+    document.body.classList.add('reading')
+  }
+
+  // Where things are
+
+  /** The address of a session, or of a message in it. */
+  linkTo(sessionId, seq = null) {
+    return `#/s/${encodeURIComponent(sessionId)}${seq === null ? '' : `/${seq}`}`
+  }
+
+  open(sessionId, seq = null) {
+    location.hash = this.linkTo(sessionId, seq)
+  }
+
+  #route() {
+    const found = /^#\/s\/([^/]+)(?:\/(\d+))?$/.exec(location.hash)
+    document.body.classList.toggle('reading', found !== null)
+    if (this.connection === null || (this.connection.state !== 'open' && this.session === null)) return
+    const sessionId = found === null ? null : decoded(found[1])
+    if (this.session !== null && this.session.sessionId !== sessionId) {
+      this.session.close()
+      this.session = null
+      this.main.replaceChildren()
+    }
+    this.list.mark(sessionId)
+    if (sessionId === null) {
+      document.title = TITLE
+      this.#welcome()
+      return
+    }
+    if (this.session === null) {
+      this.session = new SessionView(this, sessionId)
+      this.main.replaceChildren(this.session.element)
+      if (found[2] === undefined) this.session.window.element.focus({ preventScroll: true })
+    }
+    if (found[2] !== undefined) this.attempt(() => this.session.show(Number(found[2])))
+  }
+
+  #welcome() {
+    if (this.main.childElementCount > 0) return
+    this.main.append(h('p', { class: 'empty' }, 'Choose a session, or search in all of them.'))
+  }
+
+  /** A session was deleted here. */
+  gone(sessionId) {
+    this.list.load()
+    if (this.session?.sessionId === sessionId) location.hash = '#/'
+  }
+
+  /** A session's name, tags or the like were changed here. */
+  changed() {
+    this.list.changed()
+  }
+
+  create() {
+    return ask({
+      title: 'New session', yes: 'Begin', fields: [field('Name', 'name', '', 'may stay empty')],
+      work: async (data) => {
+        const { session } = await this.connection.call('session/new', { name: data.get('name').trim() || null })
+        this.list.load()
+        this.open(session.sessionId)
+      },
+    })
+  }
+
+  /** Keep a message, and send it now or when the daemon is back. */
+  async send(sessionId, content) {
+    const message = { id: newId(), role: 'user', content, timestamp: new Date().toISOString() }
+    await this.outbox.add('session/append', { sessionId, messages: [message] })
+    if (this.connection.state === 'open') await this.outbox.flush(this.connection)
+  }
+
+  // What is said to the person
+
+  say(text) {
+    this.#say('word', text)
+    clearTimeout(this.silence)
+    this.silence = setTimeout(() => this.#say('word', null), 15_000)
+  }
+
+  fail(error) {
+    this.say([error?.message ?? String(error), error?.hint].filter(Boolean).join(': '))
+  }
+
+  /** Do something; what goes wrong is said. */
+  async attempt(work) {
+    try {
+      return await work()
+    } catch (error) {
+      this.fail(error)
+      return undefined
+    }
+  }
+
+  #say(kind, content) {
+    this.#notices = this.#notices.filter((one) => one.kind !== kind)
+    if (content) this.#notices.push({ kind, element: h('p', { class: kind }, content) })
+    this.notice.replaceChildren(...this.#notices.map((one) => one.element))
+  }
+
+  #theme() {
+    const root = document.documentElement
+    const set = (theme) => {
+      if (theme) root.dataset.theme = theme
+      else delete root.dataset.theme
+    }
+    set(recall('theme'))
+    document.getElementById('theme').addEventListener('click', () => {
+      const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches
+      set(dark ? 'light' : 'dark')
+      remember('theme', root.dataset.theme)
+    })
+  }
+
+  #key(event) {
+    const typing = event.target.closest('input, textarea, select, dialog')
+    if (event.key === 'Escape' && !event.target.closest('dialog')) {
+      if (typing) typing.blur()
+      else if (this.session !== null) location.hash = '#/'
+      return
+    }
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return
+    const move = { j: 1, k: -1, g: 'first', G: 'last' }[event.key]
+    if (move !== undefined && this.session !== null) this.attempt(() => this.session.move(move))
+    else if (event.key === '/') document.getElementById('query').focus()
+    else if (event.key === 'n' && this.connection?.state === 'open') this.create()
+    else if (event.key === 'r' && this.session !== null) this.session.write()
+    else if (event.key === '?') showKeys()
+    else return
+    event.preventDefault()
+  }
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+new App().start()

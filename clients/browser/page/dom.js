@@ -1,0 +1,55 @@
+// Elements without markup in strings.
+
+/** An element: `h('button', { type: 'button', onclick }, 'Save')`. `on...` are listeners, `null` and `false` are left out. */
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name)
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value)
+    else if (key === 'class') element.className = value
+    else element.setAttribute(key, value === true ? '' : String(value))
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false))
+  return element
+}
+
+/** One line without control characters or marks that turn the direction of what stands around. */
+export function oneLine(text, most = 200) {
+  const line = String(text).slice(0, most * 4).replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, ' ').replace(/\s+/g, ' ').trim()
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line
+}
+
+/** What a session is called where people see it. */
+export function nameOf(session) {
+  return oneLine(session.name || session.summary || session.sessionId)
+}
+
+const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' })
+
+export const moment = (stamp) => format(WHEN, stamp)
+export const timeOfDay = (stamp) => format(TIME, stamp)
+export const dayOf = (stamp) => format(DAY, stamp)
+
+export function timeElement(stamp, text = moment(stamp)) {
+  return h('time', { datetime: stamp, title: moment(stamp) }, text)
+}
+
+function format(formatter, stamp) {
+  const date = new Date(stamp)
+  return Number.isNaN(date.valueOf()) ? String(stamp) : formatter.format(date)
+}
+
+/** `work` at most once in a frame, however often it is asked for. */
+export function oncePerFrame(work) {
+  let planned = false
+  return () => {
+    if (planned) return
+    planned = true
+    requestAnimationFrame(() => {
+      planned = false
+      work()
+    })
+  }
+}

@@ -1,0 +1,273 @@
+// All sessions: the newest first under their days, search as you type, filters, and a timeline of months to go back by.
+
+import { dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
+
+const PAGE = 60
+const WAIT_MS = 120 // after the last key before it is searched
+const REFRESH_MS = 10_000
+const MONTHS_FROM = 20_000 // sessions at most that the timeline counts
+const MONTH = new Intl.DateTimeFormat(undefined, { month: 'long', year: 'numeric', timeZone: 'UTC' })
+
+export class ListView {
+  #app
+  #filter = { archived: false, deleted: false }
+  #month = null
+  #query = ''
+  #cursor = null
+  #abort = null
+  #timer = null
+  #day = ''
+  #generation = 0
+
+  /** `element`: the list's place; `input`: the search field in the page's head. */
+  constructor(app, element, input) {
+    this.#app = app
+    this.element = element
+    this.input = input
+    this.found = h('p', { id: 'found', class: 'found', role: 'status' })
+    this.rows = h('div', { class: 'rows' })
+    this.more = h('button', { type: 'button', class: 'more', hidden: true, onclick: () => this.#next() }, 'More')
+    this.months = h('ol', { class: 'months', 'aria-label': 'Months' })
+    this.timeline = h('details', { class: 'timeline' }, h('summary', {}, 'Timeline'), this.months)
+    this.timeline.addEventListener('toggle', () => this.timeline.open && this.#count())
+    element.append(
+      h('div', { class: 'actions' }, h('button', { type: 'button', class: 'main', onclick: () => app.create() }, 'New session')),
+      this.#filters(), this.timeline, this.found, this.rows, this.more)
+    new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#next(), { rootMargin: '400px' }).observe(this.more)
+    input.addEventListener('input', () => this.#soon())
+    input.form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      this.rows.querySelector('a')?.focus()
+    })
+    element.addEventListener('keydown', (event) => this.#along(event))
+    setInterval(() => this.refresh(), REFRESH_MS)
+    document.addEventListener('visibilitychange', () => this.refresh())
+  }
+
+  /** Read the list again where somebody could see it, and leave it alone where nothing is new. */
+  async refresh() {
+    if (document.hidden || this.#app.connection?.state !== 'open' || this.#query !== '' || this.#cursor === undefined) return
+    const generation = this.#generation
+    try {
+      const limit = Math.max(PAGE, Math.min(1000, this.rows.querySelectorAll('.row').length))
+      const result = await this.#app.connection.call('session/list', { limit, filter: this.#wanted() })
+      const now = JSON.stringify(result.sessions.map(shownOf))
+      if (generation !== this.#generation || now === this.last) return
+      this.#show(result)
+    } catch (error) {
+      if (error.kind !== 'disconnected') this.#app.fail(error)
+    }
+  }
+
+  /** Begin anew: the first page of the list, or of what is searched for. */
+  async load() {
+    this.#abort?.abort()
+    const abort = (this.#abort = new AbortController())
+    const generation = ++this.#generation
+    this.#query = this.input.value.trim()
+    try {
+      const result = await this.#ask(null, abort.signal)
+      if (generation === this.#generation) this.#show(result)
+    } catch (error) {
+      if (abort.signal.aborted || error.kind === 'disconnected') return
+      this.found.textContent = [error.message, error.hint].filter(Boolean).join(': ')
+    }
+  }
+
+  /** A session was changed here. */
+  changed() {
+    this.refresh()
+  }
+
+  /** Mark the session that is open. */
+  mark(sessionId) {
+    this.current = sessionId
+    for (const row of this.rows.querySelectorAll('a.row')) {
+      if (row.dataset.id === sessionId) row.setAttribute('aria-current', 'page')
+      else row.removeAttribute('aria-current')
+    }
+  }
+
+  #soon() {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.load(), WAIT_MS)
+  }
+
+  #wanted() {
+    const { archived, deleted, store, model, tag } = this.#filter
+    const [since, until] = this.#month ?? []
+    return { ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(since && { since, until }) }
+  }
+
+  #ask(cursor, signal) {
+    const { role } = this.#filter
+    const params = { limit: PAGE, filter: this.#wanted(), ...(cursor && { cursor }) }
+    if (this.#query === '') return this.#app.connection.call('session/list', params, { signal })
+    return this.#app.connection.call('session/search', { ...params, query: this.#query, filter: { ...params.filter, ...(role && { role }) } }, { signal })
+  }
+
+  async #next() {
+    if (!this.#cursor || this.more.disabled) return
+    this.more.disabled = true
+    const generation = this.#generation
+    try {
+      const result = await this.#ask(this.#cursor)
+      if (generation === this.#generation) this.#add(result)
+    } catch (error) {
+      if (error.kind !== 'disconnected') this.#app.fail(error)
+    } finally {
+      this.more.disabled = false
+    }
+  }
+
+  #show(result) {
+    const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.id : null
+    this.rows.replaceChildren()
+    this.#day = ''
+    this.last = this.#query === '' ? JSON.stringify(result.sessions.map(shownOf)) : null
+    this.#add(result)
+    if (this.#query !== '') this.found.textContent = `${result.total.toLocaleString()} found${result.incomplete ? ' so far: the index is being built' : ''}`
+    else this.found.textContent = result.sessions.length === 0 ? 'No sessions here.' : ''
+    if (focused) this.rows.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus()
+  }
+
+  #add(result) {
+    this.#cursor = result.nextCursor
+    this.more.hidden = result.nextCursor === null
+    if (this.#query === '') for (const session of result.sessions) this.#put(session.updatedAt, this.#row(session))
+    else for (const hit of result.hits) this.rows.append(this.#hit(hit))
+    this.mark(this.current)
+  }
+
+  #put(stamp, row) {
+    const day = dayOf(stamp)
+    if (day !== this.#day) this.rows.append(h('h3', { class: 'day' }, (this.#day = day)))
+    this.rows.append(row)
+  }
+
+  #row(session) {
+    const link = h('a', { class: 'row', 'data-id': session.sessionId, href: this.#app.linkTo(session.sessionId) },
+      h('span', { class: 'name', dir: 'auto' }, nameOf(session)),
+      h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${session.messageCount.toLocaleString()}`,
+        h('span', { class: 'hidden' }, ' messages'), session.store === 'default' ? '' : ` · ${session.store}`,
+        session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
+    if (!this.#filter.deleted) return link
+    const restore = h('button', { type: 'button', onclick: () => this.#restore(session.sessionId) }, 'Restore', h('span', { class: 'hidden' }, ` ${nameOf(session)}`))
+    link.removeAttribute('href')
+    return h('div', { class: 'trashed' }, link, restore)
+  }
+
+  #restore(sessionId) {
+    return this.#app.attempt(async () => {
+      const { session } = await this.#app.connection.call('session/restore', { sessionId })
+      this.#app.say(`restored: ${nameOf(session)}`)
+      await this.load()
+    })
+  }
+
+  #hit(hit) {
+    const href = this.#app.linkTo(hit.sessionId, hit.messageId === null ? null : hit.seq)
+    return h('a', { class: 'row hit', 'data-id': hit.sessionId, href },
+      h('span', { class: 'name', dir: 'auto' }, oneLine(hit.name || hit.sessionId)),
+      h('span', { class: 'snippet', dir: 'auto' }, marked(hit.snippet, hit.ranges)),
+      h('span', { class: 'about' }, timeElement(hit.timestamp), hit.role ? ` · ${oneLine(hit.role, 40)}` : ''))
+  }
+
+  #filters() {
+    const choose = (label, name, options) => {
+      const select = h('select', { id: `filter-${name}` }, options.map(([value, text]) => h('option', { value }, text)))
+      select.addEventListener('change', () => this.#set(name, select.value))
+      return h('div', { class: 'field' }, h('label', { for: `filter-${name}` }, label), select)
+    }
+    const type = (label, name) => {
+      const input = h('input', { id: `filter-${name}`, autocomplete: 'off' })
+      input.addEventListener('input', () => this.#set(name, input.value.trim()))
+      return h('div', { class: 'field' }, h('label', { for: `filter-${name}` }, label), input)
+    }
+    const stores = choose('Store', 'store', [['', 'all']])
+    this.storeSelect = stores.querySelector('select')
+    return h('details', { class: 'filters' }, h('summary', {}, 'Filters'),
+      choose('Show', 'shelf', [['', 'current'], ['archived', 'archived'], ['deleted', 'trash']]), stores, type('Tag', 'tag'), type('Model', 'model'),
+      choose('Found in', 'role', [['', 'every role'], ['user', 'user'], ['assistant', 'assistant'], ['tool', 'tool'], ['system', 'system']]))
+  }
+
+  /** The stores that can be filtered by, as in `daemon/status`. */
+  offerStores(stores) {
+    const names = stores.map((store) => store.name)
+    const options = names.map((name) => h('option', { value: name, selected: name === this.#filter.store }, name))
+    this.storeSelect.replaceChildren(h('option', { value: '' }, 'all'), ...options)
+  }
+
+  #set(name, value) {
+    if (name === 'shelf') this.#filter = { ...this.#filter, archived: value === 'archived', deleted: value === 'deleted' }
+    else this.#filter = { ...this.#filter, [name]: value }
+    this.#soon()
+    if (this.timeline.open && name !== 'role') this.#count()
+  }
+
+  // How many sessions each month has, as bars to press.
+  async #count() {
+    const months = new Map()
+    let cursor = null
+    let counted = 0
+    try {
+      do {
+        const { since, until, ...filter } = this.#wanted()
+        const page = await this.#app.connection.call('session/list', { limit: 1000, filter, ...(cursor && { cursor }) })
+        for (const session of page.sessions) {
+          const month = session.updatedAt.slice(0, 7)
+          months.set(month, (months.get(month) ?? 0) + 1)
+        }
+        counted += page.sessions.length
+        cursor = page.nextCursor
+      } while (cursor !== null && counted < MONTHS_FROM)
+    } catch (error) {
+      if (error.kind !== 'disconnected') this.#app.fail(error)
+      return
+    }
+    const most = Math.max(1, ...months.values())
+    this.months.replaceChildren(...[...months].map(([month, count]) => this.#bar(month, count, most)))
+  }
+
+  #bar(month, count, most) {
+    const [year, number] = month.split('-').map(Number)
+    const range = [new Date(Date.UTC(year, number - 1)).toISOString(), new Date(Date.UTC(year, number)).toISOString()]
+    const meter = h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' })
+    const button = h('button', { type: 'button', 'aria-pressed': this.#month?.[0] === range[0] }, MONTH.format(new Date(range[0])), ` · ${count.toLocaleString()} `, meter)
+    button.addEventListener('click', () => {
+      const off = this.#month?.[0] === range[0]
+      this.#month = off ? null : range
+      for (const one of this.months.querySelectorAll('button')) one.setAttribute('aria-pressed', String(one === button && !off))
+      this.load()
+    })
+    button.setAttribute('aria-pressed', String(this.#month?.[0] === range[0]))
+    return h('li', {}, button)
+  }
+
+  #along(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    const rows = [...this.rows.querySelectorAll('a.row[href]')]
+    const place = rows.indexOf(document.activeElement)
+    if (step === undefined || place < 0) return
+    event.preventDefault()
+    if (place + step < 0) this.input.focus()
+    else rows[Math.min(rows.length - 1, place + step)].focus()
+  }
+}
+
+function shownOf(session) {
+  return [session.sessionId, session.name, session.summary, session.updatedAt, session.messageCount, session.tags]
+}
+
+// Ranges count code points.
+function marked(snippet, ranges) {
+  const points = [...snippet]
+  const parts = []
+  let place = 0
+  for (const [start, end] of ranges) {
+    parts.push(points.slice(place, start).join(''), h('mark', {}, points.slice(start, end).join('')))
+    place = end
+  }
+  parts.push(points.slice(place).join(''))
+  return parts
+}

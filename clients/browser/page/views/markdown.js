@@ -1,0 +1,85 @@
+// Markdown to elements that can run nothing: the renderer makes no raw HTML, and what it makes goes through the sanitizer, which
+// leaves HTML only (no SVG, no MathML, no forms, no styles) and links to the web, mail and this page.
+
+import MarkdownIt from '../vendor/markdown-it.js'
+import DOMPurify from '../vendor/purify.js'
+import hljs from '../vendor/highlight.js'
+import { h } from '../dom.js'
+
+const MOST = 100_000 // characters; longer texts are shown as they are
+const MOST_CODE = 50_000
+
+const renderer = new MarkdownIt({
+  html: false,
+  linkify: true,
+  highlight(code, language) {
+    if (!hljs.getLanguage(language) || code.length > MOST_CODE) return ''
+    return hljs.highlight(code, { language, ignoreIllegals: true }).value
+  },
+})
+
+// Pictures are shown where they are inside the text; one from elsewhere would tell that site who reads this, so it is a link.
+renderer.renderer.rules.image = (tokens, index) => {
+  const token = tokens[index]
+  const source = token.attrGet('src') ?? ''
+  const escape = renderer.utils.escapeHtml
+  if (IMAGE.test(source)) return `<img src="${escape(source)}" alt="${escape(token.content)}">`
+  return `<a href="${escape(source)}">${escape(token.content || source)}</a>`
+}
+const IMAGE = /^data:image\/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+$/
+const validateLink = renderer.validateLink
+renderer.validateLink = (url) => IMAGE.test(url) || (validateLink(url) && !/^\s*data:/i.test(url))
+
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName === 'A' && node.hasAttribute('href')) {
+    node.setAttribute('target', '_blank')
+    node.setAttribute('rel', 'noopener noreferrer')
+  }
+  if (node.tagName === 'PRE') node.setAttribute('tabindex', '0') // it scrolls sideways, so the keyboard must reach it
+})
+
+const RULES = {
+  USE_PROFILES: { html: true },
+  FORBID_TAGS: ['style', 'form', 'input', 'button', 'select', 'textarea', 'option', 'dialog', 'video', 'audio', 'source', 'picture', 'template', 'slot', 'link', 'meta', 'base'],
+  FORBID_ATTR: ['style', 'id', 'name', 'srcset', 'background', 'poster', 'ping', 'action', 'formaction', 'popovertarget'],
+  ALLOW_DATA_ATTR: false,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp|avif);base64,)/i,
+  RETURN_DOM_FRAGMENT: true,
+}
+
+/** A text as elements. */
+export function markdown(text) {
+  if (text.length > MOST) return plain(text)
+  let html
+  try {
+    html = renderer.render(text)
+  } catch (error) {
+    console.error('a text that the renderer cannot take is shown as it is:', error)
+    return plain(text)
+  }
+  return DOMPurify.sanitize(html, RULES)
+}
+
+/** A text as it is, the end of a very long one folded away. */
+export function plain(text) {
+  const fragment = document.createDocumentFragment()
+  fragment.append(h('pre', { class: 'plain', tabindex: 0 }, text.slice(0, MOST)))
+  if (text.length > MOST) {
+    const rest = h('details', {}, h('summary', {}, `${(text.length - MOST).toLocaleString()} more characters`))
+    rest.addEventListener('toggle', () => rest.childElementCount === 1 && rest.append(h('pre', { class: 'plain', tabindex: 0 }, text.slice(MOST))))
+    fragment.append(rest)
+  }
+  return fragment
+}
+
+/** JSON or a piece of code, coloured. */
+export function code(text, language = 'json') {
+  const element = h('code', { class: `language-${language}` })
+  if (text.length > MOST_CODE) element.append(text)
+  else element.append(DOMPurify.sanitize(hljs.highlight(text, { language, ignoreIllegals: true }).value, RULES))
+  return h('pre', { tabindex: 0 }, element)
+}
+
+export function isPicture(source) {
+  return IMAGE.test(source)
+}

@@ -1,0 +1,110 @@
+// One message as an article.
+
+import { h, oneLine, timeElement, timeOfDay, oncePerFrame } from '../dom.js'
+import { code, isPicture, markdown, plain } from './markdown.js'
+
+const ROLES = { user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
+const STATUS = { streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
+const FEW = 2000 // characters of a growing text from which on it is drawn less often
+const SLOWLY_MS = 250
+
+/** The article of a message. `link`: the address that leads to it. */
+export function messageView(message, link) {
+  const role = ROLES[message.role] ?? oneLine(message.role, 40)
+  const article = h('article', {
+    class: `message role-${/^[a-z]+$/.test(message.role) ? message.role : 'other'}`, 'data-seq': message.seq, tabindex: -1,
+    'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
+  })
+  const status = h('span', { class: 'status' })
+  const body = h('div', { class: 'body' })
+  article.append(
+    h('header', {}, h('span', { class: 'role' }, role), ' ', timeElement(message.timestamp, timeOfDay(message.timestamp)), ' ', status,
+      h('a', { class: 'link', href: link, title: 'Link to this message' }, '#', h('span', { class: 'hidden' }, ` Link to message ${message.seq}`))),
+    body)
+  draw(article, message)
+  return article
+}
+
+function draw(article, message) {
+  article.querySelector('.status').textContent = STATUS[message.status] ?? ''
+  article.classList.toggle('streaming', message.status === 'streaming')
+  article.querySelector('.body').replaceChildren(...parts(message))
+}
+
+/** Draws an article again whenever its message has changed, and not more often than can be seen. */
+export function redrawer(article, message) {
+  let last = 0
+  let timer = null
+  const now = () => {
+    timer = null
+    last = performance.now()
+    const open = [...article.querySelectorAll('details')].map((one) => one.open)
+    draw(article, message)
+    article.querySelectorAll('details').forEach((one, place) => { one.open = open[place] ?? one.open })
+  }
+  const soon = oncePerFrame(now)
+  return () => {
+    const long = typeof message.content === 'string' && message.content.length > FEW && message.status === 'streaming'
+    const wait = last + SLOWLY_MS - performance.now()
+    if (!long || wait <= 0) soon()
+    else timer ??= setTimeout(now, wait)
+  }
+}
+
+function parts(message) {
+  const found = []
+  if (message.thinking) found.push(folded('Thinking', plain(String(message.thinking)), 'thinking'))
+  const injected = message.metadata?.injected
+  const content = typeof message.content === 'string' ? text(message, message.content) : message.content.map((block) => blockView(message, block))
+  if (injected) found.push(folded('Added by the tool', content, 'injected'))
+  else found.push(...[content].flat())
+  for (const call of message.toolCalls ?? []) found.push(callView(call.name, call.arguments))
+  return found
+}
+
+function text(message, content) {
+  if (content === '') return []
+  if (message.role === 'tool') return [folded(`Result: ${oneLine(content, 80)}`, plain(content), 'result')]
+  return [h('div', { class: 'text', dir: 'auto' }, markdown(content))]
+}
+
+function blockView(message, block) {
+  if (typeof block === 'string') return text(message, block)
+  if (typeof block !== 'object' || block === null) return folded('Block', code(JSON.stringify(block, null, 2)))
+  if (block.type === 'text' && typeof block.text === 'string') return text(message, block.text)
+  if (block.type === 'thinking' && typeof block.thinking === 'string') return folded('Thinking', plain(block.thinking), 'thinking')
+  if (block.type === 'tool_use') return callView(block.name, block.input)
+  if (block.type === 'tool_result') return folded('Result', resultView(message, block.content), 'result')
+  const picture = pictureOf(block)
+  if (picture !== null) return picture
+  return folded(oneLine(block.type ?? 'Block', 60), code(json(block)), 'block')
+}
+
+function resultView(message, content) {
+  if (typeof content === 'string') return plain(content)
+  if (Array.isArray(content)) return content.map((block) => (block?.type === 'text' ? plain(String(block.text)) : blockView(message, block)))
+  return code(json(content))
+}
+
+function pictureOf(block) {
+  const source = block.source ?? {}
+  const url = source.type === 'base64' ? `data:${source.media_type};base64,${source.data}` : (block.image_url?.url ?? block.image_url ?? source.url)
+  if (typeof url !== 'string') return null
+  if (isPicture(url)) return h('img', { src: url, alt: oneLine(block.alt ?? 'Picture in this message'), loading: 'lazy' })
+  if (/^https?:/i.test(url)) return h('a', { href: url, target: '_blank', rel: 'noopener noreferrer' }, `Picture: ${oneLine(url, 100)}`)
+  return null
+}
+
+function callView(name, input) {
+  const shown = typeof input === 'string' ? input : json(input)
+  const brief = typeof input === 'object' && input !== null ? Object.values(input).find((value) => typeof value === 'string') ?? '' : shown
+  return folded(`${oneLine(name ?? 'tool', 60)}  ${oneLine(brief, 80)}`, code(shown), 'call')
+}
+
+function json(value) {
+  return JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? String(one) : one), 2) ?? ''
+}
+
+function folded(title, content, kind = '') {
+  return h('details', { class: kind }, h('summary', {}, title), h('div', { class: 'inside' }, content))
+}

@@ -1,0 +1,318 @@
+// A window over a session of any length: a few pages of messages are in the document, spacers stand for the rest.
+//
+// Where the window comes near its edge the next page is read (`session/read before:` or `since:`), and pages far from view are
+// taken out. Who pulls the scroll bar far away gets the window built anew there, at the seq that this place stands for. What is in
+// view never moves because of what is put in or taken out elsewhere.
+
+import { h, oncePerFrame } from '../dom.js'
+
+const PAGE = 40 // messages read at once
+const PAGES = 8 // pages in the document
+const NEAR = 2 // views: how early the next page is read
+const GUESS = 160 // pixels of a message that nobody has measured
+const HIGHEST = 8_000_000 // pixels of a spacer; browsers draw nothing beyond some more
+
+export class ScrollWindow {
+  #read
+  #make
+  #pages = []
+  #size = { count: 0, seq: 0 }
+  #before = false
+  #after = false
+  #busy = false
+  #generation = 0
+  #anchor = null
+  #atEnd = true
+  #observer
+
+  /**
+   * `read(params)`: `session/read` for this session. `make(message)`: its element. `changed()`: after every change of what is in view
+   * or of whether the end is.
+   */
+  constructor({ read, make, changed = () => {} }) {
+    this.#read = read
+    this.#make = make
+    this.changed = changed
+    this.top = h('div', { class: 'spacer', 'aria-hidden': 'true' })
+    this.bottom = h('div', { class: 'spacer', 'aria-hidden': 'true' })
+    this.list = h('div', { class: 'messages', role: 'feed', 'aria-label': 'Messages', 'aria-busy': 'false' })
+    this.element = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Conversation' }, this.top, this.list, this.bottom)
+    this.element.addEventListener('scroll', oncePerFrame(() => this.#scrolled()), { passive: true })
+    this.#observer = new ResizeObserver(() => this.#settle())
+    this.#observer.observe(this.list)
+    this.#observer.observe(this.element)
+  }
+
+  /** Whether the newest message is in view. */
+  get atEnd() {
+    return this.#atEnd && !this.#after
+  }
+
+  /** Begin with what `session/open` answered. */
+  begin(result) {
+    this.#generation++
+    this.#pages = []
+    this.list.replaceChildren()
+    this.#measure(result.session)
+    this.#before = result.hasMore
+    this.#after = false
+    for (let from = 0; from < result.messages.length; from += PAGE) this.#put(result.messages.slice(from, from + PAGE), 'end')
+    this.#trim('start')
+    this.toEnd()
+  }
+
+  /** How long the session is by now. */
+  #measure({ messageCount, seq }) {
+    this.#size = { count: messageCount, seq }
+  }
+
+  update(info) {
+    this.#measure(info)
+    this.#space()
+  }
+
+  /** New messages at the end of the session. */
+  append(messages) {
+    if (this.#after) return // they are read when the window gets there
+    const last = this.#pages.at(-1)
+    const fresh = messages.filter((message) => this.find(message.id) === null && message.seq > (last?.to ?? 0))
+    if (fresh.length === 0) return
+    const room = last && last.articles.length < PAGE ? last : this.#put([], 'end')
+    for (const message of fresh) this.#add(room, message)
+    if (this.atEnd) this.#trim('start')
+    this.#settle()
+    this.changed()
+  }
+
+  /** Take out messages for which `test(seq)` holds. */
+  remove(test) {
+    for (const page of [...this.#pages]) {
+      for (const article of [...page.articles]) {
+        if (!test(Number(article.dataset.seq))) continue
+        article.remove()
+        page.articles.splice(page.articles.indexOf(article), 1)
+      }
+      if (page.articles.length === 0) {
+        page.element.remove()
+        this.#pages.splice(this.#pages.indexOf(page), 1)
+      }
+    }
+    this.#settle()
+    this.changed()
+  }
+
+  /** The article of a message that is in the document, by its id; or null. */
+  find(id) {
+    for (const page of this.#pages) for (const article of page.articles) if (article.messageId === id) return article
+    return null
+  }
+
+  bySeq(seq) {
+    for (const page of this.#pages) for (const article of page.articles) if (Number(article.dataset.seq) === seq) return article
+    return null
+  }
+
+  get articles() {
+    return this.#pages.flatMap((page) => page.articles)
+  }
+
+  toEnd() {
+    this.#atEnd = true
+    this.#anchor = null
+    this.#settle()
+  }
+
+  /** To the newest message, wherever the window is. */
+  async goToEnd() {
+    if (this.#after) await this.#around({ last: PAGE * 2 }, 'end')
+    else this.toEnd()
+  }
+
+  async goToStart() {
+    if (this.#before) await this.#around({ since: 0, limit: PAGE * 2 }, 'start')
+    this.element.scrollTop = 0
+  }
+
+  /** Bring a message into view; its article, or null where the session has no message of this seq. */
+  async goTo(seq) {
+    if (this.bySeq(seq) === null) await this.#around({ since: Math.max(0, seq - 1 - PAGE / 2), limit: PAGE * 2 }, null)
+    const article = this.bySeq(seq)
+    if (article === null) return null
+    this.#atEnd = false
+    article.scrollIntoView({ block: 'start' })
+    this.#remember()
+    return article
+  }
+
+  close() {
+    this.#generation++
+    this.#observer.disconnect()
+  }
+
+  // Reading
+
+  async #around(params, edge) {
+    const generation = ++this.#generation
+    this.#busy = true
+    this.list.setAttribute('aria-busy', 'true')
+    try {
+      const page = await this.#read(params)
+      if (generation !== this.#generation) return
+      this.#pages = []
+      this.list.replaceChildren()
+      const backwards = params.since === undefined
+      for (let from = 0; from < page.messages.length; from += PAGE) this.#put(page.messages.slice(from, from + PAGE), 'end')
+      this.#before = backwards ? page.hasMore : (page.messages[0]?.seq ?? 1) > 1 && params.since > 0
+      this.#after = backwards ? params.before !== undefined : page.hasMore
+      this.#anchor = null
+      this.#atEnd = edge === 'end'
+      this.#space()
+      if (edge === 'end') this.toEnd()
+      else this.element.scrollTop = this.list.offsetTop
+      this.#remember()
+    } finally {
+      if (generation === this.#generation) this.#ready()
+    }
+    this.#scrolled()
+  }
+
+  async #extend(side) {
+    if (this.#busy || this.#pages.length === 0) return
+    this.#busy = true
+    this.list.setAttribute('aria-busy', 'true')
+    const generation = this.#generation
+    try {
+      const start = side === 'start'
+      const params = start ? { before: this.#pages[0].from, limit: PAGE } : { since: this.#pages.at(-1).to, limit: PAGE }
+      const page = await this.#read(params)
+      if (generation !== this.#generation) return
+      this.#remember()
+      if (page.messages.length > 0) this.#put(page.messages, side)
+      if (start) this.#before = page.hasMore
+      else this.#after = page.hasMore
+      this.#trim(start ? 'end' : 'start')
+      this.#settle()
+    } catch (error) {
+      if (error.kind !== 'disconnected') throw error // it goes on when the connection is back and somebody scrolls
+    } finally {
+      if (generation === this.#generation) this.#ready()
+    }
+    this.#scrolled()
+  }
+
+  #ready() {
+    this.#busy = false
+    this.list.setAttribute('aria-busy', 'false')
+    this.changed()
+  }
+
+  // Pages
+
+  #put(messages, side) {
+    const page = { from: messages[0]?.seq ?? Infinity, to: 0, articles: [], element: h('div', { class: 'page' }) }
+    for (const message of messages) this.#add(page, message)
+    if (side === 'start') {
+      this.#pages.unshift(page)
+      this.list.prepend(page.element)
+    } else {
+      this.#pages.push(page)
+      this.list.append(page.element)
+    }
+    return page
+  }
+
+  #add(page, message) {
+    const article = this.#make(message)
+    article.messageId = message.id
+    page.articles.push(article)
+    page.element.append(article)
+    page.from = Math.min(page.from, message.seq)
+    page.to = Math.max(page.to, message.seq)
+  }
+
+  #trim(side) {
+    while (this.#pages.length > PAGES) {
+      const page = side === 'start' ? this.#pages.shift() : this.#pages.pop()
+      page.element.remove()
+      if (side === 'start') this.#before = true
+      else this.#after = true
+    }
+  }
+
+  // Geometry
+
+  #space() {
+    const first = this.#pages[0]?.from ?? 1
+    const last = this.#pages.at(-1)?.to ?? 0
+    this.top.style.height = `${this.#before ? this.#pixels(first - 1) : 0}px`
+    this.bottom.style.height = `${this.#after ? this.#pixels(this.#size.seq - last) : 0}px`
+  }
+
+  // How high what lies in so many seqs would be.
+  #pixels(seqs) {
+    const shown = this.#pages.reduce((sum, page) => sum + page.articles.length, 0)
+    const average = shown > 0 && this.list.offsetHeight > 0 ? this.list.offsetHeight / shown : GUESS
+    const dense = this.#size.seq > 0 ? Math.min(1, this.#size.count / this.#size.seq) : 1
+    return Math.min(HIGHEST, Math.max(0, Math.round(seqs * dense * average)))
+  }
+
+  // Put back what was in view to where it was, or the end to the end.
+  #settle() {
+    this.#space()
+    if (this.#atEnd && !this.#after) {
+      this.element.scrollTop = this.element.scrollHeight
+    } else if (this.#anchor?.article.isConnected) {
+      const moved = this.#anchor.article.getBoundingClientRect().top - this.#anchor.top
+      if (Math.abs(moved) >= 1) this.element.scrollTop += moved
+    }
+  }
+
+  #remember() {
+    const top = this.element.getBoundingClientRect().top
+    for (const page of this.#pages) {
+      if (page.element.getBoundingClientRect().bottom < top) continue
+      const article = page.articles.find((one) => one.getBoundingClientRect().bottom > top)
+      if (article) {
+        this.#anchor = { article, top: article.getBoundingClientRect().top }
+        return
+      }
+    }
+    this.#anchor = null
+  }
+
+  #scrolled() {
+    const { scrollTop, clientHeight, scrollHeight } = this.element
+    const [begin, end] = [this.list.offsetTop, this.list.offsetTop + this.list.offsetHeight]
+    const wasAtEnd = this.#atEnd
+    this.#atEnd = !this.#after && scrollTop + clientHeight >= scrollHeight - 8
+    this.#remember()
+    const far = clientHeight * 3
+    if (this.#before && scrollTop + clientHeight < begin - far) this.#jump(scrollTop / Math.max(1, begin), 1, this.#pages[0].from)
+    else if (this.#after && scrollTop > end + far) {
+      this.#jump((scrollTop - end) / Math.max(1, scrollHeight - end), this.#pages.at(-1).to, this.#size.seq)
+    } else if (this.#before && scrollTop < begin + NEAR * clientHeight) this.#extend('start')
+    else if (this.#after && scrollTop + clientHeight > end - NEAR * clientHeight) this.#extend('end')
+    if (wasAtEnd !== this.#atEnd) this.changed()
+  }
+
+  // The scroll bar was pulled to where nothing is: build the window there. Only where it stays for a moment, so that a long pull reads
+  // little.
+  #jump(share, from, to) {
+    clearTimeout(this.jumping)
+    const generation = this.#generation
+    this.jumping = setTimeout(() => {
+      if (generation !== this.#generation || this.#busy) return
+      const place = this.element.scrollTop
+      const seq = Math.round(from + share * (to - from))
+      this.#around({ since: Math.max(0, seq - PAGE), limit: PAGE * 2 }, null).then(() => {
+        // The bar stays under the hand that pulls it: the spacers share what is above and below so that the window is here.
+        const shift = place - this.list.offsetTop - this.list.offsetHeight / 2
+        if (shift > 0 && this.#before) {
+          this.top.style.height = `${this.top.offsetHeight + shift}px`
+          this.element.scrollTop = place
+          this.#remember()
+        }
+      })
+    }, 80)
+  }
+}

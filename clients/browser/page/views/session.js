@@ -1,0 +1,306 @@
+// One session: read, written to, and put in order.
+
+import { applyChange, extend } from '/sessiond.js'
+import { ask, field } from '../dialogs.js'
+import { dayOf, h, nameOf, oneLine } from '../dom.js'
+import { recall, remember } from '../settings.js'
+import { messageView, redrawer } from './message.js'
+import { ScrollWindow } from './scroll.js'
+
+const FORMATS = { markdown: 'md', html: 'html', org: 'org', text: 'txt', json: 'json', jsonl: 'jsonl' }
+const LAST = 80 // messages to begin with
+
+export class SessionView {
+  #app
+  #room
+  #messages = new Map() // id -> {message, redraw}, for those in the document
+  #notes = []
+  #state = {}
+  #unseen = 0
+
+  constructor(app, sessionId) {
+    this.#app = app
+    this.sessionId = sessionId
+    this.element = h('section', { class: 'session', 'aria-label': 'Session' })
+    this.title = h('h2', {}, '…')
+    this.facts = h('p', { class: 'facts' })
+    this.tools = h('div', { class: 'tools', role: 'toolbar', 'aria-label': 'This session' })
+    this.aside = h('details', { class: 'aside', hidden: true })
+    this.window = new ScrollWindow({
+      read: (params) => this.#room.call('session/read', params),
+      make: (message) => this.#article(message),
+      changed: () => this.#scrolled(),
+    })
+    this.below = h('button', { type: 'button', class: 'below', hidden: true, onclick: () => this.window.goToEnd() })
+    this.waiting = h('p', { class: 'waiting', role: 'status' })
+    this.text = h('textarea', { id: 'say', rows: 2, placeholder: 'Write a message', 'aria-label': 'Write a message', dir: 'auto' })
+    this.composer = h('form', { class: 'composer' }, this.waiting, this.text, h('button', { type: 'submit', class: 'main' }, 'Send'))
+    this.element.append(
+      h('header', { class: 'head' },
+        h('a', { class: 'back', href: '#/' }, h('span', { 'aria-hidden': 'true' }, '‹ '), 'All sessions'), this.title, this.facts, this.tools),
+      this.aside, this.window.element, this.below, this.composer)
+    this.#compose()
+    this.#follow()
+  }
+
+  /** Bring a message into view and put the focus on it. */
+  async show(seq) {
+    await this.#room.opened
+    const article = await this.window.goTo(seq)
+    if (article === null) return this.#app.say('there is no message of this number any more')
+    for (const one of this.element.querySelectorAll('.pointed')) one.classList.remove('pointed')
+    article.classList.add('pointed')
+    article.focus({ preventScroll: true })
+  }
+
+  /** The next or previous message, or the first or last one, gets the focus. */
+  async move(step) {
+    if (step === 'first' || step === 'last') {
+      await (step === 'first' ? this.window.goToStart() : this.window.goToEnd())
+      this.window.articles.at(step === 'first' ? 0 : -1)?.focus()
+      return
+    }
+    const articles = this.window.articles
+    const top = this.window.element.getBoundingClientRect().top
+    const current = articles.indexOf(document.activeElement?.closest('.message'))
+    const place = current >= 0 ? current + step : articles.findIndex((one) => one.getBoundingClientRect().bottom > top + 4)
+    const next = articles[Math.max(0, Math.min(articles.length - 1, place))]
+    next?.scrollIntoView({ block: 'nearest' })
+    next?.focus({ preventScroll: true })
+  }
+
+  write() {
+    this.text.focus()
+  }
+
+  close() {
+    this.window.close()
+    this.unlisten()
+    this.#room.close().catch((error) => error.kind === 'disconnected' || this.#app.fail(error))
+  }
+
+  #follow() {
+    const room = (this.#room = this.#app.connection.follow(this.sessionId, { last: LAST }))
+    room.on('opened', (result) => this.#begin(result))
+    room.on('reset', (result) => this.#begin(result))
+    room.on('change', (change) => this.#change(change))
+    room.on('deleted', () => this.#over('This session was deleted; it lies in the trash.'))
+    room.on('problem', (error) => this.#over([error.message, error.hint].filter(Boolean).join(': ')))
+    this.unlisten = this.#app.outbox.listen((name, details) => {
+      if (name === 'refused' && details.entry.params.sessionId === this.sessionId) this.#refused(details)
+      if (name === 'sent' || name === 'refused') this.#countWaiting()
+    })
+    this.#countWaiting()
+  }
+
+  #begin(result) {
+    this.#messages.clear()
+    this.#notes = [...result.notes]
+    this.#state = { ...result.state }
+    this.element.classList.remove('over')
+    this.composer.hidden = false
+    this.#inform(result.session)
+    this.#sideways()
+    this.window.begin(result)
+    for (const warning of result.warnings ?? []) this.#app.say(`${warning.path}:${warning.line ?? ''} ${warning.message}`)
+  }
+
+  #over(text) {
+    this.element.classList.add('over')
+    this.composer.hidden = this.text.value === '' // what was written can still be taken out of it
+    this.#app.say(text)
+    this.facts.textContent = text
+  }
+
+  #change(change) {
+    if (change.kind === 'appended') {
+      this.window.append(change.messages)
+      if (!this.window.atEnd) this.#unseen += change.messages.length
+      this.#room.info = { ...this.#room.info, messageCount: this.#room.info.messageCount + change.messages.length, seq: Math.max(this.#room.info.seq, change.seq) }
+      this.#inform(this.#room.info)
+      this.window.update(this.#room.info)
+      this.#scrolled()
+    } else if (change.kind === 'extended' || change.kind === 'finished') {
+      const held = this.#messages.get(change.messageId)
+      if (held === undefined) return
+      if (change.kind === 'extended') extend(held.message, change)
+      else applyChange({ messages: [held.message] }, change)
+      held.redraw()
+    } else if (change.kind === 'updated') {
+      this.#inform(change.session)
+      this.window.update(change.session)
+    } else if (change.kind === 'note' || change.kind === 'state') {
+      const model = { notes: this.#notes, state: this.#state }
+      if (applyChange(model, change)) this.#sideways()
+    } else if (change.kind === 'cleared') {
+      this.window.remove((seq) => seq < change.seq)
+    } else if (change.kind === 'truncated') {
+      this.window.remove((seq) => seq > change.afterSeq && seq < change.seq)
+    }
+  }
+
+  #article(message) {
+    const held = { ...message }
+    const article = messageView(held, this.#app.linkTo(this.sessionId, message.seq))
+    this.#messages.set(message.id, { message: held, redraw: redrawer(article, held) })
+    if (this.#messages.size > 5000) this.#forgetFar()
+    return article
+  }
+
+  #forgetFar() {
+    for (const id of this.#messages.keys()) if (this.window.find(id) === null) this.#messages.delete(id)
+  }
+
+  #scrolled() {
+    if (this.window.atEnd) this.#unseen = 0
+    this.below.hidden = this.window.atEnd
+    this.below.textContent = this.#unseen > 0 ? `${this.#unseen} new ↓` : 'To the end ↓'
+  }
+
+  #inform(info) {
+    this.title.textContent = nameOf(info)
+    document.title = `${nameOf(info)} · Sessions`
+    this.facts.replaceChildren(
+      `${info.messageCount.toLocaleString()} ${info.messageCount === 1 ? 'message' : 'messages'} · ${dayOf(info.createdAt)}`,
+      ...[info.model && ` · ${oneLine(info.model, 60)}`, info.cwd && ` · ${oneLine(info.cwd, 120)}`, info.archived && ' · archived'].filter(Boolean),
+      ...info.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 60))))
+    const button = (label, onclick) => h('button', { type: 'button', onclick }, label)
+    if (this.tools.childElementCount === 0) {
+      this.archive = button('Archive', () => this.#update({ archived: !this.#room.info.archived }))
+      this.tools.append(
+        button('Rename', () => this.#rename()), button('Tags', () => this.#tag()), this.archive, button('Export', () => this.#export()),
+        button('Fork', () => this.#fork()), button('Delete', () => this.#delete()))
+    }
+    this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
+  }
+
+  // Notes and state lie beside the conversation; a plan is shown as it is kept.
+  #sideways() {
+    const keys = Object.keys(this.#state)
+    this.aside.hidden = this.#notes.length === 0 && keys.length === 0
+    const parts = [this.#notes.length && `${this.#notes.length} notes`, keys.length && `state: ${keys.map((key) => oneLine(key, 30)).join(', ')}`]
+    const inside = h('div', { class: 'inside' })
+    this.aside.replaceChildren(h('summary', {}, parts.filter(Boolean).join(' · ')), inside)
+    const fill = () => {
+      if (!this.aside.open || inside.childElementCount > 0) return
+      for (const note of this.#notes) inside.append(h('h3', {}, oneLine(note.heading)), h('p', { class: 'note', dir: 'auto' }, note.content))
+      for (const key of keys) {
+        const text = JSON.stringify(this.#state[key], (_, one) => (typeof one === 'bigint' ? String(one) : one), 2)
+        inside.append(h('h3', {}, oneLine(key)), h('pre', { tabindex: 0 }, text.length > 20_000 ? `${text.slice(0, 20_000)}…` : text))
+      }
+    }
+    this.aside.ontoggle = fill
+    fill()
+  }
+
+  // What can be done with it
+
+  #update(fields) {
+    return this.#app.attempt(async () => {
+      const { session } = await this.#room.call('session/update', fields)
+      this.#inform(session)
+      this.#app.changed(session)
+    })
+  }
+
+  #rename() {
+    return ask({
+      title: 'Rename', fields: [field('Name', 'name', this.#room.info.name ?? '')],
+      work: async (data) => {
+        const { session } = await this.#room.call('session/update', { name: data.get('name').trim() || null })
+        this.#app.changed(session)
+      },
+    })
+  }
+
+  #tag() {
+    return ask({
+      title: 'Tags', fields: [field('Tags', 'tags', this.#room.info.tags.join(', '), 'with commas between them')],
+      work: async (data) => {
+        const tags = data.get('tags').split(',').map((tag) => tag.trim()).filter(Boolean)
+        const { session } = await this.#room.call('session/update', { tags })
+        this.#app.changed(session)
+      },
+    })
+  }
+
+  #export() {
+    const select = h('select', { id: 'field-format', name: 'format' }, Object.keys(FORMATS).map((format) => h('option', { value: format }, format)))
+    return ask({
+      title: 'Export', yes: 'Download', fields: [h('div', { class: 'field' }, h('label', { for: 'field-format' }, 'Format'), select)],
+      work: async (data) => {
+        const format = data.get('format')
+        const { content } = await this.#room.call('session/export', { format })
+        const url = URL.createObjectURL(new Blob([content], { type: 'application/octet-stream' }))
+        const name = this.sessionId.replace(/[^\w.-]+/g, '-')
+        h('a', { href: url, download: `${name}.${FORMATS[format]}` }).click()
+        setTimeout(() => URL.revokeObjectURL(url), 60_000)
+      },
+    })
+  }
+
+  #fork() {
+    return this.#app.attempt(async () => {
+      const { session } = await this.#room.call('session/fork', {})
+      this.#app.changed(session)
+      this.#app.open(session.sessionId)
+    })
+  }
+
+  async #delete() {
+    const sure = await ask({
+      title: `Delete “${nameOf(this.#room.info)}”?`, yes: 'Delete', fields: [h('p', {}, 'It goes into the trash, from where it can be restored.')],
+      work: () => this.#room.call('session/delete'),
+    })
+    if (sure !== null) {
+      this.#app.say('deleted; it lies in the trash')
+      this.#app.gone(this.sessionId)
+    }
+  }
+
+  // What is written
+
+  #compose() {
+    const draft = `draft.${this.sessionId}`
+    this.text.value = recall(draft) ?? ''
+    let warned = false
+    this.text.addEventListener('input', () => {
+      if (!remember(draft, this.text.value || null) && !warned) {
+        warned = true
+        this.#app.say('the browser has no room to keep this draft: send it before you leave')
+      }
+    })
+    this.text.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault()
+        this.composer.requestSubmit()
+      }
+    })
+    this.composer.addEventListener('submit', (event) => {
+      event.preventDefault()
+      const content = this.text.value
+      if (content.trim() === '') return
+      this.text.value = ''
+      remember(draft, null)
+      this.window.toEnd()
+      this.#app.attempt(async () => {
+        await this.#app.send(this.sessionId, content)
+        await this.#countWaiting()
+      })
+    })
+  }
+
+  async #countWaiting() {
+    const count = (await this.#app.outbox.entries()).filter((entry) => entry.params.sessionId === this.sessionId).length
+    this.waiting.textContent = count === 0 ? '' : `${count === 1 ? 'One message waits' : `${count} messages wait`} for the daemon; kept in this browser.`
+  }
+
+  // The daemon will not have it: the words go back to where they can be changed or copied.
+  #refused({ entry, error }) {
+    const text = entry.params.messages?.map((message) => message.content).join('\n\n') ?? ''
+    this.text.value = [text, this.text.value].filter(Boolean).join('\n\n')
+    remember(`draft.${this.sessionId}`, this.text.value)
+    this.composer.hidden = false
+    this.#app.fail(error)
+  }
+}

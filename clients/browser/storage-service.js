@@ -1,0 +1,401 @@
+// The persistence service of a chat in the browser (`THEIA_AGENT_STATE_V1`), with sessiond behind it instead of localStorage:
+// saveState, loadState, clearState, hasSavedState; no ceiling of 5 MB, many sessions side by side, every tab and every other tool live.
+//
+//   const storage = new StorageService({ connection, sessionId: 'pr-12', eventBus })
+//   await storage.saveState(state)     // kept at once, sent when the daemon is there, in order, once
+//   const state = await storage.loadState()
+//
+// Events, to `eventBus.emit` and to `on`:
+//   AGENT_SESSION_RESTORED {state}     after loadState found something, and after the daemon came back with something newer
+//   AGENT_PLAN_CREATED {plan}          right after it, where there is a plan, so that its panel repaints too
+//   AGENT_SESSION_CHANGED {state}      another tab or tool changed the session
+//   STORAGE_PROBLEM {error}            something the person should see: `error.message`, `error.hint`
+
+import { applyChange, Disconnected, modelOf, newId } from './sessiond.js'
+import { Outbox } from './outbox.js'
+
+export const STORAGE_KEY = 'THEIA_AGENT_STATE_V1'
+export const FIELDS = ['context', 'prData', 'plan', 'pendingAction', 'lastError']
+const PAGE = 1000 // messages of one request; the daemon takes more
+const TAKE_OVER = 'storage/takeOver'
+
+export class StorageService {
+  #connection
+  #outbox
+  #bus
+  #room = null
+  #model = null
+  #shown = null
+  #listeners = new Map()
+  #working = Promise.resolve()
+  #fields
+  #store
+  #restored = false
+  #following = null
+
+  /**
+   * `connection`: a Connection of sessiond.js. `sessionId`: without the store. `store`: of format theia, say; the default one if
+   * absent. `localStorage`: where the data of before lies (null: nowhere).
+   */
+  constructor({
+    connection, sessionId = 'theia-agent', store = null, eventBus = null, outbox = null, localStorage = globalThis.localStorage ?? null,
+    fields = FIELDS,
+  }) {
+    this.#connection = connection
+    this.#store = store
+    this.localId = sessionId
+    this.sessionId = store === null || store === 'default' ? sessionId : `${store}/${sessionId}`
+    this.#bus = eventBus
+    this.#fields = fields
+    this.#outbox = outbox ?? new Outbox({ name: 'sessiond-storage', handlers: { [TAKE_OVER]: takeOver } })
+    this.#outbox.listen((name, details) => {
+      if (name === 'problem') this.#problem(details)
+      if (name === 'refused' && details.entry.params.sessionId === this.sessionId) {
+        if (details.error.kind === 'sessionNotFound') this.#inOrder(() => this.#anew())
+        else this.#problem(details.error)
+      }
+    })
+    this.ready = this.#takeOver(localStorage)
+    connection.on('state', ({ state }) => state === 'open' && this.#back())
+    if (connection.state === 'open') this.#back()
+  }
+
+  on(type, listener) {
+    const all = this.#listeners.get(type) ?? new Set()
+    this.#listeners.set(type, all.add(listener))
+    return () => all.delete(listener)
+  }
+
+  /**
+   * Keep a state: its messages and its persisted fields. Resolves when nothing of it can be lost any more by a refresh; it is sent
+   * as soon as the daemon is there. Only what changed since the last one is sent.
+   */
+  saveState(state) {
+    return this.#inOrder(async () => {
+      const before = (await this.#last()) ?? { messages: [] }
+      const next = persisted(state, this.#fields)
+      for (const [method, params] of difference(before, next, this.sessionId)) await this.#outbox.add(method, params)
+      await this.#remember(next)
+      this.#send()
+    })
+  }
+
+  /** The state that was last saved, by whomever, or null. While the daemon is away: what this browser last knew. */
+  loadState() {
+    return this.#inOrder(async () => {
+      await this.#reach()
+      const state = await this.#last()
+      if (state === null || state === undefined || isEmpty(state)) return null
+      this.#restored = true
+      this.#restore(state)
+      return structuredClone(state)
+    })
+  }
+
+  /** Whether `loadState` would find something. */
+  hasSavedState() {
+    return this.#inOrder(async () => {
+      await this.#reach()
+      const state = await this.#last()
+      return state != null && !isEmpty(state)
+    })
+  }
+
+  /** Forget the conversation under this id. The daemon keeps what was there in its trash. */
+  clearState() {
+    return this.#inOrder(async () => {
+      await this.#outbox.add('session/clear', { sessionId: this.sessionId })
+      const values = Object.fromEntries(this.#fields.map((key) => [key, null]))
+      await this.#outbox.add('state/set', { sessionId: this.sessionId, values })
+      await this.#remember({ messages: [] })
+      this.#send()
+    })
+  }
+
+  /** Resolves when all that was saved has been acknowledged by the daemon, which means that it is on the disk. */
+  async settled() {
+    await this.#working
+    if (this.#connection.state === 'open') await this.#outbox.flush(this.#connection)
+    return (await this.#outbox.entries()).length === 0
+  }
+
+  // One after the other: a save that begins while another one is under way is compared with what that one left.
+  #inOrder(work) {
+    const done = this.#working.then(() => this.ready).then(work)
+    this.#working = done.catch(() => {})
+    return done
+  }
+
+  async #last() {
+    if (this.#shown === null) this.#shown = (await this.#outbox.snapshot(this.sessionId)) ?? null
+    return this.#shown
+  }
+
+  async #remember(state) {
+    this.#shown = structuredClone(state)
+    await this.#outbox.keepSnapshot(this.sessionId, this.#shown)
+  }
+
+  #send() {
+    if (this.#connection.state === 'open') this.#back()
+  }
+
+  async #reach() {
+    if (this.#connection.state !== 'open') return
+    try {
+      await this.#follow()
+    } catch (error) {
+      if (!(error instanceof Disconnected)) this.#problem(error)
+    }
+  }
+
+  // The daemon is there (again): first what waits, then what is new there.
+  async #back() {
+    try {
+      await this.ready
+      await this.#follow()
+    } catch (error) {
+      if (!(error instanceof Disconnected)) this.#problem(error)
+    }
+  }
+
+  // One at a time, whoever asks for it.
+  #follow() {
+    this.#following ??= this.#catchUp().finally(() => { this.#following = null })
+    return this.#following
+  }
+
+  async #catchUp() {
+    if (this.#room === null) {
+      await makeSession(this.#connection, this.localId, this.#store === null ? {} : { store: this.#store })
+    }
+    await this.#outbox.flush(this.#connection)
+    if (this.#room !== null) return
+    const room = (this.#room = this.#connection.follow(this.sessionId, { last: PAGE }))
+    room.on('reset', (result) => this.#inOrder(() => this.#read(result)))
+    room.on('change', (change) => {
+      if (this.#model === null) return
+      if (applyChange(this.#model, change)) this.#changed()
+    })
+    room.on('caughtUp', () => this.#outbox.flush(this.#connection))
+    room.on('deleted', () => this.#inOrder(() => this.#deleted()))
+    let result
+    try {
+      result = await room.opened
+    } catch (error) {
+      this.#room = null
+      throw error
+    }
+    await this.#read(result)
+  }
+
+  // Somebody deleted the session. What this browser has still to send makes it anew; otherwise the next save does.
+  async #deleted() {
+    this.#room = this.#model = null
+    this.#problem(told('the session was deleted elsewhere', 'deleted', 'it lies in the trash; the next save makes it anew'))
+    if (await this.#isWaiting()) await this.#anew()
+    else {
+      this.#shown = { messages: [] }
+      await this.#outbox.keepSnapshot(this.sessionId, null)
+    }
+  }
+
+  // The session is gone, and this browser's last state is to be in it: all of it again, under the same ids.
+  async #anew() {
+    const state = (await this.#last()) ?? { messages: [] }
+    await this.#outbox.drop((entry) => entry.params.sessionId === this.sessionId)
+    for (const [method, params] of difference({ messages: [] }, state, this.sessionId)) await this.#outbox.add(method, params)
+    await this.#remember(state)
+    this.#room?.close().catch(() => {}) // of a session that is not there any more
+    this.#room = this.#model = null
+    this.#send()
+  }
+
+  async #isWaiting() {
+    return (await this.#outbox.entries()).some((entry) => entry.params.sessionId === this.sessionId)
+  }
+
+  // All of it, however many pages, and then what this browser still has to send on top.
+  async #read(result) {
+    const model = modelOf(result)
+    let more = result.hasMore
+    while (more) {
+      const page = await this.#connection.call('session/read', { sessionId: this.sessionId, before: model.messages[0].seq, limit: PAGE })
+      model.messages.unshift(...page.messages)
+      more = page.hasMore
+    }
+    const { savedAt } = await this.#connection.call('state/get', { sessionId: this.sessionId, keys: [] })
+    this.#model = model
+    if (await this.#isWaiting()) return // this browser's own comes first; its answers lead to `#changed`
+    const before = await this.#last()
+    const state = this.#stateOf(model, savedAt)
+    const news = !same(bare(before), bare(state))
+    await this.#remember(state)
+    if (news && this.#restored) this.#restore(state)
+  }
+
+  #stateOf(model, savedAt) {
+    const state = { messages: model.messages.map(plain) }
+    for (const key of this.#fields) if (key in model.state) state[key] = model.state[key]
+    const last = model.messages.at(-1)?.timestamp ?? null
+    const when = [savedAt, last].filter(Boolean).sort().at(-1)
+    if (when) state.savedAt = when
+    return state
+  }
+
+  #changed() {
+    this.#inOrder(async () => {
+      if (this.#model === null) return
+      const state = this.#stateOf(this.#model, new Date().toISOString())
+      if (same(bare(await this.#last()), bare(state))) return
+      if (await this.#isWaiting()) return // what is on its way comes first; its answers lead here again
+      await this.#remember(state)
+      this.#emit('AGENT_SESSION_CHANGED', { state: structuredClone(state) })
+    })
+  }
+
+  #restore(state) {
+    this.#emit('AGENT_SESSION_RESTORED', { state: structuredClone(state) })
+    if (state.plan != null) this.#emit('AGENT_PLAN_CREATED', { plan: structuredClone(state.plan), restored: true })
+  }
+
+  // What earlier versions kept in localStorage is queued like a save, once. The ids follow from its content, so that two tabs, or a
+  // crash between queueing and removing, add nothing.
+  async #takeOver(storage) {
+    const text = storage?.getItem(STORAGE_KEY) ?? null
+    if (text === null) return
+    let old
+    try {
+      old = persisted(JSON.parse(text), this.#fields)
+    } catch (error) {
+      this.#problem(told(`what lies in localStorage cannot be read: ${error.message}`, 'badFile', `it is left under ${STORAGE_KEY}`))
+      return
+    }
+    const stamp = hash(text)
+    old.messages = old.messages.map((message, place) => ({ id: `local-${stamp}-${place}`, ...message }))
+    const { messages, ...values } = old
+    const store = this.#store === null ? {} : { store: this.#store }
+    const params = { sessionId: this.sessionId, localId: this.localId, elsewhere: `${this.localId}-local-${stamp}`, store, messages, values }
+    await this.#outbox.add(TAKE_OVER, params)
+    if ((await this.#last()) === null) await this.#remember(old)
+    storage.removeItem(STORAGE_KEY)
+  }
+
+  #problem(error) {
+    this.#emit('STORAGE_PROBLEM', { error })
+  }
+
+  #emit(type, payload) {
+    for (const listener of [...(this.#listeners.get(type) ?? [])]) listener(payload)
+    this.#bus?.emit({ type, payload })
+  }
+}
+
+// Into the session if it is empty or holds this already; where it holds another conversation, into one of its own beside it.
+async function takeOver(connection, { sessionId, localId, elsewhere, store, messages, values }) {
+  const made = await makeSession(connection, localId, store)
+  const { messages: first } = made ? { messages: [] } : await connection.call('session/read', { sessionId, since: 0, limit: 1 })
+  const free = first.length === 0 || first[0].id === messages[0]?.id
+  const target = free ? sessionId : `${sessionId.slice(0, sessionId.length - localId.length)}${elsewhere}`
+  if (!free) await makeSession(connection, elsewhere, store)
+  for (let from = 0; from < messages.length; from += PAGE) {
+    await connection.call('session/append', { sessionId: target, messages: messages.slice(from, from + PAGE) })
+  }
+  if (Object.keys(values).length > 0) await connection.call('state/set', { sessionId: target, values })
+}
+
+async function makeSession(connection, sessionId, store) {
+  try {
+    await connection.call('session/new', { sessionId, ...store })
+    return true
+  } catch (error) {
+    if (error.kind !== 'alreadyExists') throw error
+    return false
+  }
+}
+
+function told(message, kind, hint) {
+  return Object.assign(new Error(message), { kind, hint })
+}
+
+function persisted(state, fields) {
+  if (typeof state !== 'object' || state === null || !Array.isArray(state.messages ?? [])) throw new TypeError('a state is an object with messages')
+  const kept = { messages: (state.messages ?? []).map(plain) }
+  for (const key of fields) if (state[key] !== undefined && state[key] !== null) kept[key] = structuredClone(state[key])
+  return kept
+}
+
+// A message without what the daemon adds; what the program itself put there stays.
+function plain({ seq, ...message }) {
+  return structuredClone(message)
+}
+
+// The requests that lead from one state to the next.
+function difference(before, next, sessionId) {
+  const requests = []
+  let common = 0
+  while (common < before.messages.length && common < next.messages.length && saysTheSame(before.messages[common], next.messages[common])) common++
+  for (let place = 0; place < common; place++) next.messages[place] = before.messages[place] // with its id
+  if (common < before.messages.length) requests.push(...takenBack(next.messages.slice(0, common), sessionId))
+  const fresh = next.messages.slice(common).map((message) => ({ ...message, id: message.id ?? newId() }))
+  next.messages.splice(common, fresh.length, ...fresh)
+  for (let from = 0; from < fresh.length; from += PAGE) {
+    requests.push(['session/append', { sessionId, messages: fresh.slice(from, from + PAGE) }])
+  }
+  const keys = new Set([...Object.keys(before), ...Object.keys(next)])
+  keys.delete('messages')
+  keys.delete('savedAt')
+  const values = {}
+  for (const key of keys) if (!same(before[key] ?? null, next[key] ?? null)) values[key] = next[key] ?? null
+  if (Object.keys(values).length > 0) requests.push(['state/set', { sessionId, values }])
+  return requests
+}
+
+// The program took messages back or changed one: the session is emptied (the trash keeps what was there) and those that stay are
+// appended again under their ids, because only the daemon knows which seqs they have by now.
+function takenBack(stay, sessionId) {
+  const requests = [['session/clear', { sessionId }]]
+  for (let from = 0; from < stay.length; from += PAGE) {
+    requests.push(['session/append', { sessionId, messages: stay.slice(from, from + PAGE) }])
+  }
+  return requests
+}
+
+const ADDED = ['id', 'timestamp', 'status']
+
+function saysTheSame(one, other) {
+  const [a, b] = [{ ...one }, { ...other }]
+  for (const key of ADDED) if (!(key in one && key in other)) delete a[key], delete b[key]
+  return same(a, b)
+}
+
+function isEmpty(state) {
+  return state.messages.length === 0 && Object.keys(bare(state)).length <= 1
+}
+
+function bare(state) {
+  if (state == null) return { messages: [] }
+  const { savedAt, ...rest } = state
+  return { ...rest, messages: rest.messages.map(({ timestamp, ...message }) => message) }
+}
+
+function same(one, other) {
+  if (Object.is(one, other)) return true
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false
+  if (Array.isArray(one) !== Array.isArray(other)) return false
+  const keys = Object.keys(one)
+  return keys.length === Object.keys(other).length && keys.every((key) => key in other && same(one[key], other[key]))
+}
+
+// 53 bits: enough to tell one saved blob from another.
+function hash(text) {
+  let [a, b] = [0xdeadbeef, 0x41c6ce57]
+  for (let place = 0; place < text.length; place++) {
+    const unit = text.charCodeAt(place)
+    a = Math.imul(a ^ unit, 2654435761)
+    b = Math.imul(b ^ unit, 1597334677)
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909)
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909)
+  return (4294967296 * (2097151 & b) + (a >>> 0)).toString(36)
+}

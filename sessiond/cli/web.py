@@ -1,0 +1,97 @@
+"""`sessiond web`: the page in a browser.
+
+The browser is given the name of a private file, which leads it to the page with a one-time code behind the `#`, which no
+browser sends or logs anywhere; the page exchanges the code for the token. So neither stands in a command line that
+other users could see, in a log, or, for longer than it is worth anything, in a history.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessiond.cli.client import Client
+from sessiond.cli.output import say
+from sessiond.endpoint import Places, places
+from sessiond.errors import AlreadyExists, DaemonUnreachable
+
+PORT = 8712
+"""The same every time, so that what the browser remembers of the page (drafts, settings) is found again."""
+_PREFIX = "open-"
+
+
+@click.command("web", short_help="The sessions as a page in the browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help=f"Where to listen; {PORT} if it is free.")
+@click.option(
+    "--print", "only_print", is_flag=True, help="Print an address that works once, instead of opening a browser."
+)
+def command(port: int | None, only_print: bool) -> int:
+    """Show all sessions as a page in the browser, as long as this runs."""
+    where = places()
+    opened = False
+    while True:
+        with Client.connect(where) as client:
+            status = client.call("daemon/status")
+            known = status["ws"]
+            address = known if known and port in (None, known["port"]) else _listen(client, port)
+            if not opened:
+                _open(where, client.call("daemon/hello")["instanceId"], address, only_print)
+                opened = True
+            if address is known:
+                say("another `sessiond` listens there already, and the page works as long as that runs")
+                return 0
+            port = int(address["port"])
+            try:
+                for _ in client.notifications():
+                    pass  # nothing is asked for; the connection's life is what counts
+            except ConnectionError:
+                if not os.path.exists(status["socket"]):  # it took its socket with it: somebody stopped it
+                    raise DaemonUnreachable("the daemon was stopped, and the page with it") from None
+                say("the daemon ended without a word; it is started again")
+
+
+def _listen(client: Client, port: int | None) -> dict[str, Any]:
+    for wanted in (PORT, 0) if port is None else (port,):
+        try:
+            address: dict[str, Any] = client.call("daemon/listen", {"kind": "ws", "host": "127.0.0.1", "port": wanted})
+        except AlreadyExists:
+            if wanted in (0, port):
+                raise
+        else:
+            return address
+    raise AssertionError("a free port is never taken")
+
+
+def _open(where: Places, instance: str, address: dict[str, Any], only_print: bool) -> None:
+    from sessiond.daemon import codes
+    from sessiond.fs import RealFileSystem, atomic_write
+
+    host, port = address["host"], int(address["port"])
+    page = f"http://{f'[{host}]' if ':' in str(host) else host}:{port}/"
+    token = Path(address["tokenFile"]).read_text().strip()
+    link = f"{page}#code={codes.make(token, instance, port)}"
+    fs = RealFileSystem()
+    fs.make_dirs(where.run)
+    for old in fs.list_dir(where.run):
+        if old.startswith(_PREFIX):  # its code has long been worth nothing
+            fs.remove(f"{where.run}/{old}")
+    if not only_print:
+        path = f"{where.run}/{_PREFIX}{secrets.token_hex(8)}.html"
+        atomic_write(fs, path, _REDIRECT.replace("LINK", link).encode(), 0o600)
+        if webbrowser.open(Path(path).as_uri()):
+            say(f"the page is at {page}, and was opened in a browser; if it was not: sessiond web --print")
+            return
+        fs.remove(path)
+        say("no browser could be started")
+    say(f"open this within a minute; it works once: {link}")
+
+
+_REDIRECT = """<!doctype html><meta charset="utf-8"><title>sessiond</title>
+<p>Opening the page. If nothing happens, run <code>sessiond web --print</code>.</p>
+<script>location.replace("LINK")</script>
+"""
