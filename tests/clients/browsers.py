@@ -70,7 +70,9 @@ class Web(Home):
         return f"{self.url}#code={codes.make(self.token, self.instance, self.port)}"
 
     def context(self, **options: Any) -> BrowserContext:
-        context = self.browser.new_context(**{"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options})
+        context = self.browser.new_context(
+            **{"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
+        )
         context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         return context

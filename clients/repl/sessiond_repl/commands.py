@@ -208,9 +208,7 @@ async def _help(chat: Chat, _rest: str) -> None:
         rows.append([f"/{name} {arguments if gap else ''}".strip(), what if gap else about])
     chat.screen.table(["command", "does"], rows)
     chat.screen.info("anything else is said; a backslash at the end of a line goes on in the next one")
-    chat.screen.info(
-        "at a terminal: Alt-Enter: new line; Tab completes; Up: what was said; Ctrl-C stops a reply"
-    )
+    chat.screen.info("at a terminal: Alt-Enter: new line; Tab completes; Up: what was said; Ctrl-C stops a reply")
 
 
 async def _quit(_chat: Chat, _rest: str) -> None:
