@@ -10,6 +10,7 @@ import email.utils
 import http
 import ipaddress
 import json
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -21,6 +22,9 @@ from websockets.typing import Subprotocol
 
 SUBPROTOCOL = "sessiond"
 TOKEN_SUBPROTOCOL = "sessiond.token."  # noqa: S105  (a prefix)
+
+
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{1,5})?")
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -147,10 +151,11 @@ def _subprotocols(headers: Headers) -> list[str]:
 
 
 def _name_of(host: str) -> str:
-    """A Host header without its port and without brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    """A Host header without its port and without brackets; empty where it is none. It goes into the answer's policy, so
+    nothing may stand beside name and port.
+    """
+    match = _HOST.fullmatch(host)
+    return (match["v6"] or match["name"]) if match else ""
 
 
 def _is_loopback(name: str) -> bool:

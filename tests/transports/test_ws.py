@@ -222,7 +222,10 @@ GOOD_HOSTS = [
     "box.example",
     "box2.example:{}",
 ]
-BAD_HOSTS = ["evil.example:{}", "127.0.0.1.evil.example", "localhost.evil.example:{}", "10.0.0.1", "", "127.0.0.1:1:2", "[::2]:1", "2130706433", "box2.example:1"]  # fmt: skip
+BAD_HOSTS = [
+    "evil.example:{}", "127.0.0.1.evil.example", "localhost.evil.example:{}", "10.0.0.1", "", "127.0.0.1:1:2", "[::2]:1", "2130706433",
+    "box2.example:1", "[::1]; script-src *", "127.0.0.1:{}; script-src *", "127.0.0.1:x",
+]  # fmt: skip
 
 
 async def test_hosts(opened: Opener) -> None:
