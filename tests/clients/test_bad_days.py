@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.everyone import LISP, Hands, everyone, opened, parametrized, say, type_text
+from tests.clients.everyone import EMACS, LISP, TERMINAL, Hands, everyone, opened, parametrized, say, type_text
 from tests.clients.tmux import Terminal
 from tests.clients.vims import House, house, kill
 from tests.home import Client
@@ -40,6 +40,17 @@ def begin(hands: Hands, screen: Terminal, text: str) -> None:
     type_text(hands, screen, text)
     if hands is LISP:
         screen.type("\\", "Enter")
+
+
+def begin_new(hands: Hands, screen: Terminal) -> None:
+    """A new session, by the command that people use."""
+    if hands is EMACS:
+        screen.type("", "C-c", "C-n")
+    elif hands.begin_typing:
+        screen.type(":SessiondNew", "Enter")
+    else:
+        screen.type("", "C-a", "C-k")  # what came back stands in the input of the terminal
+        screen.say("/new")
 
 
 def say_again(hands: Hands, screen: Terminal) -> None:
@@ -106,7 +117,9 @@ def test_the_disk_is_read_only(at: House, hands: Hands) -> None:
 
 @parametrized(everyone())
 def test_somebody_deletes_the_session(at: House, hands: Hands) -> None:
-    """When another tool deletes the session that is shown, that is told, and what is said then stays where it can be seen."""
+    """When another tool deletes the session that is shown, that is told, what is said then stays where it can be seen, and the
+    next session is a command away.
+    """
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
     screen = opened(at, hands, "a", "[shown:0]")
@@ -117,6 +130,16 @@ def test_somebody_deletes_the_session(at: House, hands: Hands) -> None:
     say(hands, screen, "nobody keeps this 誰も")
     screen.shows("nobody keeps this 誰も")
     assert client.fails("session/open", sessionId="a")["data"]["kind"] == "sessionNotFound"
+    begin_new(hands, screen)
+    wait_until(lambda: len(client.call("session/list")["sessions"]) == 1)
+    made = client.call("session/list")["sessions"][0]["sessionId"]
+    screen.shows(":0]")
+    if hands is TERMINAL:
+        screen.type("", "Enter")  # it stands in the input of the next session already
+        wait_until(lambda: said(client, made) == ["nobody keeps this 誰も"])
+        client.call("session/clear", sessionId=made)
+    say(hands, screen, "in the next one")
+    wait_until(lambda: said(client, made) == ["in the next one"])
 
 
 @parametrized(everyone())

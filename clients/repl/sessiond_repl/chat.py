@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Awaitable, Callable
@@ -32,6 +33,8 @@ class Chat:
         self.view = View(screen, {})
         self.draft = ""
         """What was typed and not sent when the session was last open here or elsewhere."""
+        self.homeless = ""
+        """What was said in a session that somebody had deleted: it stands in the input of the next one."""
         self.history: list[str] = []
         """What the user said in this session, oldest first; the newest page of it."""
         self.oldest = 0
@@ -104,13 +107,15 @@ class Chat:
         self.draft, self.history, self.oldest = "", [], 0
         self.repaint()
 
-    async def switch(self, session_id: str) -> None:
-        """Save this one, then open that one. Where that fails this one stays."""
+    async def go_on(self, enter: Callable[[], Awaitable[None]]) -> None:
+        """Save this session, then go on in the one that `enter` opens. Where that fails this one stays."""
         left = self.session_id
         await self.stop_turn()
-        await self.save()
-        await self.open(session_id)
-        await self.close(left)
+        with contextlib.suppress(SessionNotFound):  # somebody deleted it: nothing is left to save or to close
+            await self.save()
+        await enter()
+        with contextlib.suppress(SessionNotFound):
+            await self.close(left)
 
     async def save(self) -> dict[str, Any] | None:
         """Where the session lies: `{path, bytes}`; None if there is nothing to save."""
@@ -128,6 +133,8 @@ class Chat:
         try:
             if self.link.online:
                 await self.call("session/close", sessionId=self.session_id)
+        except SessionNotFound:
+            pass  # it was told when it was deleted
         except SessiondError as error:
             self.fail(error)
         finally:
@@ -144,7 +151,12 @@ class Chat:
             message_id = f"m-{uuid.uuid4()}"
         self._unsure = (self.session_id, text, message_id)
         self.view.own.add(message_id)
-        await self.append(self.view, {"id": message_id, "role": "user", "content": text})
+        try:
+            await self.append(self.view, {"id": message_id, "role": "user", "content": text})
+        except SessionNotFound:
+            self.homeless = text
+            raise
+        self.homeless = ""
         self._unsure = ("", "", "")
         self.history.append(text)
         if self.agent is not None:

@@ -60,11 +60,7 @@ async def _sessions(chat: Chat, rest: str) -> None:
 
 async def _new(chat: Chat, rest: str) -> None:
     """[NAME]  saves this session and begins another one"""
-    left = chat.session_id
-    await chat.stop_turn()
-    await chat.save()
-    await chat.new(rest or None)
-    await chat.close(left)
+    await chat.go_on(lambda: chat.new(rest or None))
 
 
 async def _save(chat: Chat, _rest: str) -> None:
@@ -75,7 +71,8 @@ async def _save(chat: Chat, _rest: str) -> None:
 
 async def _load(chat: Chat, rest: str) -> None:
     """ID  saves this session and goes on with that one"""
-    await chat.switch(_needed(rest, "/load ID"))
+    session_id = _needed(rest, "/load ID")
+    await chat.go_on(lambda: chat.open(session_id))
 
 
 async def _reset(chat: Chat, _rest: str) -> None:
@@ -148,7 +145,7 @@ async def _fork(chat: Chat, rest: str) -> None:
     await chat.stop_turn()
     params = {"name": rest} if rest else {}
     made = (await chat.call("session/fork", sessionId=chat.session_id, **params))["session"]
-    await chat.switch(made["sessionId"])
+    await chat.go_on(lambda: chat.open(made["sessionId"]))
 
 
 async def _notes(chat: Chat, rest: str) -> None:

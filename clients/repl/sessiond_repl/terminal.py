@@ -118,7 +118,7 @@ class _Prompt:
         opened, text = None, ""
         while True:
             if opened is not self._chat.view:
-                opened, text = self._chat.view, self._chat.draft
+                opened, text = self._chat.view, self._chat.draft or self._chat.homeless
                 self._drafts.opened()
             self._recall()
             try:
