@@ -138,6 +138,38 @@ EVENT is `ready', `lost', or `unreachable' with an ERROR.")
 (defvar sessiond--ready-since 0 "When the connection became ready.")
 (defvar sessiond--dispatching nil "Non-nil inside a notification.")
 
+;; A pipe that nobody empties would hold `process-send-string' up for as long
+;; as that lasts.  What it could not write it has put into a queue by then, in
+;; front of all that is sent later, so it may be left and taken up again.
+
+(defclass sessiond--jsonrpc (jsonrpc-process-connection)
+  ((pipe :initform nil :accessor sessiond--pipe :documentation "The process.")
+   (pump :initform nil :accessor sessiond--pump
+         :documentation "The timer that sends what waits in the queue, or nil."))
+  :documentation "A connection on which sending waits for nobody.")
+
+(defconst sessiond--send-seconds 0.1
+  "How long sending may hold us up at a time.")
+
+(cl-defmethod jsonrpc-connection-send :around ((connection sessiond--jsonrpc) &rest _)
+  "Send over CONNECTION, or leave the rest of it to the pump."
+  (with-timeout (sessiond--send-seconds
+                 (unless (sessiond--pump connection)
+                   (setf (sessiond--pump connection)
+                         (run-at-time sessiond--send-seconds sessiond--send-seconds
+                                      #'sessiond--send-more connection))))
+    (cl-call-next-method)))
+
+(defun sessiond--send-more (connection)
+  "Send more of what waits in the queue of CONNECTION, until nothing is left."
+  (let ((process (sessiond--pipe connection)))
+    (when (or (not (process-live-p process))
+              (with-timeout (sessiond--send-seconds nil)
+                (ignore-errors (process-send-string process ""))
+                t))
+      (cancel-timer (sessiond--pump connection))
+      (setf (sessiond--pump connection) nil))))
+
 (defun sessiond--new-process (name)
   "Start or reach `sessiond-server' as process NAME."
   (if (keywordp (car sessiond-server))
@@ -169,7 +201,7 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
                     "disconnected" nil)))
     (condition-case err
         (let ((connection
-               (apply #'make-instance 'jsonrpc-process-connection
+               (apply #'make-instance 'sessiond--jsonrpc
                       :name name
                       :process start
                       :notification-dispatcher on-notification
@@ -181,6 +213,7 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
                           (list :events-buffer-config
                                 (list :size size :format 'full))
                         (list :events-buffer-scrollback-size size)))))
+          (setf (sessiond--pipe connection) process)
           (cons connection process))
       (sessiond-error (signal (car err) (cdr err)))
       (error (signal 'sessiond-error

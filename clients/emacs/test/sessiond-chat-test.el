@@ -126,6 +126,26 @@
       (sessiond-test-say peer id "live again")
       (sessiond-test-until (= (sessiond-test-times "live again") 1)))))
 
+(sessiond-test sessiond-chat-large
+    "A large message to a daemon that stands still stops nobody, and is there once when it goes on."
+  (let* ((id (sessiond-test-new))
+         (pid (sessiond-test-pid))
+         (sessiond-timeout 0.5)
+         (text (apply #'concat (make-list 100000 "0123456789"))))
+    (sessiond-test-open id)
+    (signal-process pid 'SIGSTOP)
+    (unwind-protect
+        (progn
+          ;; More than all pipes and sockets on the way take.
+          (sessiond-test-type text)
+          (sessiond-send)
+          (sessiond-test-type "typed on"))
+      (signal-process pid 'SIGCONT))
+    (let ((sessiond-timeout 20))
+      (sessiond-test-until (and (sessiond-connected-p) (not (sessiond-pending-p))))
+      (should (equal (sessiond-test-said id) (list text))))
+    (should (equal (sessiond-compose-input) "typed on"))))
+
 (sessiond-test sessiond-chat-resync
     "Told that notifications were dropped, we read on from the last seq that we have."
   (let ((id (sessiond-test-new)))

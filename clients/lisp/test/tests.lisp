@@ -375,6 +375,20 @@
       (eventually (equal (ref (call client "state/get" (obj :session-id (session-id session))) "values" "draft:lisp")
                          "typed meanwhile")))))
 
+(deftest a-large-message-to-a-daemon-that-stands-still
+    "It ends after its time, and is there once when it is said again."
+  (with-client (client)
+    (let* ((session (new-session client))
+           (pid (ref (call client "daemon/hello") "pid"))
+           (text (make-string 400000 :initial-element #\字)))
+      (sb-posix:kill pid sb-posix:sigstop)
+      (unwind-protect
+           (let ((*request-timeout* 1/2))
+             (check-error "timeout" (say session text :id "large")))
+        (sb-posix:kill pid sb-posix:sigcont))
+      (say session text :id "large")
+      (check (equal (on-disk client (session-id session)) (list text))))))
+
 ;;; The loop
 
 (defun count-of (part text)

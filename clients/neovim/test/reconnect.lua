@@ -73,4 +73,28 @@ return {
       end
     end,
   },
+  {
+    'a large message to a daemon that stands still does not stop Neovim',
+    function()
+      local other = t.other()
+      local id = t.new('large')
+      local pid = t.ask(other, 'daemon/hello', {}).pid
+      local text = ('0123456789'):rep(100000)
+      local uv = vim.uv or vim.loop
+      uv.kill(pid, 'sigstop')
+      -- More than all pipes and sockets on the way take.
+      local fine, why = pcall(function()
+        require('sessiond').say(text)
+        t.matches('1 unsent', t.statusline())
+        vim.cmd('SessiondName typed on meanwhile')
+      end)
+      uv.kill(pid, 'sigcont')
+      assert(fine, why)
+      t.wait('it is there', function()
+        return #t.ask(other, 'session/read', { sessionId = id }).messages == 1
+      end)
+      t.equal(text, t.ask(other, 'session/read', { sessionId = id }).messages[1].content)
+      t.wait_for_statusline('[typed on meanwhile:1]')
+    end,
+  },
 }

@@ -45,6 +45,25 @@ def g:Test_after_a_killed_daemon_nothing_is_missing_or_shown_twice()
   t.WaitForTexts(['one', 'cut', '留守の間に', 'live again'])
 enddef
 
+def g:Test_a_large_message_to_a_daemon_that_stands_still_does_not_stop_vim()
+  var other = t.Other()
+  var id = t.New('large')
+  var pid = t.Ask(other, 'daemon/hello', {}).pid
+  var text = repeat('0123456789', 100000)
+  system($'kill -STOP {pid}')
+  try
+    # More than all pipes and sockets on the way take.
+    execute 'SessiondSay' text
+    assert_match('1 unsent', sessiond#Statusline())
+    SessiondName typed on meanwhile
+  finally
+    system($'kill -CONT {pid}')
+  endtry
+  t.Wait('it is there', () => t.Ask(other, 'session/read', {sessionId: id}).messages->len() == 1)
+  assert_equal(text, t.Ask(other, 'session/read', {sessionId: id}).messages[0].content)
+  t.Wait('the name', () => sessiond#Statusline() ==# '[typed on meanwhile:1]')
+enddef
+
 def g:Test_all_open_sessions_are_caught_up()
   var bufs: list<number> = []
   var ids: list<string> = []
