@@ -1,7 +1,8 @@
 ;;;; One connection: `sessiond` as a process, which passes what we say to the daemon and starts one where there is none.
 ;;;;
 ;;;; A thread reads. Answers wake up who asked; notifications go to the connection's HEARD in the order in which they
-;;;; come; at the end all who wait are told, then GONE is called, once.
+;;;; come; at the end all who wait are told, then GONE is called, once. Another thread writes: a relay that takes nothing
+;;;; holds up nobody but that.
 
 (in-package "SESSIOND")
 
@@ -14,6 +15,9 @@
 (defvar *request-timeout* 60
   "Seconds that a request may take, the start of a daemon included.")
 
+(defvar *parting-s* 1
+  "Seconds that closing a connection waits for what is still to be written.")
+
 (defclass connection ()
   ((process :initarg :process :reader connection-process)
    (heard :initarg :heard :reader connection-heard)
@@ -23,6 +27,12 @@
    (last-id :initform 0 :accessor connection-last-id)
    (answers :initform (make-hash-table) :reader connection-answers
             :documentation "Id of a request -> :WAITING, or the message that answers it.")
+   (outgoing :initform '() :accessor connection-outgoing :documentation "Octets to write, newest first.")
+   (writing :initform nil :accessor connection-writing :documentation "Whether something of it is being written.")
+   (outgoing-lock :initform (bt:make-lock "sessiond outgoing") :reader connection-outgoing-lock)
+   (outgoing-changed :initform (bt:make-condition-variable :name "sessiond outgoing")
+                     :reader connection-outgoing-changed)
+   (writer :initform nil :accessor connection-writer)
    (openp :initform t :accessor connection-open-p)
    (reader :initform nil :accessor connection-reader)))
 
@@ -36,15 +46,51 @@
                       (error 'unreachable :message (format nil "~A could not be run: ~A" (program) problem)
                                           :hint "is sessiond installed and on the path?"))))
          (connection (make-instance 'connection :process process :heard heard :gone gone)))
-    (setf (connection-reader connection)
+    (setf (connection-writer connection)
+          (bt:make-thread (lambda () (write-all connection)) :name "sessiond writer")
+          (connection-reader connection)
           (bt:make-thread (lambda () (read-all connection)) :name "sessiond reader"))
     connection))
 
 (defun send-message (connection message)
-  "CONNECTION-LOST where nobody takes it."
+  "It goes out after all that was sent before; whoever wants to know whether it arrived waits for an answer."
   (let ((octets (encode message)))
-    (handler-case (write-frame octets (sb-ext:process-input (connection-process connection)))
-      ((or stream-error sb-sys:interactive-interrupt) () (error 'connection-lost)))))
+    (bt:with-lock-held ((connection-outgoing-lock connection))
+      (push octets (connection-outgoing connection))
+      (wake-writer connection))))
+
+(defun wake-writer (connection)
+  (loop repeat 8 do (bt:condition-notify (connection-outgoing-changed connection))))
+
+(defun write-all (connection)
+  "The writer's thread. Where nobody takes what it writes the reader is about to see the end."
+  (let ((stream (sb-ext:process-input (connection-process connection))))
+    (handler-case
+        (loop
+          (let ((messages (bt:with-lock-held ((connection-outgoing-lock connection))
+                            (loop while (and (connection-open-p connection) (null (connection-outgoing connection)))
+                                  do (bt:condition-wait (connection-outgoing-changed connection)
+                                                        (connection-outgoing-lock connection)))
+                            (unless (connection-open-p connection) (return))
+                            (setf (connection-writing connection) t)
+                            (shiftf (connection-outgoing connection) '()))))
+            (dolist (octets (reverse messages))
+              (write-frame octets stream))
+            (bt:with-lock-held ((connection-outgoing-lock connection))
+              (setf (connection-writing connection) nil)
+              (wake-writer connection))))
+      (error () (ignore-errors (sb-ext:process-kill (connection-process connection) 15))))))
+
+(defun wait-till-written (connection)
+  "All that was sent has been passed on when this returns; or nobody takes it."
+  (let ((deadline (+ (get-internal-real-time) (* *parting-s* internal-time-units-per-second))))
+    (bt:with-lock-held ((connection-outgoing-lock connection))
+      (loop for left = (/ (- deadline (get-internal-real-time)) internal-time-units-per-second)
+            while (and (plusp left) (connection-open-p connection)
+                       (or (connection-writing connection) (connection-outgoing connection)))
+            do (bt:condition-wait (connection-outgoing-changed connection) (connection-outgoing-lock connection)
+                                  :timeout (float left 1d0)))
+      (null (or (connection-writing connection) (connection-outgoing connection))))))
 
 (defun send-request (connection method params &key (timeout *request-timeout*))
   "The result of a request. SESSIOND-ERROR with what the daemon answered, CONNECTION-LOST, REQUEST-TIMEOUT."
@@ -106,6 +152,8 @@
       (bt:with-lock-held ((connection-lock connection))
         (setf (connection-open-p connection) nil)
         (wake-all connection))
+      (bt:with-lock-held ((connection-outgoing-lock connection))
+        (wake-writer connection))
       (funcall (connection-gone connection) (bury connection)))))
 
 (defun wake-all (connection)
@@ -144,4 +192,7 @@
 
 (defun close-connection (connection)
   "The relay ends when its input does; the reader sees that and cleans up."
-  (ignore-errors (close (sb-ext:process-input (connection-process connection)) :abort t)))
+  (if (wait-till-written connection)
+      (ignore-errors (close (sb-ext:process-input (connection-process connection)) :abort t))
+      ;; The writer stands in the middle of a message: the end of the relay is what frees it.
+      (ignore-errors (sb-ext:process-kill (connection-process connection) 15))))
