@@ -16,6 +16,7 @@ from tests.shell import wait_until
 
 PAGES = ROOT / "docs" / "editors"
 LIMIT_S = 60
+SUFFIXES = (".py", ".el", ".vim", ".lua", ".lisp")
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -129,3 +130,18 @@ def test_setup_prints_what_the_page_says(at: House) -> None:
     """`sessiond setup EDITOR` prints the first piece of the editor's page."""
     for page, language in (("emacs", "elisp"), ("vim", "vim"), ("neovim", "lua"), ("lisp", "lisp")):
         assert snippets(page, language)[0] in run(at, "sessiond", "setup", page)
+
+
+def test_the_table_names_tests() -> None:
+    """Every test that tests/clients/README.md names is there."""
+    sources = [
+        path for folder in ("tests", "clients") for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES
+    ]
+    text = "\n".join(path.read_text() + path.name for path in sources)
+    rows = [
+        line for line in (ROOT / "tests" / "clients" / "README.md").read_text().splitlines() if line.startswith("| ")
+    ]
+    named = {name for line in rows for cell in line.split("|")[2:] for name in re.findall(r"`([\w.-]+)`", cell)}
+    assert len(named) > 60
+    wire = {f"wire-{path.stem}" for path in (ROOT / "tests" / "wire").glob("*.wire")}
+    assert [name for name in sorted(named - wire) if name not in text] == []

@@ -79,6 +79,22 @@ request fails after them."
    (sessiond-test-until (equal (sessiond-gptel--lighter) " [*gptel talk*:4]"))
    (should (equal (plist-get (sessiond-info sessiond-session-id) :model) "some-model"))))
 
+(sessiond-test sessiond-gptel-request-hook-elsewhere
+    "Where the hook of a request runs in another buffer the prompt is kept with the beginning of its response."
+  (sessiond-gptel-test-with
+   (let ((buffer (current-buffer)))
+     (insert "質問 one?")
+     (with-temp-buffer
+       (insert "not ours")
+       (run-hooks 'gptel-post-request-hook))
+     (set-buffer buffer)
+     (insert "\n\n" (gptel-response-prefix-string))
+     (let ((beg (point)))
+       (sessiond-gptel-test-insert "答え")
+       (run-hook-with-args 'gptel-post-response-functions beg (point)))
+     (should (equal (sessiond-gptel-test-messages)
+                    '(("user" "質問 one?" nil) ("assistant" "答え" nil)))))))
+
 (sessiond-test sessiond-gptel-before-there-is-a-session
     "What is said before the daemon has made the session is in it."
   (sessiond-gptel-test-with
