@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.clients.everyone import everyone, opened, say
+from tests.clients.everyone import everyone, need_lisp, opened, say
 from tests.clients.vims import house
-from tests.programs import need
 from tests.shell import wait_until
 
 LIMIT_S = 60
@@ -19,7 +18,7 @@ def test_round_the_circle():
     """Emacs, Vim, every Neovim, the terminal and Lisp sit on one session: each says something when it shows what the one
     before it said, and in the end all show all of it, also what was said after the daemon was killed under them.
     """
-    need("sbcl")
+    need_lisp()
     with house() as at:
         client = at.client()
         client.call("session/new", sessionId="a", name="circle")

@@ -12,41 +12,24 @@ import pytest
 
 from sessiond.endpoint import places
 from sessiond.reach import reach
+from tests.clients.everyone import need_lisp
 from tests.clients.tmux import Terminal
 from tests.home import ANSWER_S, Client
-from tests.programs import need
 from tests.shell import ROOT, Shell, wait_until
 
 LISP = ROOT / "clients" / "lisp"
 WIRE = ROOT / "tests" / "wire"
 FAKE = ROOT / "tests" / "clients" / "fake_daemon.py"
-SUITE_S = 300
+SUITE_S = 480
 NAMES = re.findall(r"^\(deftest (\S+)", (LISP / "test" / "tests.lisp").read_text(), re.MULTILINE)
 NAMES += [f"wire-{path.stem}" for path in sorted(WIRE.glob("*.wire"))]
 pytestmark = pytest.mark.timeout(SUITE_S + 60)
 
 
-def need_systems(sbcl: str) -> None:
-    """Skips where what the client depends on is not installed; fails under CI=true."""
-    wanted = '(sb-ext:exit :code (if (every (lambda (name) (asdf:find-system name nil)) (list "yason" "bordeaux-threads")) 0 1))'
-    found = subprocess.run(
-        [sbcl, "--noinform", "--non-interactive", "--eval", "(require :asdf)", "--eval", wanted],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    if found.returncode != 0:
-        reason = "cl-yason and cl-bordeaux-threads are not installed"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """Where `sessiond` is found, and a place of its own for what is compiled."""
-    sbcl = need("sbcl")
-    need_systems(sbcl)
+    sbcl = need_lisp()
     folder = tmp_path_factory.mktemp("lisp")
     program = folder / "sessiond"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m sessiond "$@"\n')
