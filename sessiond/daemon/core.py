@@ -19,7 +19,6 @@ from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
-from sessiond.index.index import MODES
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
 from sessiond.rpc.methods import Client
@@ -80,7 +79,7 @@ class Daemon:
             limits=self.limits,
             version=sessiond.__version__,
             formats=list(registry.NAMES),
-            search_modes=list(MODES),
+            search_modes=list(service.index.modes),
             documents=self._parts.documents(),
         )
         self._doors = {

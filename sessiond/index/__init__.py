@@ -16,7 +16,5 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     lanes      what waits to be written;  writer: the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
     readers    the reading threads
     catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in a process that can be killed
-
-A further mode (by meaning) is one more module beside `search.py`: it takes a `SearchQuery`, returns a `SearchPage`,
-reads document ids and texts through `hits.py`, and is chosen in `Index.search`.
+    semantic   mode semantic, asking semantic_worker: a process with the model, the passages and the vectors
 """

@@ -29,13 +29,14 @@ from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.regex import RegexSearch
 from sessiond.index.search import search_text
+from sessiond.index.semantic import SemanticSearch
+from sessiond.index.semantic import available as can_find_meaning
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json
 
-MODES = ("text", "regex")
 _SEARCHING = 2
 _PART_BYTES = 160 * 1024
 """What of a whole session is prepared and written at a time: a few hundred messages."""
@@ -70,6 +71,9 @@ class Index:
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
         self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
+        self._semantic = (
+            SemanticSearch(self._path, self._limits, self._readers, self._held) if can_find_meaning() else None
+        )
         self._checking = Ticket(float("inf"))
         self._checker = (
             threading.Thread(target=self._check, name="index-check", daemon=True) if state == "unclean" else None
@@ -84,6 +88,11 @@ class Index:
     # Its state
 
     @property
+    def modes(self) -> tuple[str, ...]:
+        """Of search, as many as are installed."""
+        return ("text", "regex") if self._semantic is None else ("text", "regex", "semantic")
+
+    @property
     def incomplete(self) -> bool:
         """Whether a search may miss something: set by whoever fills the index, and while whole sessions wait to be written
         or nothing can be.
@@ -93,6 +102,8 @@ class Index:
     @incomplete.setter
     def incomplete(self, value: bool) -> None:
         self._incomplete = value
+        if not value and self._semantic is not None:
+            self._semantic.changed(gone=True)
 
     @property
     def problem(self) -> str | None:
@@ -122,7 +133,7 @@ class Index:
 
     def drop_after(self, session_id: str, seq: int) -> None:
         """Messages with a greater seq are gone; notes stay."""
-        self._feed(session_id, 1, lambda batch: batch.drop_after(session_id, seq))
+        self._feed(session_id, 1, lambda batch: batch.drop_after(session_id, seq), gone=True)
 
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
         """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
@@ -162,10 +173,10 @@ class Index:
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """Its fingerprint is kept only if all of it arrived."""
         size = sum(len(note.content) for note in notes)
-        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True)
+        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True, gone=True)
 
     def remove(self, session_id: str) -> None:
-        self._feed(session_id, 1, lambda batch: batch.remove(session_id))
+        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True)
 
     async def settled(self, patience_s: float | None = None) -> None:
         """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
@@ -209,11 +220,13 @@ class Index:
         """InvalidParams naming the field, TooLarge for the query; Cancelled after `search_s`, in mode regex after
         `regex_s`.
         """
-        _check_query(query, self._limits)
+        _check_query(query, self._limits, self.modes)
         generation, incomplete = self._writer.generation, self.incomplete
         try:
             if query.mode == "regex":
                 page = await self._regex.search(query)
+            elif query.mode == "semantic" and self._semantic is not None:
+                page = await self._semantic.search(query)
             else:
                 ticket = Ticket(self._limits.search_s)
                 page = await self._readers.run(lambda db: search_text(db, query, self._limits, self._held), ticket)
@@ -229,8 +242,12 @@ class Index:
 
     # Within
 
-    def _feed(self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False) -> None:
+    def _feed(
+        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
+    ) -> None:
         self._writer.submit(Step(session_id, size + _STEP_BYTES, apply), bulk=bulk)
+        if self._semantic is not None and not self._incomplete:
+            self._semantic.changed(gone=gone)  # while the index is filled, vectors wait
 
     async def _ask(self, job: Callable[[sqlite3.Connection], _T], instead: _T) -> _T:
         """The job's result, or `instead` where the file turns out to be damaged."""
@@ -286,6 +303,8 @@ class Index:
         if self._checker is not None:
             self._checker.join()
         self._regex.close()
+        if self._semantic is not None:
+            self._semantic.close()
         self._readers.close()
         self._lister.close()
         self._preparer.close()
@@ -305,9 +324,12 @@ def _block_size(block: Json) -> int:
     return len(text) if isinstance(text, str) else _STEP_BYTES
 
 
-def _check_query(query: SearchQuery, limits: Limits) -> None:
-    if query.mode not in MODES:
-        raise InvalidParams(f"mode: expected one of {', '.join(MODES)}", field="mode")
+def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> None:
+    if query.mode == "semantic" and query.mode not in modes:
+        hint = "install sessiond[semantic] and start the daemon anew"
+        raise InvalidParams("mode: this daemon cannot search by meaning", hint=hint, field="mode")
+    if query.mode not in modes:
+        raise InvalidParams(f"mode: expected one of {', '.join(modes)}", field="mode")
     if not isinstance(query.query, str):
         raise InvalidParams("query: expected a string", field="query")
     if len(query.query) > limits.query_bytes or len(query.query.encode("utf-8", "replace")) > limits.query_bytes:

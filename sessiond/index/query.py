@@ -94,6 +94,16 @@ def parse(text: str) -> Query:
     return Query(tuple(dict.fromkeys(tuple(dict.fromkeys(group)) for group in groups)), thinking)
 
 
+def wording(text: str) -> str:
+    """What somebody typed without filters, exclusions, quotes and OR: what it means, to a reader."""
+    kept = []
+    for item in _ITEM.finditer(text):
+        atom = _atom(item)
+        if isinstance(atom, Text) and not atom.negated and not _is_or(item):
+            kept.append(item["phrase"] or item["literal"] or item.group())
+    return " ".join(kept)
+
+
 def _is_or(item: re.Match[str]) -> bool:
     return item["literal"] == "OR" and item["not"] is None
 

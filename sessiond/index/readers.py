@@ -39,6 +39,11 @@ class Ticket:
     def over(self) -> bool:
         return self.left_s <= 0
 
+    @property
+    def ended_by_time(self) -> bool:
+        """It is over, and nobody gave it up."""
+        return not self._given_up and self.over()
+
     def ended(self) -> Cancelled:
         return Cancelled(
             f"it took longer than {self.seconds:g} s", hint="Ask for less: more words, a filter, a shorter time."

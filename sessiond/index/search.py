@@ -74,6 +74,11 @@ def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, he
     return SearchPage(hits=_hits(db, shown, wanted, query), total=position.total, next_cursor=cursor)
 
 
+def most_relevant(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> list[int]:
+    """The ids of the RANKED newest names and of the RANKED newest others that match, each best first, names before others."""
+    return list(_first(db, asked)[1][::2])
+
+
 def _first(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> tuple[_Position, array[int]]:
     """Before the first hit: all that is ranked, as id and score in millionths by turns, names first; and how many hits
     there are.

@@ -413,7 +413,7 @@ async def test_query_of_100_kb(tmp_path: Path) -> None:
         ({"filter": []}, "filter"),
         ({"cursor": "garbage!"}, "cursor"),
         ({"cursor": "Z2FyYmFnZQ"}, "cursor"),
-        ({"mode": "semantic"}, "mode"),
+        ({"mode": "by heart"}, "mode"),
     ],
 )
 async def test_bad_requests_name_the_field(tmp_path: Path, fields: dict[str, object], field: str) -> None:

@@ -1,0 +1,261 @@
+"""Mode semantic's process: keeps the vectors in step with the index, and finds the nearest. Started by `semantic.py`,
+which talks to it by JSON lines on its standard input and output; it ends when that does.
+
+The model's memory, its imports and whatever goes wrong in it stay out of the daemon. Nothing leaves this process: what
+could open a connection is refused. It makes vectors a batch at a time and looks at its input in between, so a question
+never waits for more than one batch.
+
+    {"changed": true, "gone": bool}                            no answer: something was fed into the index, or taken out
+    {"id", "text", "wheres": [[sql, params], ...], "most"}     -> {"id", "found": [[doc, cosine, text, start, stop], ...], "behind"}
+    whatever fails for good                                    -> {"error"}, and it ends
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+IDLE_S = 600.0
+"""With nothing to do for so long it ends; the daemon starts another when it needs one."""
+BATCH = 64
+"""Documents whose vectors are made between two looks at the input."""
+FLOOR = 0.12
+"""What has less in common with the question than this (a cosine) is not found: unrelated texts lie around 0."""
+_PATIENCE_S = 0.5
+"""How long a question waits for vectors that are still to be made."""
+_RETRY_S = 5.0
+_REFUSED = (
+    "socket.connect",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.sendto",
+    "socket.sendmsg",
+    "socket.bind",
+)
+
+
+def refuse_network(event: str, _arguments: tuple[Any, ...]) -> None:
+    """An audit hook: nothing in here has any business outside."""
+    if event in _REFUSED:
+        raise PermissionError(f"{event}: search by meaning needs no network, and gets none")
+
+
+class Docs:
+    """The index, read only. `instance` names it; another file at its place has another one."""
+
+    def __init__(self, path: str) -> None:
+        self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
+        self._db.execute("PRAGMA query_only = ON")
+        self._path = path
+        self._file = _identity(path)
+        self.instance: str = self._db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
+        self._chunk: tuple[int, bytes] = (-1, b"")
+
+    def current(self) -> bool:
+        return _identity(self._path) == self._file
+
+    def close(self) -> None:
+        self._db.close()
+
+    def after(self, chunk: int) -> list[tuple[int, int, int, int]]:
+        """(id, chunk, start, size) of all documents that lie in later chunks: every new or changed one is put into a
+        new chunk, so these are those that have no vectors yet. In the order of their chunks.
+        """
+        sql = "SELECT id, chunk, start, size FROM doc WHERE chunk > ? ORDER BY chunk, start"
+        return self._db.execute(sql, (chunk,)).fetchall()
+
+    def texts(self, chunk: int, start: int, size: int) -> list[tuple[str, str]]:
+        """Empty where the chunk is gone: its documents have moved to later ones."""
+        from sessiond.index.chunks import decompress, unpack
+
+        if self._chunk[0] != chunk:
+            row = self._db.execute("SELECT data FROM chunk WHERE id = ?", (chunk,)).fetchone()
+            if row is None:
+                return []
+            self._chunk = (chunk, decompress(row[0]))
+        return unpack(self._chunk[1][start : start + size])[1]
+
+    def ids(self) -> set[int]:
+        return {doc for (doc,) in self._db.execute("SELECT id FROM doc")}
+
+    def wanted(self, wheres: list[Any], among: list[int] | None = None) -> dict[int, int]:
+        """Document -> its chunk, of those that one of the conditions lets through."""
+        found: dict[int, int] = {}
+        for where, params in wheres:
+            sql = f"SELECT doc.id, doc.chunk FROM doc WHERE ({where})"  # noqa: S608  (of plan.py)
+            if among is None:
+                found.update(self._db.execute(sql, params))
+            else:
+                sql += " AND doc.id IN (SELECT value FROM json_each(:among))"
+                found.update(self._db.execute(sql, {**params, "among": json.dumps(among)}))
+        return found
+
+
+class Worker:
+    def __init__(self, index_path: str, vectors_path: str) -> None:
+        from sessiond.index.model import Model
+
+        self._index_path = index_path
+        self._vectors_path = vectors_path
+        self._model = Model()
+        self._stale = self._gone = True
+        """Something was fed, or taken out, since the last look at the index."""
+        self._open()
+
+    def _open(self) -> None:
+        from sessiond.index.vectors import VectorStore
+
+        self._docs = Docs(self._index_path)
+        self._vectors = VectorStore(self._vectors_path, self._docs.instance)
+        self._work: Iterator[None] = iter(())
+        self.changed(gone=True)
+
+    def changed(self, *, gone: bool) -> None:
+        self._stale = True
+        self._gone = self._gone or gone
+
+    def follow(self) -> None:
+        """The index may have been replaced."""
+        if not self._docs.current():
+            self._docs.close()
+            self._vectors.close()
+            self._open()
+
+    def step(self) -> bool:
+        """Make some vectors. Whether there is more to do."""
+        self.follow()
+        if next(self._work, self) is None:
+            return True
+        if self._stale:
+            self._stale = False
+            self._work = self._catch_up()
+            return True
+        return False
+
+    def _catch_up(self) -> Iterator[None]:
+        waiting = self._docs.after(self._vectors.chunk)
+        for first in range(0, len(waiting), BATCH):
+            self._embed(waiting[first : first + BATCH], last=first + BATCH >= len(waiting))
+            yield
+        if self._gone:
+            self._gone = False
+            self._vectors.drop(self._vectors.docs() - self._docs.ids())
+
+    def _embed(self, waiting: list[tuple[int, int, int, int]], *, last: bool) -> None:
+        from sessiond.index.passages import passages
+        from sessiond.index.vectors import Row
+
+        rows, texts = [], []
+        for doc, chunk, start, size in waiting:
+            found = self._docs.texts(chunk, start, size)
+            for passage in passages(found):
+                rows.append(Row(doc, chunk, *passage))
+                texts.append(found[passage.text][1][passage.start : passage.end])
+        # The last chunk may go on in the next batch.
+        done = waiting[-1][1] - (0 if last else 1)
+        self._vectors.put([one[0] for one in waiting], rows, self._model.embed(texts), done)
+
+    def search(self, request: dict[str, Any]) -> dict[str, Any]:
+        ends = time.monotonic() + _PATIENCE_S
+        behind = True
+        try:
+            while behind and time.monotonic() < ends:
+                behind = self.step()
+        except sqlite3.OperationalError:  # a full disk, a lock: what there is can be searched
+            self.changed(gone=True)
+        [vector] = self._model.embed([request["text"]])
+        wheres, most = request["wheres"], request["most"]
+        near = self._vectors.nearest(vector)
+        best = self._best(near, self._docs.wanted(wheres, [one.row.doc for one in near]))
+        if len(best) < most and len(self._vectors) > len(near):
+            # The filter leaves few of the nearest: look among those that it lets through.
+            wanted = self._docs.wanted(wheres)
+            best = self._best(self._vectors.nearest(vector, only=wanted), wanted)
+        found = [[doc, cosine, row.text, row.start, row.stop] for doc, (row, cosine) in best.items()][:most]
+        return {"id": request["id"], "found": found, "behind": behind}
+
+    @staticmethod
+    def _best(near: list[Any], wanted: dict[int, int]) -> dict[int, Any]:
+        """Document -> its nearest passage, best first, of those that are wanted and have not changed since."""
+        best: dict[int, Any] = {}
+        for one in near:
+            if one.cosine >= FLOOR and wanted.get(one.row.doc) == one.row.chunk and one.row.doc not in best:
+                best[one.row.doc] = one
+        return best
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+class Lines:
+    """Lines of a file descriptor, without ever reading more than is there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+        self.ended = False
+
+    def next(self, seconds: float) -> bytes | None:
+        """The next line, waited for at most so long."""
+        ends = time.monotonic() + seconds
+        while b"\n" not in self._buffer and not self.ended:
+            ready, _, _ = select.select([self._descriptor], [], [], max(0.0, ends - time.monotonic()))
+            if not ready:
+                return None
+            chunk = os.read(self._descriptor, 65536)
+            self.ended = not chunk
+            self._buffer += chunk
+        line, found, self._buffer = self._buffer.partition(b"\n")
+        return line if found else None
+
+
+def serve(worker: Worker, lines: Lines, answer: Any) -> None:
+    """Until the input ends, or nothing was to do for IDLE_S."""
+    pause = 0.0
+    while not lines.ended:
+        line = lines.next(pause)
+        if line is not None:
+            request = json.loads(line)
+            if "changed" in request:
+                worker.changed(gone=request["gone"])
+            else:
+                answer(worker.search(request))
+        elif pause == IDLE_S:
+            return
+        try:
+            pause = 0.0 if worker.step() else IDLE_S
+        except sqlite3.OperationalError:  # a full disk, a lock
+            worker.changed(gone=True)
+            pause = _RETRY_S
+
+
+def main() -> None:
+    sys.addaudithook(refuse_network)
+    os.nice(10)
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+
+    def answer(message: dict[str, Any]) -> None:
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    try:
+        serve(Worker(sys.argv[1], sys.argv[2]), Lines(0), answer)
+    except Exception as error:
+        answer({"error": f"{type(error).__name__}: {error}"})
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Figures of search by meaning: `python tests/bench/bench_semantic.py [messages ...]` from the project's root; 20,000 and
+100,000 by default. No test; prints a table.
+
+The text is bench_index.py's, made, the same every time; where SESSIOND_CORPUS (or ../shared/corpus) is there, how much of
+an exact comparison the search finds is measured on real passages too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+import numpy as np
+
+from sessiond.index.index import Index
+from sessiond.index.model import Model
+from sessiond.index.passages import passages
+from sessiond.index.values import SearchPage, SearchQuery
+from sessiond.index.vectors import Row, VectorStore
+from sessiond.limits import Limits
+from tests.bench.bench_index import Words, info
+
+ROUNDS = 20
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def asked(index: Index, query: str, **fields: object) -> SearchPage:
+    return await index.search(SearchQuery(query=query, mode="semantic", **fields))  # type: ignore[arg-type]
+
+
+async def whole(count: int) -> None:
+    """Feeding, making the vectors, asking: as the daemon does it."""
+    words, number = Words(7), itertools.count()
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index(os.path.join(folder, "index.db"), Limits())
+        await index.open()
+        for session in range(count // 50):
+            index.put_session(info(session, 50), [words.message(seq + 1, next(number)) for seq in range(50)], [])
+            await index.room()
+        await index.settled()
+        index.incomplete = False
+        begun = time.perf_counter()
+        page = await asked(index, "warm up")
+        while page.incomplete:
+            page = await asked(index, "warm up")
+        spent = time.perf_counter() - begun
+        print(f"{count} messages: {count / spent:,.0f} messages/s made into vectors (one core, in the background)")
+        questions = [words.prose()[:60] for _ in range(ROUNDS)]
+        for label, fields in (("of everything", {}), ("of one session", {"filter": {"sessionId": "session-7"}})):
+            times = []
+            for question in questions:
+                begun = time.perf_counter()
+                await asked(index, question, **fields)
+                times.append((time.perf_counter() - begun) * 1000)
+            print(f"  a question {label:16} p50 {statistics.median(times):7.1f} ms   max {max(times):7.1f} ms")
+        pid = index._semantic._worker._process.pid  # type: ignore[union-attr]
+        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        await index.close()
+        print(
+            f"  its process {memory:.0f} MB; the file {os.path.getsize(os.path.join(folder, 'vectors.db')) / 1e6:.0f} MB"
+        )
+
+
+def real_texts() -> Iterator[str]:
+    corpus = Path(os.environ.get("SESSIOND_CORPUS", ROOT.parent / "shared" / "corpus"))
+    for path in sorted(corpus.rglob("*.jsonl")):
+        for line in path.read_text(errors="replace").splitlines():
+            try:
+                stack = [json.loads(line)]
+            except ValueError:
+                continue
+            while stack:
+                item = stack.pop()
+                if isinstance(item, str) and len(item) > 40 and " " in item:
+                    yield item[:20_000]
+                elif isinstance(item, (dict, list)):
+                    stack.extend(item.values() if isinstance(item, dict) else item)
+
+
+def recall() -> None:
+    """How many of the 20 nearest by exact comparison are among the 20 found, on real passages."""
+    texts = list(dict.fromkeys(text[p.start : p.end] for text in real_texts() for p in passages([("text", text)])))
+    if len(texts) < 3000:
+        print("no corpus here: recall is not measured")
+        return
+    model = Model()
+    with tempfile.TemporaryDirectory() as folder:
+        store = VectorStore(os.path.join(folder, "vectors.db"), "bench")
+        for first in range(0, len(texts), 512):
+            some = texts[first : first + 512]
+            rows = [Row(first + n, 1, 0, 0, len(text)) for n, text in enumerate(some)]
+            store.put([row.doc for row in rows], rows, model.embed(some), 1)
+        db = sqlite3.connect(os.path.join(folder, "vectors.db"))
+        matrix = np.frombuffer(b"".join(v for (v,) in db.execute("SELECT vector FROM passage ORDER BY doc")), np.int8)
+        db.close()
+        every = matrix.reshape(-1, 256).astype(np.float32)
+        every /= np.linalg.norm(every, axis=1, keepdims=True).clip(1)
+        found = []
+        for text in texts[:: max(1, len(texts) // 100)]:
+            [vector] = model.embed([text[:80]])
+            exact = set(np.argsort(-(every @ vector.astype(np.float32)), kind="stable")[:20].tolist())
+            found.append(len(exact & {near.row.doc for near in store.nearest(vector)[:20]}) / 20)
+        store.close()
+    print(f"{len(texts)} real passages: {statistics.mean(found):.1%} of the 20 nearest are found")
+
+
+if __name__ == "__main__":
+    recall()
+    for wanted in [int(argument) for argument in sys.argv[1:]] or [20_000, 100_000]:
+        asyncio.run(whole(wanted))
