@@ -17,8 +17,10 @@ import os
 import select
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -53,7 +55,8 @@ class Docs:
     """The index, read only. `instance` names it; another file at its place has another one."""
 
     def __init__(self, path: str) -> None:
-        self._db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
+        uri = f"file:{quote(path)}?mode=ro"
+        self._db = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA query_only = ON")
         self._path = path
         self._file = _identity(path)
@@ -220,9 +223,19 @@ class Lines:
         return line if found else None
 
 
+def _be_nice() -> None:
+    """Of this thread alone, where the system knows that; elsewhere of the process."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+    else:
+        os.nice(10)
+
+
 def serve(worker: Worker, lines: Lines, answer: Any) -> None:
     """Until the input ends, or nothing was to do for IDLE_S."""
     pause = 0.0
+    # One thread after the other: this one answers, the other has all the time of the world.
+    background = ThreadPoolExecutor(1, initializer=_be_nice)
     while not lines.ended:
         line = lines.next(pause)
         if line is not None:
@@ -234,7 +247,7 @@ def serve(worker: Worker, lines: Lines, answer: Any) -> None:
         elif pause == IDLE_S:
             return
         try:
-            pause = 0.0 if worker.step() else IDLE_S
+            pause = 0.0 if background.submit(worker.step).result() else IDLE_S
         except sqlite3.OperationalError:  # a full disk, a lock
             worker.changed(gone=True)
             pause = _RETRY_S
@@ -242,7 +255,6 @@ def serve(worker: Worker, lines: Lines, answer: Any) -> None:
 
 def main() -> None:
     sys.addaudithook(refuse_network)
-    os.nice(10)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
 

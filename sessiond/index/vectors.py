@@ -23,7 +23,7 @@ from sessiond.index.model import DIMENSIONS, NAME, Vectors
 
 APPLICATION_ID = 0x53455656  # "SEVV"
 VERSION = 1
-CANDIDATES = 2000
+CANDIDATES = 1000
 """Passages that are compared by their vectors."""
 _WORDS = DIMENSIONS // 64
 _FAR = DIMENSIONS + 1
@@ -193,10 +193,12 @@ def _open(path: str, instance: str) -> sqlite3.Connection:
     fresh = not os.path.exists(path)
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-    db = sqlite3.connect(f"file:{quote(path)}?mode=rw", uri=True, timeout=10.0, isolation_level=None)
+    uri = f"file:{quote(path)}?mode=rw"
+    db = sqlite3.connect(uri, uri=True, timeout=10.0, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA cache_size = -16384")
         db.execute("PRAGMA secure_delete = ON")  # a vector says something of its text
         if fresh:
             _make(db, instance)
