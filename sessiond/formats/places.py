@@ -1,13 +1,14 @@
 """Where in a session file each message stands, for any format: found by what the file shows of it, in order. Pure.
 
-A message's id counts first (JSON Lines, Agent-Q and whatever else has ids), then the beginning of its text, as JSON and
-Lisp write it or plain. Both are looked for from the place of the message before on, so equal texts are told apart by
-their order.
+In amacs' chats every turn has a heading. Elsewhere a message's id counts first (JSON Lines, Agent-Q and whatever else has
+ids), then the beginning of its text, as JSON and Lisp write it or plain. Both are looked for from the place of the message
+before on, so equal texts are told apart by their order.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +17,11 @@ from sessiond.model.message import Message
 
 _ENOUGH = 60
 """Characters of a text that tell it from others."""
+
+
+_TURN = re.compile(r"^\*\*[ \t]+(?:Human|Agent)(?:[ \t]+:\S*:)?[ \t]*$", re.MULTILINE)
+_TICK = re.compile(r"^\*[ \t]+Tick[ \t]+\d", re.MULTILINE)
+_HEADING = re.compile(r"^\*{1,2}[ \t]", re.MULTILINE)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -28,6 +34,10 @@ class Place(msgspec.Struct, frozen=True):
 
 def places(text: str, messages: Sequence[Message]) -> list[Place]:
     """The place of every message that can be found, in the order of the file. Ends where the next one begins."""
+    turns = _TURN.finditer(text) if _TICK.search(text) else iter(())
+    headed = [match.start() for match in turns]
+    if messages and len(headed) == len(messages):
+        return _under_headings(text, messages, headed)
     starts = _LineStarts(text)
     found: list[tuple[int, Message]] = []
     position = 0
@@ -36,7 +46,7 @@ def places(text: str, messages: Sequence[Message]) -> list[Place]:
         if at is not None:
             found.append((starts.line_of(at), message))
             position = at + 1
-    last = starts.count - 1
+    last = _last_line(text)
     result = []
     for number, (line, message) in enumerate(found):
         following = found[number + 1][0] - 1 if number + 1 < len(found) else last
@@ -44,19 +54,38 @@ def places(text: str, messages: Sequence[Message]) -> list[Place]:
     return result
 
 
+def _under_headings(text: str, messages: Sequence[Message], headed: Sequence[int]) -> list[Place]:
+    """From each turn's heading to the last line before the next heading that is not empty."""
+    result = []
+    for message, start in zip(messages, headed, strict=True):
+        following = _HEADING.search(text, text.find("\n", start) + 1 or len(text))
+        body = text[start : following.start() if following else len(text)].rstrip()
+        line = text.count("\n", 0, start)
+        result.append(Place(message, line, line + body.count("\n")))
+    return result
+
+
+def _last_line(text: str) -> int:
+    """The last line that is not empty."""
+    return text.rstrip().count("\n")
+
+
 def _find(text: str, message: Message, position: int) -> int | None:
-    spots = [spot for needle in _needles(message) if (spot := text.find(needle, position)) >= 0]
-    return min(spots, default=None)
+    for needles in (_id_needles(message), _text_needles(message)):
+        spots = [spot for needle in needles if (spot := text.find(needle, position)) >= 0]
+        if spots:
+            return min(spots)
+    return None
 
 
-def _needles(message: Message) -> list[str]:
-    quoted_id = json.dumps(message.id, ensure_ascii=False)
-    needles = [f'"id":{quoted_id}', f'"id": {quoted_id}', f":id {quoted_id}"]
+def _id_needles(message: Message) -> list[str]:
+    quoted = json.dumps(message.id, ensure_ascii=False)
+    return [f'"id":{quoted}', f'"id": {quoted}', f":id {quoted}"]
+
+
+def _text_needles(message: Message) -> list[str]:
     first = message.text().lstrip().partition("\n")[0][:_ENOUGH]
-    if first.strip():
-        escaped = json.dumps(first, ensure_ascii=False)[1:-1]
-        needles += [first, escaped]
-    return needles
+    return [first, json.dumps(first, ensure_ascii=False)[1:-1]] if first.strip() else []
 
 
 class _LineStarts:
@@ -66,7 +95,6 @@ class _LineStarts:
         self._text = text
         self._offset = 0
         self._line = 0
-        self.count = text.count("\n") + 1
 
     def line_of(self, offset: int) -> int:
         self._line += self._text.count("\n", self._offset, offset)

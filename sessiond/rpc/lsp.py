@@ -234,7 +234,8 @@ async def _folding_range(server: _Server, params: types.FoldingRangeParams) -> l
     if server.documents is None:
         return []
     nodes = _flat(await server.documents.outline(uri, server.text(uri)))
-    return [types.FoldingRange(node.start_line, node.end_line) for node in nodes if node.end_line > node.start_line]
+    folds = dict.fromkeys((node.start_line, node.end_line) for node in nodes if node.end_line > node.start_line)
+    return [types.FoldingRange(start, end) for start, end in folds]
 
 
 @_feature(types.TEXT_DOCUMENT_HOVER)
