@@ -30,6 +30,7 @@ All terms must be in one message, in any order; case and accents make no differe
   before:2026-02  after:2026-01-11    when it was said
   in:name           names of sessions only
   in:thinking       what models thought, too
+  -in:tools         not what went into tools and came out of them
 
 snake_case and camelCase are found whole and in parts, Japanese, Chinese and Korean by any substring.
 
@@ -60,6 +61,7 @@ Exit code 0: something was found, 1: nothing (with --json that is 0), 2: it coul
 @click.option("--before", metavar="DATE", help="Only what was said before.")
 @click.option("--after", metavar="DATE", help="Only what was said then or later.")
 @click.option("--thinking", is_flag=True, help="What models thought, too.")
+@click.option("--no-tools", is_flag=True, help="Not what went into tools and came out of them.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="How many hits at most.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @paging
@@ -71,6 +73,7 @@ def command(
     before: str | None,
     after: str | None,
     thinking: bool,
+    no_tools: bool,
     limit: int,
     everything: bool,
     as_json: bool,
@@ -78,10 +81,15 @@ def command(
 ) -> int:
     shown = {name: given.pop(name) for name in _SHOWN}
     text = " ".join(query)
-    terms = [f"before:{before}" if before else "", f"after:{after}" if after else "", "in:thinking" if thinking else ""]
+    terms = [
+        f"before:{before}" if before else "", f"after:{after}" if after else "",
+        "in:thinking" if thinking else "", "-in:tools" if no_tools else "",
+    ]  # fmt: skip
     if any(terms):
         if mode == "regex":
-            raise click.UsageError("--before, --after and --thinking are for words; --since and --until narrow a regex")
+            raise click.UsageError(
+                "--before, --after, --thinking and --no-tools are for words; --since and --until narrow a regex"
+            )
         text = " ".join(filter(None, (text, *terms)))
     params = {"query": text, "filter": filter_of(sessionId=session_id, **given)}
     if mode is not None:

@@ -227,13 +227,15 @@ class Documents:
 
     def _write_words(self, rows: list[tuple[Any, ...]]) -> None:
         rows.sort(key=lambda row: row[0])
-        self._insert("INSERT INTO fts (rowid, body, tool, parts, thought, thought_parts) VALUES ", rows, 6)
+        self._insert("INSERT INTO fts (rowid, body, tool, parts, tool_parts, thought, thought_parts) VALUES ", rows, 7)
 
     def _write_words_gone(self) -> None:
         """FTS5 keeps no text here, so it has to be told the words that it shall forget."""
         gone, self._words_gone = sorted(self._words_gone, key=lambda row: row[0]), []
         rows = [("delete", *row) for row in gone]
-        self._insert("INSERT INTO fts (fts, rowid, body, tool, parts, thought, thought_parts) VALUES ", rows, 7)
+        self._insert(
+            "INSERT INTO fts (fts, rowid, body, tool, parts, tool_parts, thought, thought_parts) VALUES ", rows, 8
+        )
 
     def _insert(self, head: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
         at = 0

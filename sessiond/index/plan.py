@@ -22,6 +22,11 @@ _AT = {NAME: "(SELECT updated FROM session WHERE no = doc.session)", MESSAGE: "d
 """When a document was: for a session's name, when the session last changed."""
 
 
+_WORDS = {"text": "body", "tool": "tool", "thought": "thought"}
+_PARTS = {"text": "parts", "tool": "tool_parts", "thought": "thought_parts"}
+"""Columns of fts, by the kind of texts whose words, and parts of words, are in them."""
+
+
 class Plan(msgspec.Struct):
     """How the documents of one zone are found. `source` and `where` go into `SELECT ... FROM source WHERE where`.
 
@@ -62,7 +67,7 @@ def _plan(db: sqlite3.Connection, query: Query, wanted: Filter, kind: int) -> Pl
     if wanted.deleted or (kind == NAME and wanted.role is not None):
         return None
     base = zone(wanted.shelf, kind)
-    compiler = _Compiler(db, query.thinking, kind, base)
+    compiler = _Compiler(db, query, kind, base)
     match = compiler.match(query.groups)
     conditions = compiler.conditions
     if wanted.role is not None:
@@ -94,9 +99,11 @@ def _plan(db: sqlite3.Connection, query: Query, wanted: Filter, kind: int) -> Pl
 
 
 class _Compiler:
-    def __init__(self, db: sqlite3.Connection, thinking: bool, kind: int, base: int) -> None:
+    def __init__(self, db: sqlite3.Connection, query: Query, kind: int, base: int) -> None:
         self._db = db
-        self._thinking = thinking
+        kinds = [kind for kind in ("text", "tool", "thought") if query.searches(kind)]
+        self._whole = " ".join(_WORDS[kind] for kind in kinds)
+        self._inner = " ".join(_PARTS[kind] for kind in kinds)
         self._kind = kind
         self._base = base
         self.conditions = Conditions()
@@ -121,8 +128,7 @@ class _Compiler:
         return f"({match}) NOT ({' OR '.join(without)})" if without else match
 
     def _expression(self, text: Text) -> str:
-        whole = "body tool thought" if self._thinking else "body tool"
-        inner = "parts thought_parts" if self._thinking else "parts"
+        whole, inner = self._whole, self._inner
         star = " *" if text.prefix else ""
         self.stems = self.stems or text.prefix
         phrase = f'"{" ".join(text.words)}"{star}'

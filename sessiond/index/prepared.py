@@ -20,8 +20,8 @@ from sessiond.model.message import Message
 BARRIER = " \u00b7 "
 """Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
 
-Columns: TypeAlias = tuple[str, str, str, str, str]
-"""body, tool, parts, thought, thought_parts: a document's words as FTS5 gets them."""
+Columns: TypeAlias = tuple[str, str, str, str, str, str]
+"""body, tool, parts, tool_parts, thought, thought_parts: a document's words as FTS5 gets them."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -95,20 +95,20 @@ def columns(texts: Texts) -> Columns:
     """The same for the same texts, always: FTS5 keeps no text and is told the words again when it shall forget them."""
     if len(texts) == 1 and texts[0][0] == "text":
         bare = plain(texts[0][1])
-        return stream(bare), "", _parts(identifiers(bare)), "", ""
+        return stream(bare), "", _parts(identifiers(bare)), "", "", ""
     streams: dict[str, list[str]] = {"text": [], "tool": [], "thought": []}
-    shown: set[str] = set()
-    hidden: set[str] = set()
+    inside: dict[str, set[str]] = {"text": set(), "tool": set(), "thought": set()}
     for kind, text in texts:
         bare = plain(text)
         streams[kind].append(stream(bare))
-        (hidden if kind == "thought" else shown).update(identifiers(bare))
+        inside[kind].update(identifiers(bare))
     return (
         BARRIER.join(streams["text"]),
         BARRIER.join(streams["tool"]),
-        _parts(shown),
+        _parts(inside["text"]),
+        _parts(inside["tool"]),
         BARRIER.join(streams["thought"]),
-        _parts(hidden),
+        _parts(inside["thought"]),
     )
 
 

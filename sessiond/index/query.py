@@ -54,6 +54,12 @@ class Query(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
     thinking: bool = False
     """`in:thinking` was there: thinking is searched too."""
+    tools: bool = True
+    """False: `-in:tools` was there, and what went into tools and came out of them is not searched."""
+
+    def searches(self, kind: str) -> bool:
+        """Whether texts of a kind (see text.py) are looked at."""
+        return kind == "text" or (self.thinking if kind == "thought" else self.tools)
 
     def texts(self) -> list[Text]:
         """What a snippet shows: every text that is not excluded."""
@@ -77,7 +83,7 @@ def parse(text: str) -> Query:
     """The meaning of what somebody typed."""
     items = list(_ITEM.finditer(text))
     groups: list[list[Atom]] = []
-    thinking = False
+    thinking, tools = False, True
     joins = False
     for i, item in enumerate(items):
         if _is_or(item) and groups and not joins and i + 1 < len(items):
@@ -86,12 +92,14 @@ def parse(text: str) -> Query:
         atom = _atom(item)
         if atom == Where("in", "thinking"):
             thinking = True
+        elif atom == Where("in", "tools", negated=True):
+            tools = False
         elif atom is not None and joins:
             groups[-1].append(atom)
         elif atom is not None:
             groups.append([atom])
         joins = False
-    return Query(tuple(dict.fromkeys(tuple(dict.fromkeys(group)) for group in groups)), thinking)
+    return Query(tuple(dict.fromkeys(tuple(dict.fromkeys(group)) for group in groups)), thinking, tools)
 
 
 def wording(text: str) -> str:
@@ -147,6 +155,8 @@ def _where(key: str, value: str, negated: bool) -> Where | None:
     if key == "in":
         if value == "thinking" and negated:
             return None
+        if value == "tools":
+            return Where(key, value, negated) if negated else None
         return Where(key, value, negated) if value in ("name", "thinking") else None
     return Where(key, value, negated)
 

@@ -6,8 +6,8 @@ import math
 
 from sessiond.index.schema import NAME, NOTE
 
-BM25 = "bm25(fts, 1.0, 0.4, 0.8, 0.2, 0.2)"
-"""FTS5's, with the weights of body, tool, parts, thought, thought_parts. The lower the better, never above 0."""
+BM25 = "bm25(fts, 1.0, 0.4, 0.8, 0.3, 0.2, 0.2)"
+"""FTS5's, with the weights of body, tool, parts, tool_parts, thought, thought_parts. The lower the better, never above 0."""
 
 _ROLES = {"user": 1.0, "assistant": 1.0, "system": 0.6, "tool": 0.4}
 _OTHER_ROLE = 0.8

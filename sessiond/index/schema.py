@@ -28,7 +28,7 @@ from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
 
 APPLICATION_ID = 0x53455344  # "SESD"
-VERSION = 1
+VERSION = 2
 PAGE_BYTES = 16384
 """Chunks and FTS5's own pages of 4 KB are packed well into it."""
 
@@ -62,7 +62,7 @@ CREATE TABLE doc (
 CREATE INDEX doc_place ON doc (session, kind, seq);
 CREATE TABLE role (no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE chunk (id INTEGER PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE VIRTUAL TABLE fts USING fts5(body, tool, parts, thought, thought_parts, content='', tokenize='ascii');
+CREATE VIRTUAL TABLE fts USING fts5(body, tool, parts, tool_parts, thought, thought_parts, content='', tokenize='ascii');
 INSERT INTO fts (fts, rank) VALUES ('hashsize', 4194304), ('automerge', 8);
 INSERT INTO role VALUES (0, '');
 INSERT INTO meta VALUES ('epoch', 0), ('next_doc', 1), ('next_chunk', 1);

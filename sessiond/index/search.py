@@ -59,7 +59,11 @@ def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, he
     query = parse(request.query)
     digest = cursors.request_digest("text", request.query, wanted)
     instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
-    asked = plans(db, query, wanted) if query.groups or wanted.narrows or query.thinking else (None, None)
+    asked = (
+        plans(db, query, wanted)
+        if query.groups or wanted.narrows or query.thinking or not query.tools
+        else (None, None)
+    )
     if request.cursor is None:
         position, ranked = _first(db, asked)
     else:
@@ -155,6 +159,6 @@ def _hits(db: sqlite3.Connection, shown: list[tuple[int, float]], wanted: Filter
     matcher = Matcher(query.texts())
 
     def show(_: int, texts: Sequence[tuple[str, str]]) -> Snippet:
-        return matcher.snippet(text for kind, text in texts if query.thinking or kind != "thought")
+        return matcher.snippet(text for kind, text in texts if query.searches(kind))
 
     return hits_of(db, shown, wanted.shelf, show)

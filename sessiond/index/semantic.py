@@ -291,8 +291,12 @@ def _prepare(db: sqlite3.Connection, query: Query, wanted: Filter, *, first: boo
     conditions = tuple(
         group for group in query.groups if not any(isinstance(atom, Text) and not atom.negated for atom in group)
     )
-    found = plans(db, Query(conditions), wanted)
-    asked = plans(db, query, wanted) if query.groups or wanted.narrows or query.thinking else (None, None)
+    found = plans(db, Query(conditions, query.thinking, query.tools), wanted)
+    asked = (
+        plans(db, query, wanted)
+        if query.groups or wanted.narrows or query.thinking or not query.tools
+        else (None, None)
+    )
     return instance, [[plan.where, plan.params] for plan in found if plan is not None], most_relevant(db, asked)
 
 
@@ -304,7 +308,7 @@ def _hits(db: sqlite3.Connection, page: list[array[int]], wanted: Filter, query:
         number, start, end = near[doc]
         if 0 <= number < len(texts):
             return _passage(texts[number][1], start, end), []
-        return matcher.snippet(text for kind, text in texts if query.thinking or kind != "thought")
+        return matcher.snippet(text for kind, text in texts if query.searches(kind))
 
     return hits_of(db, [(item[0], item[1] / 1e6) for item in page], wanted.shelf, show)
 

@@ -74,8 +74,8 @@ class Term:
         body = f'"{self.text}"' if self.quoted else self.text + ("*" if self.prefix else "")
         return ("-" if self.negated else "") + body
 
-    def holds(self, doc: Doc, thinking: bool) -> bool:
-        texts = [text for kind, text in doc.texts if thinking or kind != "thought"]
+    def holds(self, doc: Doc, kinds: Sequence[str]) -> bool:
+        texts = [text for kind, text in doc.texts if kind in kinds]
         return any(self._in(text) for text in texts) != self.negated
 
     def _in(self, text: str) -> bool:
@@ -111,7 +111,7 @@ class Cond:
         value = f'"{self.value}"' if " " in self.value else self.value
         return f"{'-' if self.negated else ''}{self.key}:{value}"
 
-    def holds(self, doc: Doc, thinking: bool) -> bool:
+    def holds(self, doc: Doc, kinds: Sequence[str]) -> bool:
         return self._true(doc) != self.negated
 
     def _true(self, doc: Doc) -> bool:
@@ -139,10 +139,15 @@ class Cond:
 class Asked:
     groups: tuple[tuple[Term | Cond, ...], ...]
     thinking: bool = False
+    tools: bool = True
 
     def typed(self) -> str:
         text = " ".join(" OR ".join(atom.typed() for atom in group) for group in self.groups)
-        return f"{text} in:thinking" if self.thinking else text
+        text = f"{text} in:thinking" if self.thinking else text
+        return text if self.tools else f"-in:tools {text}"
+
+    def kinds(self) -> list[str]:
+        return ["text", *(["tool"] if self.tools else []), *(["thought"] if self.thinking else [])]
 
 
 @dataclass(frozen=True)
@@ -188,5 +193,5 @@ class Corpus:
         return {
             doc.key
             for doc in self.docs(archived=archived)
-            if all(any(atom.holds(doc, asked.thinking) for atom in group) for group in asked.groups)
+            if all(any(atom.holds(doc, asked.kinds()) for atom in group) for group in asked.groups)
         }

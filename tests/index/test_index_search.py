@@ -106,7 +106,9 @@ CONDITIONS = [
 CONDITIONS += [("store", "lisp"), ("cwd", "proj"), ("cwd", "nowhere"), ("before", at(3)), ("after", at(3))]
 COND = st.builds(lambda pair, negated: Cond(*pair, negated=negated), st.sampled_from(CONDITIONS), st.booleans())
 GROUP = st.lists(st.one_of(TERM, TERM, PHRASE, COND), min_size=1, max_size=3).map(tuple)
-ASKED = st.builds(Asked, st.lists(GROUP, min_size=1, max_size=3).map(tuple), thinking=st.booleans())
+ASKED = st.builds(
+    Asked, st.lists(GROUP, min_size=1, max_size=3).map(tuple), thinking=st.booleans(), tools=st.booleans()
+)
 
 
 @pytest.fixture
@@ -457,3 +459,23 @@ async def test_a_rebuild_keeps_nobody_waiting(tmp_path: Path) -> None:
         await index.room()
         await index.settled()
         assert (await search(index, "bulk")).total == 60 * 50 + 1
+
+
+async def test_tools_can_be_left_out(tmp_path: Path) -> None:
+    """What went into tools and came out of them, in whatever role and shape, is not found and not shown with -in:tools."""
+    result = [
+        {"type": "tool_result", "content": "the needleCase lay there"},
+        {"type": "text", "text": "and I wrote hay"},
+    ]
+    async with opened(tmp_path) as index:
+        index.put_info(info("s"))
+        index.add_messages("s", [
+            message(1, "needle of the role", "tool"),
+            message(2, result, "user"),
+            message(3, "x", "assistant", toolCalls=[{"id": "c", "name": "getNeedle", "arguments": {"a": "needle"}}]),
+            message(4, "a needle that somebody wrote"),
+        ])  # fmt: skip
+        await index.settled()
+        assert {hit.seq for hit in await all_hits(index, "needle")} == {1, 2, 3, 4}
+        assert [hit.seq for hit in await all_hits(index, "needle -in:tools")] == [4]
+        assert [hit.snippet for hit in await all_hits(index, "hay -in:tools")] == ["and I wrote hay"]

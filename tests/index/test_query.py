@@ -65,6 +65,12 @@ def test_meaning(typed: str, groups: object) -> None:
     assert parse(typed).groups == groups
 
 
+def test_tools_can_be_left_out() -> None:
+    """`-in:tools` asks nothing of a message, it narrows where is searched; without the minus it is literal."""
+    assert parse("a -in:tools") == Query(((text("a"),),), tools=False)
+    assert parse("in:tools") == Query(((text("in tools"),),))
+
+
 def test_thinking_is_a_switch() -> None:
     """`in:thinking` asks nothing of a message, it widens where is searched."""
     assert parse("a in:thinking") == Query(((text("a"),),), thinking=True)
