@@ -427,9 +427,12 @@ export class Room extends Emitter {
     this.info = result.session
     this.#floor = null
     if (Array.isArray(result.changes)) {
-      // From the first unknown one on, all of them again in their order: to apply one twice changes nothing.
-      const unknown = result.changes.findIndex((change) => !this.#done.has(change.seq))
-      if (unknown >= 0) for (const change of result.changes.slice(unknown)) this.#apply(change)
+      // From the first unknown one on, all of them again in their order: to apply one twice changes nothing. But messages that are
+      // there are there wherever they stand.
+      const unknown = result.changes.findIndex((change) => !this.#knows(change))
+      if (unknown >= 0) {
+        for (const change of result.changes.slice(unknown)) if (change.kind !== 'appended' || !this.#knows(change)) this.#apply(change)
+      }
     } else {
       this.#done.clear()
       this.emit(first ? 'opened' : 'reset', result)
@@ -457,29 +460,46 @@ export class Room extends Emitter {
 
   #changed(params) {
     for (const change of params.changes) {
-      if (params.replay || !this.#done.has(change.seq)) this.#apply(change, params.replay === true)
+      if (params.replay || !this.#knows(change)) this.#apply(change, params.replay === true)
     }
     this.#seq = Math.max(this.#seq ?? 0, params.seq)
   }
 
   #apply(change, replay = false) {
-    if (!replay) this.#done.add(change.seq)
-    if (this.#done.size > 10_000) this.#done.delete(this.#done.values().next().value)
+    if (!replay) this.#remember(change)
     if (change.session) this.info = change.session
     this.emit('change', change, { own: false, replay })
+  }
+
+  #knows(change) {
+    return change.kind === 'appended' ? change.messages.every(({ seq }) => this.#done.has(seq)) : this.#done.has(change.seq)
+  }
+
+  #remember(change) {
+    for (const { seq } of change.kind === 'appended' ? change.messages : [change]) {
+      this.#done.add(seq)
+      if (this.#done.size > 20_000) this.#done.delete(this.#done.values().next().value)
+    }
   }
 
   /** What an answer says about a change of our own. */
   answered(method, params, result) {
     if (this.#seq === null || this.#ended) return
     const own = OWN[method]?.(params, result)
-    if (own !== undefined) for (const change of own) this.emit('change', change, { own: true, replay: false })
+    for (const change of own ?? []) {
+      if (change.kind === 'appended') {
+        // Those that an earlier, unanswered attempt brought in were shown when they were read again.
+        if (this.#knows(change)) continue
+        this.#remember(change)
+      }
+      this.emit('change', change, { own: true, replay: false })
+    }
     if (result?.session?.sessionId === this.sessionId) this.info = result.session
   }
 }
 
-// Changes as their own maker learns of them. The seqs of the session that stand in an answer may be those of somebody else's
-// later change, so they never count as known; to get one of these again after a reconnect changes nothing.
+// Changes as their own maker learns of them. Messages come with their own seqs. The seq of anything else in an answer may be that of
+// somebody else's later change, so it never counts as known; to get one of these again after a reconnect changes nothing.
 const OWN = {
   'session/append': ({ messages }, result) => [{
     kind: 'appended', seq: result.seq,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from sessiond.daemon import codes
 from tests.home import Client, Home
@@ -18,9 +20,9 @@ from tests.programs import need
 BROWSER = Path(__file__).resolve().parents[2] / "clients" / "browser"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--disable-component-update", "--host-resolver-rules=MAP rebound.example 127.0.0.1", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
-PATIENCE_MS = 30_000
+PATIENCE_MS = 12_000
 
 
 @contextmanager
@@ -97,28 +99,53 @@ class Web(Home):
         page.wait_for_selector(".session .tools button")
 
 
-def served(origin: str, files: dict[str, str]) -> Any:
-    """A route handler for a program of another origin: `files` are path -> HTML; the client's modules lie beside them."""
+class Elsewhere:
+    """A program's own pages on an origin of its own, with the client's modules beside them."""
 
-    def answer(route: Route) -> None:
-        path = route.request.url.removeprefix(origin).partition("?")[0].lstrip("/")
-        if path in files:
-            route.fulfill(body=files[path], content_type="text/html")
-        elif (BROWSER / path).is_file():
-            route.fulfill(body=(BROWSER / path).read_text(), content_type="text/javascript")
-        else:
-            route.fulfill(status=404)
+    def __init__(self, pages: dict[str, str]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                module = BROWSER / path.lstrip("/")
+                if path in pages:
+                    self._give(pages[path], "text/html; charset=utf-8")
+                elif module.suffix == ".js" and module.is_file():
+                    self._give(module.read_text(), "text/javascript; charset=utf-8")
+                else:
+                    self.send_error(404)
 
-    return answer
+            def _give(self, text: str, kind: str) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.origin = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def until(page: Page, expression: str, arg: Any = None) -> None:
+    """Wait till a script's expression (or function of `arg`) holds. Playwright's own waiting needs `eval`, which the page's
+    policy forbids.
+    """
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < deadline, f"not so: {expression}"
+        page.wait_for_timeout(10)
 
 
 def say(client: Client, session_id: str, *texts: str, role: str = "user") -> None:
     """Append messages."""
     client.call("session/append", sessionId=session_id, messages=[{"role": role, "content": text} for text in texts])
-
-
-def in_ci() -> bool:
-    return os.environ.get("CI") == "true"
 
 
 @pytest.fixture(scope="module")
