@@ -97,33 +97,35 @@ export class Outbox {
   async #sendAll(connection) {
     clearTimeout(this.#timer)
     for (const entry of await this.#kept()) {
-      if (!(await this.#send(connection, entry))) return
+      const outcome = await this.#send(connection, entry)
+      if (outcome === null) return
       await this.#store(QUEUE, 'readwrite', (store) => store.delete(entry.number))
+      this.#emit(...outcome)
     }
     while (this.#memory.length > 0) {
-      if (!(await this.#send(connection, this.#memory[0]))) return
+      const outcome = await this.#send(connection, this.#memory[0])
+      if (outcome === null) return
       this.#memory.shift()
+      this.#emit(...outcome)
     }
   }
 
-  // Whether it is done with, one way or the other.
+  // What to tell of it once it is out of the queue; null where it stays.
   async #send(connection, entry) {
     try {
       const handler = this.#handlers[entry.method]
       await (handler ? handler(connection, entry.params) : connection.call(entry.method, entry.params))
     } catch (error) {
       if (error instanceof SessiondError && !LATER.has(error.kind)) {
-        this.#emit('refused', { entry, error })
-        return true
+        return ['refused', { entry, error }]
       }
       if (!(error instanceof Disconnected)) {
         this.#emit('problem', error)
         this.#timer = setTimeout(() => this.flush(connection), this.retryMs)
       }
-      return false
+      return null
     }
-    this.#emit('sent', entry)
-    return true
+    return ['sent', entry]
   }
 
   /** The last state that was kept under a key; undefined if none. */

@@ -400,13 +400,13 @@ export class Room extends Emitter {
     try {
       let result = await this.#open(since === null || whole ? this.#options : { since })
       if (result.changes === null) result = await this.#open(this.#options)
-      if (this.#reading !== mine) return
+      if (this.#reading !== mine || this.#ended) return
       const early = this.#early
       this.#reading = this.#early = null
       this.#took(result, since === null)
       for (const params of early) this.#changed(params)
     } catch (error) {
-      if (this.#reading !== mine) return
+      if (this.#reading !== mine || this.#ended) return
       this.#reading = this.#early = null
       if (error instanceof Disconnected) return
       if (error.kind === 'sessionNotFound' && this.#seq !== null) {

@@ -31,7 +31,7 @@ export class StorageService {
   #fields
   #store
   #restored = false
-  #following = null
+  #following = Promise.resolve()
 
   /**
    * `connection`: a Connection of sessiond.js. `sessionId`: without the store. `store`: of format theia, say; the default one if
@@ -114,9 +114,12 @@ export class StorageService {
 
   /** Resolves when all that was saved has been acknowledged by the daemon, which means that it is on the disk. */
   async settled() {
-    await this.#working
-    if (this.#connection.state === 'open') await this.#outbox.flush(this.#connection)
-    return (await this.#outbox.entries()).length === 0
+    for (let working; working !== this.#working;) {
+      working = this.#working
+      await working
+      await this.#reach()
+    }
+    return this.#connection.state === 'open' && !(await this.#isWaiting())
   }
 
   // One after the other: a save that begins while another one is under way is compared with what that one left.
@@ -159,10 +162,11 @@ export class StorageService {
     }
   }
 
-  // One at a time, whoever asks for it.
+  // One after the other, whoever asks for it.
   #follow() {
-    this.#following ??= this.#catchUp().finally(() => { this.#following = null })
-    return this.#following
+    const done = this.#following.then(() => this.#catchUp())
+    this.#following = done.catch(() => {})
+    return done
   }
 
   async #catchUp() {
@@ -178,7 +182,7 @@ export class StorageService {
       if (applyChange(this.#model, change)) this.#changed()
     })
     room.on('caughtUp', () => this.#outbox.flush(this.#connection))
-    room.on('deleted', () => this.#inOrder(() => this.#deleted()))
+    room.on('deleted', () => this.#inOrder(() => this.#room === room && this.#deleted()))
     let result
     try {
       result = await room.opened
@@ -215,6 +219,13 @@ export class StorageService {
     return (await this.#outbox.entries()).some((entry) => entry.params.sessionId === this.sessionId)
   }
 
+  // Whether this browser, in this tab or another one, still has something to send that comes first.
+  async #isBusy() {
+    if (!(await this.#isWaiting())) return false
+    if (this.#connection.state === 'open') await this.#outbox.flush(this.#connection)
+    return this.#isWaiting()
+  }
+
   // All of it, however many pages, and then what this browser still has to send on top.
   async #read(result) {
     const model = modelOf(result)
@@ -226,7 +237,7 @@ export class StorageService {
     }
     const { savedAt } = await this.#connection.call('state/get', { sessionId: this.sessionId, keys: [] })
     this.#model = model
-    if (await this.#isWaiting()) return // this browser's own comes first; its answers lead to `#changed`
+    if (await this.#isBusy()) return // its answers lead to `#changed`
     const before = await this.#last()
     const state = this.#stateOf(model, savedAt)
     const news = !same(bare(before), bare(state))
@@ -248,7 +259,7 @@ export class StorageService {
       if (this.#model === null) return
       const state = this.#stateOf(this.#model, new Date().toISOString())
       if (same(bare(await this.#last()), bare(state))) return
-      if (await this.#isWaiting()) return // what is on its way comes first; its answers lead here again
+      if (await this.#isBusy()) return // its answers lead here again
       await this.#remember(state)
       this.#emit('AGENT_SESSION_CHANGED', { state: structuredClone(state) })
     })

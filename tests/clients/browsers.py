@@ -22,7 +22,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--host-resolver-rules=MAP rebound.example 127.0.0.1", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
-PATIENCE_MS = 12_000
+PATIENCE_MS = 20_000
 
 
 @contextmanager

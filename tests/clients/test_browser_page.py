@@ -21,6 +21,11 @@ expect.set_options(timeout=PATIENCE_MS)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
+def press(page: Page, name: str) -> None:
+    """Press the button of exactly this name."""
+    page.get_by_role("button", name=name, exact=True).click()
+
+
 def seen(page: Page, text: str, times: int = 1) -> None:
     """Wait till the conversation shows a text, and so often."""
     expect(page.locator(".message .body", has_text=text)).to_have_count(times)
@@ -197,7 +202,7 @@ def test_a_session_is_read_comfortably(web: Web) -> None:
     client = web.client()
     client.call("session/new", sessionId="s")
     client.call("session/append", sessionId="s", messages=[
-        {"role": "assistant", "content": "# Title\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n```python\nreturn None\n```", "thinking": "let me see",
+        {"role": "assistant", "content": "# Title\n\n| a | b |\n|--|:-:|\n| 1 | 2 |\n\n```python\nreturn None\n```", "thinking": "let me see",
          "toolCalls": [{"id": "c1", "name": "read_file", "arguments": {"path": "notes.txt"}}]},
         {"role": "tool", "toolCallId": "c1", "content": "line one\nline two"},
         {"role": "user", "content": [{"type": "text", "text": "a picture"},
@@ -213,6 +218,7 @@ def test_a_session_is_read_comfortably(web: Web) -> None:
     expect(message).to_have_count(3)
     expect(message.nth(0).locator("h1")).to_have_text("Title")
     expect(message.nth(0).locator("td").first).to_have_text("1")
+    assert message.nth(0).locator("td").last.evaluate("one => getComputedStyle(one).textAlign") == "center"
     expect(message.nth(0).locator(".hljs-keyword")).to_have_text("return")
     call = message.nth(0).locator("details.call")
     expect(call.locator("summary")).to_have_text("read_file notes.txt")
@@ -332,26 +338,26 @@ def test_rename_tag_archive_fork_delete(web: Web) -> None:
     say(client, "s", "text")
     page = web.open()
     web.show(page, "s")
-    page.click("text=Rename")
+    press(page, "Rename")
     page.fill("#field-name", "Second 🦊")
     page.keyboard.press("Enter")
     expect(page.locator(".session h2")).to_have_text("Second 🦊")
     expect(page.locator("a.row .name")).to_have_text("Second 🦊")
-    page.click(".tools >> text=Tags")
+    press(page, "Tags")
     page.fill("#field-tags", "one, two")
     page.keyboard.press("Enter")
     expect(page.locator(".facts .tag")).to_have_text(["one", "two"])
-    page.click("text=Archive")
-    expect(page.locator(".tools >> text=Unarchive")).to_be_visible()
+    press(page, "Archive")
+    expect(page.get_by_role("button", name="Unarchive")).to_be_visible()
     info = client.call("session/open", sessionId="s")["session"]
     assert (info["name"], info["tags"], info["archived"]) == ("Second 🦊", ["one", "two"], True)
-    page.click("text=Unarchive")
-    page.click("text=Fork")
+    press(page, "Unarchive")
+    press(page, "Fork")
     until(page, "location.hash !== '#/s/s'")
     seen(page, "text")
     assert len(client.call("session/list")["sessions"]) == 2
     web.show(page, "s")
-    page.click(".tools >> text=Delete")
+    press(page, "Delete")
     page.click("dialog >> button:has-text('Delete')")
     until(page, "location.hash === '#/'")
     assert client.fails("session/open", sessionId="s")["data"]["kind"] == "sessionNotFound"
@@ -364,10 +370,10 @@ def test_export(web: Web, tmp_path: Path) -> None:
     say(client, "s", "hello 🦊")
     page = web.open()
     web.show(page, "s")
-    page.click("text=Export")
+    press(page, "Export")
     page.select_option("#field-format", "org")
     with page.expect_download() as download:
-        page.click("text=Download")
+        press(page, "Download")
     assert download.value.suggested_filename == "s.org"
     assert (
         Path(download.value.path()).read_text() == client.call("session/export", sessionId="s", format="org")["content"]
@@ -461,7 +467,7 @@ def test_axe_finds_nothing_serious(web: Web, look: Any, width: int) -> None:
     page.wait_for_selector(".message")
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
     check("session")
-    page.click("text=Rename")
+    press(page, "Rename")
     check("dialog")
     page.keyboard.press("Escape")
     page.evaluate("sessionStorage.clear()")

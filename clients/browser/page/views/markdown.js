@@ -27,6 +27,17 @@ renderer.renderer.rules.image = (tokens, index) => {
   return `<a href="${escape(source)}">${escape(token.content || source)}</a>`
 }
 const IMAGE = /^data:image\/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+$/
+
+// The columns of a table are aligned by a class: the page's policy knows no styles in elements.
+for (const rule of ['th_open', 'td_open']) {
+  renderer.renderer.rules[rule] = (tokens, index, options, _, self) => {
+    const token = tokens[index]
+    const align = /^text-align:(left|center|right)$/.exec(token.attrGet('style') ?? '')
+    token.attrs = align ? [['class', `align-${align[1]}`]] : null
+    return self.renderToken(tokens, index, options)
+  }
+}
+
 const validateLink = renderer.validateLink
 renderer.validateLink = (url) => IMAGE.test(url) || (validateLink(url) && !/^\s*data:/i.test(url))
 

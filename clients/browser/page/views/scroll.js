@@ -74,11 +74,7 @@ export class ScrollWindow {
   /** New messages at the end of the session. */
   append(messages) {
     if (this.#after) return // they are read when the window gets there
-    const last = this.#pages.at(-1)
-    const fresh = messages.filter((message) => this.find(message.id) === null && message.seq > (last?.to ?? 0))
-    if (fresh.length === 0) return
-    const room = last && last.articles.length < PAGE ? last : this.#put([], 'end')
-    for (const message of fresh) this.#add(room, message)
+    for (const message of messages) if (this.find(message.id) === null) this.#insert(message)
     if (this.atEnd) this.#trim('start')
     this.#settle()
     this.changed()
@@ -221,11 +217,23 @@ export class ScrollWindow {
     return page
   }
 
-  #add(page, message) {
+  // One's own message may be known before an earlier one of somebody else's.
+  #insert(message) {
+    const last = this.#pages.at(-1)
+    if (last === undefined || message.seq > last.to) {
+      this.#add(last && last.articles.length < PAGE ? last : this.#put([], 'end'), message)
+      return
+    }
+    const page = this.#pages.find((one) => message.seq < one.to)
+    if (page === this.#pages[0] && message.seq < page.from && this.#before) return // it is read with those before it
+    this.#add(page, message, page.articles.findIndex((article) => Number(article.dataset.seq) > message.seq))
+  }
+
+  #add(page, message, place = page.articles.length) {
     const article = this.#make(message)
     article.messageId = message.id
-    page.articles.push(article)
-    page.element.append(article)
+    page.element.insertBefore(article, page.articles[place] ?? null)
+    page.articles.splice(place, 0, article)
     page.from = Math.min(page.from, message.seq)
     page.to = Math.max(page.to, message.seq)
   }
