@@ -35,11 +35,22 @@ LISP = """\
 (require :asdf)
 (push #p"{folder}/" asdf:*central-registry*)
 """
+BROWSER = """\
+// A web application's own conversations: ES modules without a build step, with types. Copy the folder, or let your bundler take it from there:
+//   {folder}
+import {{ Connection }} from "{folder}/sessiond.js"
+import {{ StorageService }} from "{folder}/storage-service.js"
+const connection = new Connection({{ url: "ws://127.0.0.1:8712", token }})
+const storage = new StorageService({{ connection, sessionId: "my-chat" }})
+// The daemon lets the application in that config.toml names:  [daemon] allowed_origins = ["http://localhost:5173"]
+// and listens as long as this runs:  sessiond --ws 8712
+// All sessions as a page of our own, with nothing to set up:  sessiond web
+"""
 VSCODE = """\
 // With any generic LSP client extension: the server's command, spoken to over standard input and output.
 "command": ["sessiond"]
 """
-LINES = {"emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
+LINES = {"browser": BROWSER, "emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
 FILES = {
     "lisp": ["~/.sbclrc"],
     "emacs": ["~/.emacs", "~/.emacs.el", "~/.emacs.d/init.el", "$XDG_CONFIG_HOME/emacs/init.el"],
