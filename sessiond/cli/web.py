@@ -17,7 +17,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.output import say
-from sessiond.endpoint import Places, places
+from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, DaemonUnreachable
 
 PORT = 8712
@@ -35,23 +35,24 @@ def command(port: int | None, only_print: bool) -> int:
     where = places()
     opened = False
     while True:
-        with Client.connect(where) as client:
-            status = client.call("daemon/status")
-            known = status["ws"]
-            address = known if known and port in (None, known["port"]) else _listen(client, port)
-            if not opened:
-                _open(where, client.call("daemon/hello")["instanceId"], address, only_print)
-                opened = True
-            if address is known:
-                say("another `sessiond` listens there already, and the page works as long as that runs")
-                return 0
-            port = int(address["port"])
-            try:
+        try:
+            with Client.connect(where) as client:
+                known = client.call("daemon/status")["ws"]
+                address = known if known and port in (None, known["port"]) else _listen(client, port)
+                if not opened:
+                    _open(where, client.call("daemon/hello")["instanceId"], address, only_print)
+                    opened = True
+                if address is known:
+                    say("another `sessiond` listens there already, and the page works as long as that runs")
+                    return 0
+                port = int(address["port"])
                 for _ in client.notifications():
                     pass  # nothing is asked for; the connection's life is what counts
-            except ConnectionError:
-                if not os.path.exists(status["socket"]):  # it took its socket with it: somebody stopped it
-                    raise DaemonUnreachable("the daemon was stopped, and the page with it") from None
+        except ConnectionError:
+            record = read_endpoint(where.data)
+            if record is None or not os.path.exists(record.socket):  # it took its socket with it: somebody stopped it
+                raise DaemonUnreachable("the daemon was stopped, and the page with it") from None
+            if opened:
                 say("the daemon ended without a word; it is started again")
 
 
