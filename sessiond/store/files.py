@@ -202,9 +202,7 @@ class StoreFiles:
 
     def _append(self, write: Write, wanted: Print | None) -> Print:
         path = self.fs.real_path(self.path(write.path))
-        stat = self.fs.append(path, write.data)
-        if wanted is None:
-            self.fs.sync_dir(posixpath.dirname(path))
+        stat = self.fs.append(path, write.data)  # a file that it makes is durable, name and all
         size_before = wanted[1] if wanted else 0
         if stat.size != size_before + len(write.data):
             # Somebody appended between our look and our write. Both are there; what he wrote is read next.

@@ -311,3 +311,45 @@ def test_a_full_disk(tiny):
         home.start()
         assert contents(home.client(), "a") == kept
         assert client is not None
+
+
+def test_the_reserve_of_a_full_disk(tiny):
+    """While there is room a megabyte is kept; on a full disk it is given up, and what was acknowledged is saved with it and the journal
+    trimmed, also by a daemon that starts on the full disk; with room again it is kept anew.
+    """
+    reserve = tiny / "data" / "journal" / "reserve"
+    (tiny / "data" / "ballast").unlink()
+    with Home(tiny, "[autosave]\ninterval_s = 0\nidle_s = 0\n") as home:
+        client = home.client()
+        client.call("session/new", sessionId="small", messages=[{"role": "user", "content": "kept"}])
+        client.call("session/new", sessionId="large", messages=[{"role": "user", "content": "first"}])
+        assert reserve.stat().st_size == 1024 * 1024
+        filling = tiny / "data" / "filling"
+        with open(filling, "wb", buffering=0) as file:
+            try:
+                while file.write(b"f" * 65536):
+                    pass
+            except OSError:
+                pass
+        error, number = None, 0
+        while error is None:
+            number += 1
+            assert number < 100
+            big = {"role": "user", "content": "z" * 200_000}
+            error = client.answer(client.send("session/append", {"sessionId": "large", "messages": [big]})).get("error")
+        assert error["data"]["kind"] == "readOnly"
+        assert not reserve.exists()
+        assert client.call("session/save", sessionId="small")["saved"]
+        home.kill()
+        home.start()
+        client = home.client()
+        assert contents(client, "small") == ["kept"]
+        assert client.call("session/save", sessionId="large")["saved"]
+        assert not reserve.exists()
+        filling.unlink()
+        assert client.call("session/append", sessionId="small", messages=[{"role": "user", "content": "room"}])
+        assert client.call("daemon/status")["readOnly"] is None
+        assert reserve.stat().st_size == 1024 * 1024
+        home.kill()
+        home.start()
+        assert contents(home.client(), "small") == ["kept", "room"]

@@ -107,10 +107,12 @@ async def test_nothing_is_published_before_it_is_durable(service, store, peer, o
 
     store.before_commit = fail
     task = asyncio.create_task(service.append(peer, "a", [user("lost")]))
-    await asyncio.sleep(0.01)
-    assert other.take() == []
-    assert await texts(service, "a") == []
-    gate.set()
+    try:
+        await asyncio.sleep(0.01)
+        assert other.take() == []
+        assert await texts(service, "a") == []
+    finally:
+        gate.set()
     with pytest.raises(ReadOnly):
         await task
     assert other.take() == []

@@ -312,6 +312,19 @@ async def test_a_write_between_our_look_and_our_rename_is_merged(house):
     assert [name for name in os.listdir(house.folder) if name.startswith(".") and name != ".sessiond"] == []
 
 
+async def test_an_edit_of_the_same_length_right_before_a_save_is_merged(house):
+    """What somebody wrote over is in the session after the save that came upon it, and what waited is behind it."""
+    session = await begun(house.store, "a", 2)
+    await house.store.save("a")
+    path = Path(house.store.file_path("a"))
+    await house.store.commit(session, [appended(3)])
+    path.write_bytes(path.read_bytes().replace(b"word 1", b"w0rd 1"))
+    await house.store.save("a")
+    loaded = await house.store.load("a")
+    assert texts(loaded.session) == ["w0rd 1", "word 2", "word 3"]
+    assert texts((await (await reopened(house)).store.load("a")).session) == ["w0rd 1", "word 2", "word 3"]
+
+
 @pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"])
 async def test_a_save_whose_mark_was_lost_is_told_to_the_journal_again(tmp_path, fmt):
     """A crash between the file and the mark costs nothing, and does not keep the journal for that session for ever."""

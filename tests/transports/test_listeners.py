@@ -141,6 +141,26 @@ async def test_takes_over_a_stale_path(folder: Path) -> None:
     listener.close()
 
 
+async def test_a_path_that_is_taken_over_is_never_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever dials while a second daemon takes over finds one of the two: nothing removes the name first."""
+    path = folder / "s.sock"
+    first, _ = listen(path)
+    gone: list[str] = []
+    unlink = os.unlink
+
+    def watched(name: str) -> None:
+        gone.append(str(name))
+        unlink(name)
+
+    monkeypatch.setattr(os, "unlink", watched)
+    second, _ = listen(path)
+    assert str(path) not in gone
+    assert second.in_place()
+    monkeypatch.undo()
+    first.close()
+    second.close()
+
+
 async def test_close_leaves_a_successor_alone(folder: Path) -> None:
     """A listener knows when its path was taken by another, and does not remove that one's socket."""
     path = folder / "s.sock"

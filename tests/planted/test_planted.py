@@ -1,0 +1,68 @@
+"""A check that cannot fail is noticed: each of the planted bugs, put into a copy of the program, makes a test of ours fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.planted.mutations import MUTATIONS, Planted
+
+ROOT = Path(__file__).resolve().parents[2]
+FAILED = 1
+"""pytest's exit code where tests ran and some failed; everything else is a mistake in the table."""
+
+_NO_SHRINKING = """
+from hypothesis import Phase, settings
+
+settings.register_profile("planted", phases=[Phase.explicit, Phase.generate])
+settings.load_profile("planted")
+"""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The program and its tests, copied once; each bug gets links to this copy."""
+    folder = tmp_path_factory.mktemp("planted")
+    copy = folder / "original"
+    for name in ("sessiond", "tests", "docs"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("planted", "golden_data", "bench"))
+    (copy / "clients" / "repl").mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    (copy / "conftest.py").write_text(_NO_SHRINKING)
+    yield copy
+    shutil.rmtree(folder)
+
+
+def test_the_table_is_worth_its_name() -> None:
+    """At least 25 bugs, each with its own name, and each really a change."""
+    assert len(MUTATIONS) >= 25
+    assert len({one.name for one in MUTATIONS}) == len(MUTATIONS)
+    assert all(one.old != one.new for one in MUTATIONS)
+
+
+@pytest.mark.parametrize("bug", MUTATIONS, ids=str)
+def test_a_planted_bug_is_caught(bug: Planted, original: Path) -> None:
+    """The few tests that are named for it fail, because of it, in a copy of the program that has it."""
+    source = (original / "sessiond" / bug.file).read_text()
+    assert source.count(bug.old) == 1, f"{bug.file} has changed: plant this bug anew"
+    copy = original.parent / str(bug)
+    shutil.copytree(original, copy, copy_function=os.link)
+    planted = copy / "sessiond" / bug.file
+    planted.unlink()  # it is a link to the original
+    planted.write_text(source.replace(bug.old, bug.new))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=40", *bug.tests]
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(copy),
+    }
+    done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == FAILED, f"nobody noticed ({done.returncode}):\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
+    shutil.rmtree(copy)
