@@ -19,6 +19,7 @@ from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, print_json, say
 from sessiond.cli.status import ask, problem_of
 from sessiond.config import Config, StoreConfig, load
+from sessiond.daemon.vintage import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
 from sessiond.errors import ConfigError, SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem
@@ -103,6 +104,11 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         except SessiondError:
             return
     yield Finding(f"configuration {config.file}")
+    try:
+        check_vintage(fs, where)
+    except ConfigError as error:
+        yield Finding("data folder", error.message, error.hint)
+        return  # nothing in it is ours to judge, and nothing to repair
     yield from _folders(where)
     status = None
     if not repairing:

@@ -73,14 +73,20 @@ def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) ->
     from sessiond import config as configuration
     from sessiond.daemon.core import live
     from sessiond.daemon.log import logging_to
+    from sessiond.daemon.vintage import check_vintage, mark_vintage
 
+    check_vintage(fs, where)
     config = configuration.load(fs, where, flags=flags)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with logging_to(where, config.limits, on_stderr=say.to_people):
+        mark_vintage(fs, where)
         try:
             loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
             return 0 if loop.run_until_complete(live(fs, where, config, say.ready)) else EX_FAILED
+        except SessiondError as error:  # what is wrong lies outside: people need no stack for it
+            logging.getLogger("sessiond.daemon").error("the daemon ends: %s", error.message)
+            raise
         except Exception:
             logging.getLogger("sessiond.daemon").exception("the daemon ends")
             raise
