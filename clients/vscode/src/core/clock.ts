@@ -1,0 +1,16 @@
+// Time, so that tests can have their own.
+
+export interface Clock {
+    /** Milliseconds, only good for differences. */
+    now(): number;
+    /** Runs something later, unless what this answers is called before. */
+    later(milliseconds: number, run: () => void): () => void;
+}
+
+export const systemClock: Clock = {
+    now: () => performance.now(),
+    later(milliseconds, run) {
+        const timer = setTimeout(run, milliseconds);
+        return () => clearTimeout(timer);
+    },
+};

@@ -1,0 +1,152 @@
+// What is being typed for a session and is not sent yet. The daemon keeps it in the session's state, so that it survives the editor.
+//
+// It is stored at most once a second, and not at all while a message is on its way: what was typed stays there till it is durable as a message.
+
+import { Clock } from './clock';
+import { Failure, failureOf } from './failure';
+
+export const DRAFT_KEY = 'draft:vscode';
+const EVERY_MS = 1000;
+
+/** What a draft needs of its session and its editor. */
+export interface DraftHost {
+    /** Puts a value into the session's state; null takes it away. */
+    set(value: string | null): Promise<void>;
+    /** The session is open and no message is on its way. */
+    mayStore(): boolean;
+    /** The text as it stands in the editor; undefined where no editor has one that differs from what was last looked at. */
+    text(): string | undefined;
+    /** Shows this text in an editor. */
+    show(text: string): void;
+    /** The daemon has what the editor shows. */
+    settled(): void;
+    /** The daemon does not take it. Said once, until it does. */
+    complain(failure: Failure): void;
+}
+
+/** Blanks alone are not worth keeping. */
+function worth(text: string): string {
+    return text.trim() === '' ? '' : text;
+}
+
+export class Draft {
+    /** What the daemon has. */
+    kept = '';
+    /** What was typed, when it was last looked at. */
+    private typed = '';
+    private storedAt = -EVERY_MS;
+    private cancel: (() => void) | undefined;
+    private storing: Promise<void> = Promise.resolve();
+    private complained = false;
+
+    constructor(
+        private readonly host: DraftHost,
+        private readonly clock: Clock,
+    ) {}
+
+    /** The text as it is now. */
+    text(): string {
+        this.typed = worth(this.host.text() ?? this.typed);
+        return this.typed;
+    }
+
+    /** The session was opened. What was typed in an earlier life comes back, unless something else stands there or it was sent. */
+    opened(stored: unknown, lastSaid: unknown): void {
+        this.kept = typeof stored === 'string' ? stored : '';
+        if (this.kept !== '' && this.text() === '' && this.host.mayStore() && this.kept !== lastSaid) {
+            this.replace(this.kept);
+        } else {
+            this.touch();
+        }
+    }
+
+    /** Another window changed it. Whether the editor should show that. */
+    changed(stored: unknown): boolean {
+        const follows = this.text() === this.kept;
+        this.kept = typeof stored === 'string' ? stored : '';
+        if (follows) {
+            this.typed = this.kept;
+        }
+        return follows;
+    }
+
+    /** Puts texts that were not sent before what has been typed since. */
+    putBack(texts: string[]): void {
+        const now = this.text();
+        this.replace([...texts, ...(now === '' ? [] : [now])].join('\n\n'));
+    }
+
+    /** Takes everything to send it. */
+    take(): string {
+        const text = this.text();
+        this.replace('');
+        return text;
+    }
+
+    /** Something was typed (then this is the text now) or sent: the daemon gets it now, or when a second is over. */
+    touch(typed?: string): void {
+        this.typed = worth(typed ?? this.typed);
+        const text = this.text();
+        if (this.cancel !== undefined || !this.host.mayStore()) {
+            return;
+        }
+        if (text === this.kept) {
+            this.host.settled();
+            return;
+        }
+        const wait = this.storedAt + EVERY_MS - this.clock.now();
+        this.cancel = this.clock.later(Math.max(wait, 0), () => {
+            this.cancel = undefined;
+            this.keep().then(
+                () => this.touch(),
+                () => undefined, // complained already
+            );
+        });
+    }
+
+    /** Stores the text as it is now, after the second since the last time is over; rejects where the daemon does not take it. */
+    async keep(): Promise<void> {
+        const before = this.storing.catch(() => undefined);
+        const mine = before.then(() => this.store());
+        this.storing = mine;
+        await mine;
+    }
+
+    /** Stores without waiting for the second: the editor is being left. */
+    async flush(): Promise<void> {
+        this.storedAt = -EVERY_MS;
+        if (this.host.mayStore()) {
+            await this.keep().catch(() => undefined); // complained already
+        }
+    }
+
+    private async store(): Promise<void> {
+        const wait = this.storedAt + EVERY_MS - this.clock.now();
+        if (wait > 0) {
+            await new Promise<void>((resolve) => this.clock.later(wait, resolve));
+        }
+        const text = this.text();
+        if (text === this.kept) {
+            return;
+        }
+        this.storedAt = this.clock.now();
+        try {
+            await this.host.set(text === '' ? null : text);
+        } catch (error) {
+            const failure = failureOf(error);
+            if (failure.kind !== 'disconnected' && !this.complained) {
+                this.complained = true;
+                this.host.complain(failure);
+            }
+            throw failure;
+        }
+        this.kept = text;
+        this.complained = false;
+    }
+
+    private replace(text: string): void {
+        this.typed = worth(text);
+        this.host.show(text);
+        this.touch();
+    }
+}

@@ -1,0 +1,396 @@
+// An open session: opening, following, catching up, saying something. It joins a transcript, what was said and is not durable yet, and a draft.
+
+import { Clock } from './clock';
+import { Draft, DRAFT_KEY } from './draft';
+import { Failure, failureOf } from './failure';
+import { Appended, Change, FileWarning, Message, Opened, Page, SessionInfo, Wire } from './protocol';
+import { Effect, Transcript } from './transcript';
+
+/**
+ *   opening  `session/open` is on its way; changes wait
+ *   open     follows live
+ *   lost     the connection is gone; opened again, since the last seq, when it is back
+ *   gone     deleted by somebody, or it could not be opened: what is shown stays
+ */
+export type State = 'opening' | 'open' | 'lost' | 'gone';
+
+/** What was said and is not durable yet. Its id makes sure that the daemon takes it once, however often it is sent. */
+export interface Unsent {
+    id: string;
+    text: string;
+}
+
+/** Keeps what was said and is not durable where it survives the editor. */
+export interface Outbox {
+    load(sessionId: string): Unsent[];
+    keep(sessionId: string, unsent: Unsent): void;
+    drop(sessionId: string, unsent: Unsent): void;
+}
+
+export interface RoomHost {
+    readonly wire: Wire;
+    readonly clock: Clock;
+    readonly outbox: Outbox;
+    /** An id that no other message has. */
+    newId(): string;
+    /** Something in the room is to be shown again. */
+    paint(room: Room): void;
+    failed(doing: string, failure: Failure): void;
+    warn(text: string): void;
+    warnings(room: Room, warnings: FileWarning[]): void;
+    /** Connects now rather than when the next attempt is due; rejects where that has no use. */
+    wake(): Promise<void>;
+    draftText(room: Room): string | undefined;
+    showDraft(room: Room, text: string): void;
+    draftSettled(room: Room): void;
+    draftChanged(room: Room): void;
+}
+
+const FIRST_PAGE = 200;
+const PAGE = 1000;
+
+export class Room {
+    readonly transcript = new Transcript();
+    readonly draft: Draft;
+    state: State = 'opening';
+    unsent: Unsent[];
+    /** Settled when there is something to show; rejected where the session cannot be opened. */
+    readonly ready: Promise<void>;
+    private readonly settle: { resolve: () => void; reject: (failure: Failure) => void };
+    private left = false;
+    private loaded = false;
+    private paging: Promise<number> | undefined;
+    /** Changes that came while the session was being opened. */
+    private early: Change[] = [];
+    /** Counts the openings; only the answer to the last one counts. */
+    private opening = 0;
+    /** A message whose fate is not known keeps its id when it is said again. */
+    private unsure: Unsent | undefined;
+
+    constructor(
+        readonly id: string,
+        private readonly host: RoomHost,
+        /** An earlier room of the same session that is still being left: closing it would close this one. */
+        before: Promise<unknown> = Promise.resolve(),
+    ) {
+        let settle!: typeof this.settle;
+        this.ready = new Promise((resolve, reject) => (settle = { resolve, reject }));
+        this.ready.catch(() => undefined); // whoever waits for it hears of it
+        this.settle = settle;
+        this.unsent = host.outbox.load(id);
+        this.draft = new Draft(
+            {
+                set: async (value) => {
+                    await host.wire.request('state/set', { sessionId: id, values: { [DRAFT_KEY]: value } });
+                },
+                mayStore: () => this.state === 'open' && this.unsent.length === 0,
+                text: () => host.draftText(this),
+                show: (text) => host.showDraft(this, text),
+                settled: () => host.draftSettled(this),
+                complain: (failure) => host.failed('The draft is not kept', failure),
+            },
+            host.clock,
+        );
+        void before.then(() => this.open(false));
+    }
+
+    get info(): SessionInfo | undefined {
+        return this.transcript.info;
+    }
+
+    // What the connection tells
+
+    connected(): void {
+        if (this.state === 'lost') {
+            void this.open(this.loaded);
+        }
+    }
+
+    /** The connection ended. `forGood`: nobody tries again by itself. */
+    disconnected(forGood: boolean): void {
+        if (this.state !== 'gone') {
+            this.opening += 1;
+            this.state = 'lost';
+            this.early = [];
+        }
+        this.settle.resolve();
+        if (forGood && this.unsent.length > 0) {
+            this.takeBack();
+        }
+        this.host.paint(this);
+    }
+
+    notified(method: string, params: { changes?: Change[] }): void {
+        switch (method) {
+            case 'session/changed':
+                this.follow(params.changes ?? []);
+                break;
+            case 'session/reloaded':
+                void this.open(false);
+                break;
+            case 'session/resync':
+                if (this.state === 'open') {
+                    void this.open(true);
+                }
+                break;
+            case 'session/deleted':
+                this.opening += 1;
+                this.state = 'gone';
+                this.host.warn(`${this.label} was deleted by somebody else. \`sessiond restore ${this.id}\` brings it back.`);
+                this.host.paint(this);
+                break;
+        }
+    }
+
+    get label(): string {
+        return this.info?.name || this.id;
+    }
+
+    // Opening and following
+
+    private async open(since: boolean): Promise<void> {
+        this.state = 'opening';
+        this.opening += 1;
+        const mine = this.opening;
+        let opened: Opened;
+        try {
+            const range = since ? { since: this.transcript.seq } : { last: FIRST_PAGE };
+            opened = await this.host.wire.request<Opened>('session/open', { sessionId: this.id, ...range });
+        } catch (error) {
+            if (mine === this.opening && !this.left) {
+                this.notOpened(failureOf(error));
+            }
+            return;
+        }
+        if (mine !== this.opening || this.left) {
+            return;
+        }
+        if (since && !Array.isArray(opened.changes)) {
+            await this.open(false);
+            return;
+        }
+        this.opened(opened, since);
+    }
+
+    private opened(opened: Opened, since: boolean): void {
+        this.state = 'open';
+        const early = this.early;
+        this.early = [];
+        if (since) {
+            this.follow(opened.changes ?? []);
+            this.transcript.inform(opened.session);
+        } else {
+            this.transcript.load(opened);
+        }
+        this.loaded = true;
+        this.follow(early);
+        if (opened.warnings.length > 0) {
+            this.host.warnings(this, opened.warnings);
+        }
+        for (const unsent of [...this.unsent]) {
+            void this.send(unsent);
+        }
+        this.draft.opened(opened.state[DRAFT_KEY], this.lastSaid());
+        if (this.draft.text() === this.draft.kept) {
+            this.host.draftChanged(this);
+        }
+        this.settle.resolve();
+        this.host.paint(this);
+    }
+
+    private notOpened(failure: Failure): void {
+        const mayComeBack = ['disconnected', 'noProgram', 'refused', 'unavailable', 'cancelled'].includes(failure.kind);
+        this.state = mayComeBack ? 'lost' : 'gone';
+        if (failure.kind !== 'disconnected') {
+            this.host.failed(`${this.label} cannot be opened`, failure);
+        }
+        if (mayComeBack) {
+            this.settle.resolve();
+        } else {
+            this.takeBack();
+            this.settle.reject(failure);
+        }
+        this.host.paint(this);
+    }
+
+    private follow(changes: Change[]): void {
+        const effects: Effect[] = [];
+        for (const change of changes) {
+            // Following may begin to open again in the middle.
+            if (this.state === 'opening') {
+                this.early.push(change);
+                continue;
+            }
+            const effect = this.transcript.apply(change);
+            effects.push(effect);
+            if (effect === 'read') {
+                void this.open(false);
+            }
+            if (change.kind === 'state' && change.values !== undefined && DRAFT_KEY in change.values) {
+                if (this.draft.changed(change.values[DRAFT_KEY])) {
+                    this.host.draftChanged(this);
+                }
+            }
+        }
+        if (effects.includes('paint')) {
+            this.host.paint(this);
+        }
+    }
+
+    private lastSaid(): unknown {
+        return this.transcript.messages.findLast((message) => message.role === 'user')?.content;
+    }
+
+    // Older messages
+
+    /** Loads a page of older messages, or all of them; how many came. */
+    async older(all: boolean): Promise<number> {
+        let came = 0;
+        do {
+            this.paging ??= this.page(all ? PAGE : FIRST_PAGE).finally(() => (this.paging = undefined));
+            const now = await this.paging;
+            came += now;
+            if (now === 0) {
+                break;
+            }
+        } while (all && this.transcript.more);
+        return came;
+    }
+
+    /** Loads older messages until the one with this seq is here; whether it is. */
+    async reach(seq: number): Promise<boolean> {
+        await this.ready;
+        while (this.transcript.more && this.transcript.upTo(seq) === 0) {
+            if ((await this.older(false)) === 0) {
+                return false;
+            }
+        }
+        return this.transcript.upTo(seq) > 0;
+    }
+
+    private async page(limit: number): Promise<number> {
+        const first = this.transcript.messages[0];
+        if (this.state !== 'open' || !this.transcript.more || first === undefined) {
+            return 0;
+        }
+        const mine = this.opening;
+        try {
+            const page = await this.host.wire.request<Page>('session/read', { sessionId: this.id, limit, before: first.seq });
+            if (mine !== this.opening) {
+                return 0;
+            }
+            const came = this.transcript.prepend(page);
+            this.host.paint(this);
+            return came;
+        } catch (error) {
+            this.host.failed('No older messages', failureOf(error));
+            return 0;
+        }
+    }
+
+    // Saying something
+
+    /** Says it: now, or when the daemon is back. What cannot be said goes back into the draft. */
+    say(text: string): void {
+        const id = this.unsure?.text === text ? this.unsure.id : this.host.newId();
+        const unsent = { id, text };
+        this.unsent.push(unsent);
+        this.host.outbox.keep(this.id, unsent);
+        if (this.state === 'gone') {
+            this.host.failed('Not sent', new Failure('sessionNotFound', `${this.label} is not there any more`));
+            this.takeBack();
+        } else if (this.state === 'open') {
+            void this.send(unsent);
+        } else if (this.state === 'lost') {
+            this.host.wake().catch((error: unknown) => {
+                this.host.failed('Not sent', failureOf(error));
+                this.takeBack();
+            });
+        }
+        this.host.paint(this);
+    }
+
+    private async send(unsent: Unsent): Promise<void> {
+        const message = { id: unsent.id, role: 'user', content: unsent.text };
+        try {
+            const answer = await this.host.wire.request<Appended>('session/append', { sessionId: this.id, messages: [message] });
+            this.sent(unsent, { ...message, seq: answer.messages[0].seq, timestamp: new Date().toISOString() });
+        } catch (error) {
+            this.notSent(unsent, failureOf(error));
+        }
+    }
+
+    private sent(unsent: Unsent, message: Message): void {
+        this.host.outbox.drop(this.id, unsent);
+        if (this.remove(unsent)) {
+            this.unsure = undefined;
+            this.transcript.put(message);
+            this.draft.touch();
+            this.host.paint(this);
+        }
+    }
+
+    private notSent(unsent: Unsent, failure: Failure): void {
+        // When the connection is back it is sent again, under the same id.
+        if (failure.kind === 'disconnected' || !this.remove(unsent)) {
+            return;
+        }
+        this.host.failed('Not sent', failure);
+        this.unsure = failure.kind === 'indeterminate' ? unsent : undefined;
+        this.draft.putBack([unsent.text]);
+        this.host.outbox.drop(this.id, unsent);
+        this.host.paint(this);
+    }
+
+    private remove(unsent: Unsent): boolean {
+        const at = this.unsent.indexOf(unsent);
+        if (at >= 0) {
+            this.unsent.splice(at, 1);
+        }
+        return at >= 0;
+    }
+
+    /** What could not be sent is in the draft again. */
+    private takeBack(): void {
+        const back = this.unsent.splice(0);
+        if (back.length > 0) {
+            this.draft.putBack(back.map((unsent) => unsent.text));
+            for (const unsent of back) {
+                this.host.outbox.drop(this.id, unsent);
+            }
+        }
+    }
+
+    // Changing and leaving
+
+    /** Changes what is known about the session. */
+    async update(fields: object): Promise<SessionInfo> {
+        const answer = await this.host.wire.request<{ session: SessionInfo }>('session/update', { sessionId: this.id, ...fields });
+        this.transcript.inform(answer.session);
+        this.host.paint(this);
+        return answer.session;
+    }
+
+    /** Nothing shows it any more: the draft is kept, the session saved and no longer followed. */
+    async leave(): Promise<void> {
+        const following = this.state === 'open';
+        if (following) {
+            await this.draft.flush();
+        }
+        this.left = true;
+        if (this.state !== 'open' && this.state !== 'opening') {
+            return;
+        }
+        this.state = 'gone';
+        const session = { sessionId: this.id };
+        const saved = following ? this.host.wire.request('session/save', session) : Promise.resolve();
+        const closed = this.host.wire.request('session/close', session);
+        for (const done of await Promise.allSettled([saved, closed])) {
+            const failure = done.status === 'rejected' ? failureOf(done.reason) : undefined;
+            if (failure !== undefined && following && !['disconnected', 'sessionNotFound'].includes(failure.kind)) {
+                this.host.failed(`${this.label} is not saved`, failure);
+                break;
+            }
+        }
+    }
+}

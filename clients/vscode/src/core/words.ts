@@ -1,0 +1,59 @@
+// Small texts: how a session is called, tags as they are typed, a selection as a message, a hit on one line.
+
+import { Hit } from './protocol';
+import { oneLine } from './render';
+
+/** A session's name, or its id without what all ids have. */
+export function title(session: { sessionId: string; name: string | null }): string {
+    const name = oneLine(session.name ?? '').trim();
+    return name || session.sessionId.replace(/(^|\/)session-/, '$1');
+}
+
+export function counted(count: number, what: string): string {
+    return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** `one two -three`: tags to add and to take away, on top of those that are there. */
+export function changedTags(tags: string[], typed: string): string[] {
+    const changed = [...tags];
+    for (const word of typed.split(/[\s,]+/)) {
+        const tag = word.replace(/^[-+#]+/, '');
+        if (tag === '') {
+            continue;
+        }
+        const at = changed.indexOf(tag);
+        if (word.startsWith('-') && at >= 0) {
+            changed.splice(at, 1);
+        } else if (!word.startsWith('-') && at < 0) {
+            changed.push(tag);
+        }
+    }
+    return changed;
+}
+
+/** A piece of code as a message: fenced, with its language and where it comes from. `first`, `last`: lines, counted from 1. */
+export function fenced(text: string, language: string, path: string, first: number, last: number): string {
+    const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+    const fence = '`'.repeat(longest + 1);
+    const lines = first === last ? `${first}` : `${first}-${last}`;
+    return `${path}:${lines}\n\n${fence}${language === 'plaintext' ? '' : language}\n${text.replace(/\n$/, '')}\n${fence}`;
+}
+
+/** A hit's snippet on one line, what was found in it marked. `ranges` are code points. */
+export function marked(hit: Pick<Hit, 'snippet' | 'ranges'>): string {
+    const points = [...hit.snippet];
+    const parts = [];
+    let at = 0;
+    for (const [start, end] of hit.ranges) {
+        parts.push(points.slice(at, start).join(''), '«', points.slice(start, end).join(''), '»');
+        at = end;
+    }
+    parts.push(points.slice(at).join(''));
+    return oneLine(parts.join('')).replace(/ +/g, ' ').trim();
+}
+
+/** A file's name that every system takes. */
+export function fileName(text: string): string {
+    const clean = oneLine(text).replace(/[\\/:*?"<>|]+/g, '-').replace(/^[. ]+|[. ]+$/g, '');
+    return clean.slice(0, 80).trim() || 'session';
+}

@@ -1,0 +1,188 @@
+// What is being typed, as a document of its own below the conversation. The daemon keeps its text; a document that VS Code calls unsaved is one
+// whose text the daemon does not have yet.
+
+import * as vscode from 'vscode';
+import { failureOf } from './core/failure';
+import { Room } from './core/room';
+import { Rooms, Views } from './rooms';
+import { CHAT, documentOf, DRAFT, draftUri, idOf, tabsOf } from './uris';
+
+/** Of the height, where conversation and draft have the window to themselves. */
+const CHAT_HEIGHT = 0.75;
+
+export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposable {
+    private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
+    private readonly mtimes = new Map<string, number>();
+    /** Texts that are on their way into a document. */
+    private readonly coming = new Map<string, string>();
+    private showing: Promise<void> = Promise.resolve();
+    private readonly disposables: vscode.Disposable[] = [this.changed];
+    readonly onDidChangeFile = this.changed.event;
+
+    constructor(
+        private readonly rooms: Rooms,
+        private readonly log: vscode.LogOutputChannel,
+    ) {
+        rooms.views = this;
+        this.disposables.push(
+            vscode.workspace.registerFileSystemProvider(DRAFT, this, { isCaseSensitive: true }),
+            vscode.workspace.onDidChangeTextDocument(({ document }) => {
+                if (document.uri.scheme === DRAFT) {
+                    this.rooms.get(idOf(document.uri))?.draft.touch(document.getText());
+                }
+            }),
+        );
+    }
+
+    dispose(): void {
+        vscode.Disposable.from(...this.disposables).dispose();
+    }
+
+    /** Shows the draft of a session below its conversation. */
+    async open(room: Room, preserveFocus = false): Promise<vscode.TextEditor> {
+        const visible = vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme === DRAFT && idOf(document.uri) === room.id);
+        const uri = documentOf(room.id, DRAFT)?.uri ?? draftUri({ sessionId: room.id, name: room.info?.name ?? null });
+        const editor = await vscode.window.showTextDocument(uri, {
+            viewColumn: visible?.viewColumn ?? (await this.column(room)),
+            preview: false,
+            preserveFocus,
+        });
+        const end = editor.document.lineAt(editor.document.lineCount - 1).range.end;
+        editor.selection = new vscode.Selection(end, end);
+        return editor;
+    }
+
+    // Views
+
+    draftText(room: Room): string | undefined {
+        // A document that nobody typed in may be older than what the daemon has.
+        const document = documentOf(room.id, DRAFT);
+        return this.coming.get(room.id) ?? (document?.isDirty ? document.getText() : undefined);
+    }
+
+    showDraft(room: Room, text: string): void {
+        if (text === '' && documentOf(room.id, DRAFT) === undefined) {
+            return;
+        }
+        this.coming.set(room.id, text);
+        this.showing = this.showing
+            .then(() => this.fill(room))
+            .catch((error: unknown) => this.log.error(`the draft cannot be shown: ${String(error)}`));
+    }
+
+    draftSettled(room: Room): void {
+        const document = documentOf(room.id, DRAFT);
+        if (document?.isDirty) {
+            void document.save();
+        }
+    }
+
+    draftChanged(room: Room): void {
+        const document = documentOf(room.id, DRAFT);
+        if (document !== undefined && !document.isDirty) {
+            this.mtimes.set(room.id, Date.now());
+            this.changed.fire([{ type: vscode.FileChangeType.Changed, uri: document.uri }]);
+        }
+    }
+
+    private async fill(room: Room): Promise<void> {
+        const text = this.coming.get(room.id);
+        if (text === undefined) {
+            return;
+        }
+        const uri = documentOf(room.id, DRAFT)?.uri ?? draftUri({ sessionId: room.id, name: room.info?.name ?? null });
+        const document = await vscode.workspace.openTextDocument(uri);
+        const whole = new vscode.Range(0, 0, document.lineCount, 0);
+        const edit = new vscode.WorkspaceEdit();
+        edit.replace(document.uri, whole, text);
+        if (document.getText() !== text && !(await vscode.workspace.applyEdit(edit))) {
+            throw new Error('VS Code did not take the text');
+        }
+        this.coming.delete(room.id);
+        if (text !== '' && tabsOf(room.id, DRAFT).length === 0) {
+            await this.open(room, true);
+        }
+        room.draft.touch();
+    }
+
+    /** Where drafts are shown already; else below the conversation. */
+    private async column(room: Room): Promise<vscode.ViewColumn> {
+        const groups = vscode.window.tabGroups;
+        const drafts = groups.all.find((group) => group.tabs.some((tab) => (tab.input as { uri?: vscode.Uri } | undefined)?.uri?.scheme === DRAFT));
+        if (drafts !== undefined) {
+            return drafts.viewColumn;
+        }
+        if (groups.all.length === 1) {
+            await vscode.commands.executeCommand('vscode.setEditorLayout', {
+                orientation: 1,
+                groups: [{ size: CHAT_HEIGHT }, { size: 1 - CHAT_HEIGHT }],
+            });
+            return vscode.ViewColumn.Two;
+        }
+        const chat = tabsOf(room.id, CHAT)[0];
+        return chat === undefined ? vscode.ViewColumn.Active : chat.group.viewColumn + 1;
+    }
+
+    // FileSystemProvider
+
+    watch(): vscode.Disposable {
+        return new vscode.Disposable(() => undefined); // what changes is told of anyway
+    }
+
+    async stat(uri: vscode.Uri): Promise<vscode.FileStat> {
+        const text = await this.stored(uri);
+        return { type: vscode.FileType.File, ctime: 0, mtime: this.mtimes.get(idOf(uri) ?? '') ?? 1, size: Buffer.byteLength(text) };
+    }
+
+    async readFile(uri: vscode.Uri): Promise<Uint8Array> {
+        return Buffer.from(await this.stored(uri));
+    }
+
+    async writeFile(uri: vscode.Uri): Promise<void> {
+        const room = this.room(uri);
+        if (room.state !== 'open') {
+            throw vscode.FileSystemError.Unavailable('the daemon is away; the text is kept here till it is back');
+        }
+        try {
+            await room.draft.keep();
+        } catch (error) {
+            throw vscode.FileSystemError.Unavailable(failureOf(error).said);
+        }
+        this.mtimes.set(room.id, Date.now());
+    }
+
+    readDirectory(): [string, vscode.FileType][] {
+        return [];
+    }
+
+    createDirectory(uri: vscode.Uri): void {
+        throw vscode.FileSystemError.NoPermissions(uri);
+    }
+
+    delete(uri: vscode.Uri): void {
+        throw vscode.FileSystemError.NoPermissions(uri);
+    }
+
+    rename(uri: vscode.Uri): void {
+        throw vscode.FileSystemError.NoPermissions(uri);
+    }
+
+    private room(uri: vscode.Uri): Room {
+        const id = idOf(uri);
+        if (id === undefined) {
+            throw vscode.FileSystemError.FileNotFound(uri);
+        }
+        return this.rooms.join(id);
+    }
+
+    /** What the daemon has; what has been typed since stands in the document alone. */
+    private async stored(uri: vscode.Uri): Promise<string> {
+        const kept = this.rooms.kept(uri);
+        if (kept !== undefined) {
+            return kept.getText();
+        }
+        const room = this.room(uri);
+        await room.ready.catch(() => undefined); // a draft outlives its session
+        return room.draft.kept;
+    }
+}

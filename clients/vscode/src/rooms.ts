@@ -1,0 +1,189 @@
+// All open sessions. A session is open while a tab of VS Code shows it or its draft.
+
+import { randomUUID } from 'node:crypto';
+import * as vscode from 'vscode';
+import { systemClock } from './core/clock';
+import { failureOf } from './core/failure';
+import { Change, FileWarning } from './core/protocol';
+import { Outbox, Room, RoomHost, Unsent } from './core/room';
+import { Link } from './link';
+import { Tell } from './tell';
+import { CHAT, documentOf, DRAFT, idOf, tabsOf, uriOfTab } from './uris';
+
+const UNSENT = 'unsent:';
+
+/** In VS Code's own storage, an entry a message, so that windows do not write over each other's. */
+class StoredOutbox implements Outbox {
+    constructor(private readonly storage: vscode.Memento) {}
+
+    load(sessionId: string): Unsent[] {
+        const prefix = `${UNSENT}${sessionId}:`;
+        const keys = this.storage.keys().filter((key) => key.startsWith(prefix));
+        return keys.map((key) => ({ id: key.slice(prefix.length), text: this.storage.get<string>(key, '') }));
+    }
+
+    keep(sessionId: string, unsent: Unsent): void {
+        void this.storage.update(`${UNSENT}${sessionId}:${unsent.id}`, unsent.text);
+    }
+
+    drop(sessionId: string, unsent: Unsent): void {
+        void this.storage.update(`${UNSENT}${sessionId}:${unsent.id}`, undefined);
+    }
+}
+
+/** What the documents of a session do for its room. */
+export interface Views {
+    draftText(room: Room): string | undefined;
+    showDraft(room: Room, text: string): void;
+    draftSettled(room: Room): void;
+    draftChanged(room: Room): void;
+}
+
+export class Rooms implements vscode.Disposable {
+    views!: Views;
+    private readonly rooms = new Map<string, Room>();
+    private readonly leaving = new Map<string, Promise<void>>();
+    private readonly painted = new vscode.EventEmitter<Room>();
+    private readonly disposables: vscode.Disposable[] = [this.painted];
+    private latest: string | undefined;
+    /** Something in a room is to be shown again. */
+    readonly onPaint = this.painted.event;
+
+    constructor(
+        private readonly link: Link,
+        private readonly tell: Tell,
+        private readonly storage: vscode.Memento,
+    ) {
+        this.disposables.push(
+            link.onNotification(({ method, params }) => {
+                this.rooms.get(params.sessionId ?? (params as { session?: { sessionId?: string } }).session?.sessionId ?? '')?.notified(method, params as { changes?: Change[] });
+            }),
+            link.onState((state) => {
+                for (const room of this.rooms.values()) {
+                    if (state === 'up') {
+                        room.connected();
+                    } else if (state !== 'connecting') {
+                        room.disconnected(state === 'refused');
+                    }
+                }
+            }),
+            vscode.workspace.onDidCloseTextDocument((document) => this.release(document.uri)),
+            vscode.window.tabGroups.onDidChangeTabs(({ opened, closed }) => {
+                for (const tab of closed) {
+                    this.release(uriOfTab(tab));
+                }
+                // A document that VS Code kept is shown again without being read.
+                for (const id of opened.map((tab) => idOf(uriOfTab(tab)))) {
+                    if (id !== undefined) {
+                        this.join(id);
+                    }
+                }
+            }),
+            vscode.window.onDidChangeActiveTextEditor((editor) => this.lookedAt(editor?.document.uri)),
+        );
+    }
+
+    dispose(): void {
+        vscode.Disposable.from(...this.disposables).dispose();
+    }
+
+    get size(): number {
+        return this.rooms.size;
+    }
+
+    get(id: string | undefined): Room | undefined {
+        return id === undefined ? undefined : this.rooms.get(id);
+    }
+
+    /** The room of a session, opened where it is not. */
+    join(id: string): Room {
+        let room = this.rooms.get(id);
+        if (room === undefined) {
+            room = new Room(id, this.host(), this.leaving.get(id));
+            this.rooms.set(id, room);
+            this.latest = id;
+        }
+        return room;
+    }
+
+    /** The room of a session for a person who asks for it: one that is gone is opened once more. */
+    again(id: string): Room {
+        if (this.rooms.get(id)?.state === 'gone') {
+            this.rooms.delete(id);
+        }
+        return this.join(id);
+    }
+
+    /** The session of the active editor, else the one looked at last. */
+    get current(): Room | undefined {
+        return this.get(idOf(vscode.window.activeTextEditor?.document.uri)) ?? this.get(this.latest);
+    }
+
+    /** A document that VS Code keeps though its session was left: reading it again is no reason to open the session. */
+    kept(uri: vscode.Uri): vscode.TextDocument | undefined {
+        const id = idOf(uri);
+        if (id === undefined || this.rooms.has(id) || tabsOf(id, uri.scheme).length > 0) {
+            return undefined;
+        }
+        return documentOf(id, uri.scheme);
+    }
+
+    /** Before VS Code ends: what was typed is with the daemon, and the sessions are saved. */
+    async leaveAll(): Promise<void> {
+        const rooms = [...this.rooms.values()];
+        this.rooms.clear();
+        await Promise.all(rooms.map((room) => room.leave()));
+    }
+
+    private lookedAt(uri: vscode.Uri | undefined): void {
+        const id = idOf(uri);
+        if (id !== undefined && this.rooms.has(id)) {
+            this.latest = id;
+        }
+    }
+
+    /** Leaves the session that this belongs to, unless a tab still shows it. VS Code keeps documents for a while when their tabs are gone. */
+    release(uri: vscode.Uri | undefined): void {
+        const id = idOf(uri);
+        const room = this.get(id);
+        if (id === undefined || room === undefined || tabsOf(id, CHAT).length > 0 || tabsOf(id, DRAFT).length > 0) {
+            return;
+        }
+        this.rooms.delete(id);
+        if (this.latest === id) {
+            this.latest = undefined;
+        }
+        const left = room.leave().finally(() => {
+            if (this.leaving.get(id) === left) {
+                this.leaving.delete(id);
+            }
+        });
+        this.leaving.set(id, left);
+        this.painted.fire(room);
+    }
+
+    private host(): RoomHost {
+        return {
+            wire: this.link,
+            clock: systemClock,
+            outbox: new StoredOutbox(this.storage),
+            newId: () => `vscode-${randomUUID()}`,
+            paint: (room) => this.painted.fire(room),
+            failed: (doing, failure) => this.tell.failed(doing, failureOf(failure)),
+            warn: (text) => this.tell.warn(text),
+            warnings: (room, warnings) => this.warnings(room, warnings),
+            wake: () => this.link.wake(),
+            draftText: (room) => this.views.draftText(room),
+            showDraft: (room, text) => this.views.showDraft(room, text),
+            draftSettled: (room) => this.views.draftSettled(room),
+            draftChanged: (room) => this.views.draftChanged(room),
+        };
+    }
+
+    private warnings(room: Room, warnings: FileWarning[]): void {
+        const first = warnings[0];
+        const place = first.line === null ? first.path : `${first.path}:${first.line}`;
+        const others = warnings.length > 1 ? ` (and ${warnings.length - 1} more)` : '';
+        this.tell.warn(`${room.label}: ${place}: ${first.message}${others}`);
+    }
+}

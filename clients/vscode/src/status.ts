@@ -1,0 +1,59 @@
+// The status bar: the session at hand, how many messages it has, and what is wrong.
+
+import * as vscode from 'vscode';
+import { title } from './core/words';
+import { Link } from './link';
+import { Rooms } from './rooms';
+import { CHAT, DRAFT, idOf } from './uris';
+
+const STATES = { opening: ' …', open: '', lost: ' offline', gone: ' gone' };
+
+export class Status implements vscode.Disposable {
+    readonly item = vscode.window.createStatusBarItem('sessiond.session', vscode.StatusBarAlignment.Left, 10);
+    private readonly disposables: vscode.Disposable[];
+
+    constructor(
+        private readonly rooms: Rooms,
+        private readonly link: Link,
+    ) {
+        this.item.name = 'sessiond';
+        this.disposables = [
+            this.item,
+            rooms.onPaint(() => this.update()),
+            link.onState(() => this.update()),
+            vscode.window.onDidChangeActiveTextEditor(() => this.update()),
+        ];
+        this.update();
+    }
+
+    dispose(): void {
+        vscode.Disposable.from(...this.disposables).dispose();
+    }
+
+    private update(): void {
+        const room = this.rooms.current;
+        const scheme = vscode.window.activeTextEditor?.document.uri.scheme;
+        const away = this.link.state === 'refused' || this.link.state === 'waiting';
+        void vscode.commands.executeCommand('setContext', 'sessiond.here', room !== undefined);
+        void vscode.commands.executeCommand('setContext', 'sessiond.following', (scheme === CHAT || scheme === DRAFT) && idOf(vscode.window.activeTextEditor?.document.uri) !== undefined);
+        if (room === undefined) {
+            this.item.text = '$(debug-disconnect) sessiond';
+            this.item.tooltip = 'The daemon is away. Connect now.';
+            this.item.command = 'sessiond.reconnect';
+            if (away) {
+                this.item.show();
+            } else {
+                this.item.hide();
+            }
+            return;
+        }
+        const unsent = room.unsent.length > 0 ? ` ${room.unsent.length} unsent` : '';
+        const icon = room.state === 'lost' ? 'debug-disconnect' : 'comment-discussion';
+        const name = title({ sessionId: room.id, name: room.info?.name ?? null }).replace(/\$\(/g, '$ (');
+        this.item.text = `$(${icon}) ${name}:${room.transcript.count}${STATES[room.state]}${unsent}`;
+        this.item.tooltip = room.state === 'lost' ? 'The daemon is away. Connect now.' : `${room.id}: go to another session`;
+        this.item.command = room.state === 'lost' ? 'sessiond.reconnect' : 'sessiond.switch';
+        this.item.backgroundColor = room.state === 'lost' || room.state === 'gone' ? new vscode.ThemeColor('statusBarItem.warningBackground') : undefined;
+        this.item.show();
+    }
+}

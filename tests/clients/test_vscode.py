@@ -1,0 +1,183 @@
+"""The VS Code extension: its pure parts, its suite inside the real extension host, and once the whole user interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import vscodes
+from tests.clients.vims import WIRE, House, house
+from tests.clients.vim_scenarios import contents, draft
+from tests.clients.vscodes import CLIENT
+from tests.shell import wait_until
+
+KEY = "draft:vscode"
+SUITES = ("commands files", "live", "reconnect wire", "drafts trouble")
+"""Parts of the suite that share one VS Code."""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    """The bundles are those of the sources as they are."""
+    vscodes.installed()
+    vscodes.build()
+
+
+@pytest.fixture
+def at(built: None) -> Iterator[House]:
+    with house() as made:
+        (made.path / "work").mkdir()
+        yield made
+
+
+def test_types(built: None) -> None:
+    """The sources and the tests are well typed."""
+    vscodes.node("node_modules/typescript/bin/tsc", "--noEmit")
+
+
+def test_pure_parts(built: None) -> None:
+    """What needs neither VS Code nor a daemon does what it says."""
+    said = vscodes.node("--test", "out/unit/")
+    assert re.search(r"pass [1-9]", said), said
+
+
+@pytest.mark.parametrize("wire", WIRE, ids=lambda path: path.stem)
+def test_transcript(at: House, wire: Path) -> None:
+    """The daemon answers as the wire transcript says, and whoever follows it as the extension does holds in the end what the daemon has."""
+    assert "ok" in vscodes.node("out/wire/wire.js", at=at, env={"SESSIOND_WIRE": str(wire)})
+
+
+@pytest.mark.parametrize("tests", SUITES)
+def test_in_the_extension_host(at: House, tests: str) -> None:
+    """Every test of these files under clients/vscode/test/host passes inside VS Code."""
+    said = vscodes.run_suite(at, at.path / "work", tests)
+    assert "FAILED" not in said, said
+
+
+def test_the_manifest_names_what_is_there() -> None:
+    """Commands of menus and keys are declared; every setting and command has a row in the README; versions are exact."""
+    manifest = json.loads((CLIENT / "package.json").read_text())
+    contributes = manifest["contributes"]
+    commands = {command["command"] for command in contributes["commands"]}
+    used = {entry["command"] for menu in contributes["menus"].values() for entry in menu}
+    assert used | {key["command"] for key in contributes["keybindings"]} <= commands
+    readme = (CLIENT / "README.md").read_text()
+    assert [name for name in contributes["configuration"]["properties"] if f"`{name}`" not in readme] == []
+    offered = {entry["command"] for entry in contributes["menus"]["commandPalette"] if entry.get("when") == "false"}
+    titles = [command["title"] for command in contributes["commands"] if command["command"] not in offered]
+    assert [title for title in titles if title not in readme] == []
+    assert all(re.fullmatch(r"[0-9.]+", version) for version in manifest["devDependencies"].values())
+    assert not (CLIENT / "package-lock.json").exists()
+
+
+def _seed(client: Any) -> None:
+    """Sessions for the pictures."""
+    lines = [
+        ("user", "The journal is synced once per batch. Why is one client no slower for it?"),
+        (
+            "assistant",
+            "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
+            "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
+            "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it",
+        ),
+    ]
+    messages = [{"role": role, "content": text} for role, text in lines]
+    tools = {"role": "assistant", "content": "Let me look.", "toolCalls": [{"id": "c1", "name": "grep", "arguments": {"pattern": "fdatasync"}}]}
+    result = {"role": "tool", "toolCallId": "c1", "content": "journal/segments.py:88: self._sync(log)"}
+    new = "session/new"
+    client.call(new, sessionId="milk", name="Shopping list", tags=["home"], messages=[{"role": "user", "content": "remember the milk"}])
+    client.call(new, sessionId="regex", name="A regular expression for dates", tags=["work"], messages=messages[:1])
+    client.call(new, sessionId="lid", name="Group commit", tags=["work", "journal"], messages=[*messages, tools, result])
+
+
+def _rows(page: Any) -> Any:
+    return page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row")
+
+
+def _picture(page: Any, name: str) -> None:
+    """Pictures for the README go where SESSIOND_PICTURES says."""
+    if folder := os.environ.get("SESSIOND_PICTURES"):
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def _command(page: Any, title: str) -> None:
+    page.keyboard.press("F1")
+    page.locator(".quick-input-widget input").fill(f">{title}")
+    page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
+
+
+def _shows(page: Any, text: str) -> None:
+    # The editor renders blanks as no-break spaces.
+    page.locator(".view-lines", has_text=re.compile(re.escape(text).replace(r"\ ", r"\s"))).first.wait_for()
+
+
+def test_the_whole_user_interface(at: House) -> None:
+    """Installed from its package, by mouse and keys: the tree, a session, live words of others, search, a message, a draft that outlives the window."""
+    client = at.client()
+    _seed(client)
+    with vscodes.whole(at, vscodes.package(at), at.path / "work") as page:
+        page.get_by_role("tab", name="Sessions").click()
+        _rows(page).filter(has_text="Group commit").wait_for()
+        assert _rows(page).filter(has_text="Shopping list").count() == 1
+        _rows(page).filter(has_text="Group commit").click()
+        _shows(page, "one sync for all")
+        page.get_by_role("button", name=re.compile("Group commit:4")).wait_for()
+
+        client.call("session/append", sessionId="lid", messages=[{"id": "r", "role": "assistant", "content": "Seen", "status": "streaming"}])
+        client.call("session/extend", sessionId="lid", messageId="r", text=" live from another client")
+        _shows(page, "Seen live from another client")
+        page.get_by_role("button", name=re.compile("Group commit:5")).wait_for()
+
+        _command(page, "Sessions: Write a Message")
+        page.locator(".tab", has_text="To Group commit").wait_for()
+        page.keyboard.type("Does it hold after a crash?")
+        wait_until(lambda: draft(client, "lid", KEY) == "Does it hold after a crash?")
+        client.call("session/extend", sessionId="lid", messageId="r", text=": and it goes on while you type.")
+        _shows(page, "it goes on while you type.")
+        _picture(page, "conversation")
+
+        # Another window: what was typed is there again, and so is the conversation.
+        page.reload()
+        _shows(page, "it goes on while you type.")
+        _shows(page, "Does it hold after a crash?")
+        page.locator(".tab", has_text="To Group commit").click()
+        page.locator(".editor-instance:focus-within, .monaco-editor.focused").first.wait_for()
+        page.keyboard.press("Control+Enter")
+        wait_until(lambda: contents(client, "lid")[-1] == "Does it hold after a crash?")
+        wait_until(lambda: draft(client, "lid", KEY) is None)
+
+        _command(page, "Sessions: Search")
+        page.locator(".quick-input-widget input").fill("sync")
+        hit = page.locator(".quick-input-list .monaco-list-row", has_text="journal/segments.py")
+        hit.wait_for()
+        _picture(page, "search")
+        page.keyboard.press("Escape")
+
+        at.kill_daemon(client)
+        page.get_by_role("button", name=re.compile("Group commit:6")).wait_for()
+        again = at.client()
+        again.call("session/append", sessionId="lid", messages=[{"role": "user", "content": "after the crash"}])
+        _shows(page, "after the crash")
+
+
+def test_setup_says_how_to_install() -> None:
+    """`sessiond setup vscode` names the command that makes the package and the one that installs it."""
+    from tests.shell import Shell
+
+    shell = Shell()
+    try:
+        done = shell("setup", "vscode")
+    finally:
+        shell.close()
+    assert done.code == 0
+    assert "code --install-extension" in done.out
+    assert str(CLIENT) in done.out
+    assert "npm run package" in done.out or (CLIENT / "sessiond.vsix").exists()

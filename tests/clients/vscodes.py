@@ -1,0 +1,175 @@
+"""The real VS Code as tests run it: code-server's build of it, and Chromium as its window."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.clients.vims import ROOT, WIRE, House
+from tests.programs import need
+from tests.shell import wait_until
+
+CLIENT = ROOT / "clients" / "vscode"
+VERSION = "4.139.1"
+"""Of code-server: VS Code 1.139. `vscode_install` brings the same."""
+CACHE = Path(os.environ.get("SESSIOND_CACHE") or Path.home() / ".cache" / "sessiond-tests") / f"code-server-{VERSION}"
+SERVER = CACHE / "node_modules" / "code-server"
+NODE = CACHE / "node_modules" / "node" / "bin" / "node"
+PACKAGE = json.loads((CLIENT / "package.json").read_text())["scripts"]["package"].split("vsce ", 1)[1].split(" -o ")[0].split()
+"""What the extension's own script says to vsce."""
+WINDOW = {"width": 1280, "height": 800}
+CHROMIUM = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
+    " --disable-sync --lang=en-US"
+).split()
+SETTINGS = {
+    "workbench.startupEditor": "none",
+    "workbench.colorTheme": "Default Light Modern",
+    "chat.disableAIFeatures": True,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+}
+START_S = 60.0
+RUN_S = 400
+
+
+def installed() -> None:
+    """Skips (fails with CI=true) where VS Code, its browser or the extension's own packages are missing."""
+    for path in (NODE, SERVER / "lib" / "vscode" / "node_modules", CLIENT / "node_modules"):
+        if not path.exists():
+            reason = f"{path.name} is not installed: sh tests/clients/vscode_install"
+            if os.environ.get("CI") == "true":
+                pytest.fail(reason)
+            pytest.skip(reason)
+    chromium()
+
+
+def chromium() -> str:
+    return need("chromium")
+
+
+def node(*arguments: str, at: House | None = None, env: dict[str, str] | None = None) -> str:
+    """What a script prints; AssertionError with everything where it fails."""
+    done = subprocess.run(
+        ["timeout", "-s", "KILL", str(RUN_S), str(NODE), *arguments],
+        cwd=CLIENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**(at.env if at else os.environ), **(env or {})},
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build() -> None:
+    """Bundles the extension and its tests. Test processes that run side by side take turns."""
+    with (CLIENT / "node_modules" / ".building").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        node("esbuild.mjs", "--tests")
+
+
+def package(at: House) -> Path:
+    """The extension as a person installs it, made by the documented steps."""
+    path = at.path / "sessiond.vsix"
+    with (CLIENT / "node_modules" / ".building").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        node("node_modules/@vscode/vsce/vsce", *PACKAGE, "--out", str(path))
+    return path
+
+
+@contextlib.contextmanager
+def _served(command: Sequence[str], at: House, env: dict[str, str], listening: str) -> Iterator[str]:
+    """Runs a server until the block ends; answers its port, which the first group of `listening` matches in what it prints."""
+    log = at.path / "vscode.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            ["timeout", "-s", "KILL", str(RUN_S), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            # VSCODE_CLI: the environment is ours; VS Code need not ask a login shell for it.
+            env={**at.env, "VSCODE_CLI": "1", **env},
+        )
+    try:
+        wait_until(lambda: re.search(listening, log.read_text("utf-8", "replace")) or process.poll() is not None, START_S)
+        found = re.search(listening, log.read_text("utf-8", "replace"))
+        assert found, log.read_text("utf-8", "replace")
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait(START_S)
+
+
+@contextlib.contextmanager
+def _page() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM)
+        try:
+            yield browser.new_page(viewport=WINDOW)
+        finally:
+            browser.close()
+
+
+def run_suite(at: House, folder: Path, tests: str) -> str:
+    """Runs a part of the suite in the extension host; what it printed. AssertionError with that unless all is well."""
+    result = at.path / "result"
+    command = [str(NODE), str(SERVER / "lib" / "vscode" / "out" / "server-main.js"), "--host", "127.0.0.1", "--port", "0"]
+    command += ["--without-connection-token", "--enable-smoke-test-driver", "--accept-server-license-terms"]
+    command += ["--disable-workspace-trust", "--telemetry-level", "off", "--server-data-dir", str(at.path / "vscode")]
+    env = {"SESSIOND_TESTS": tests, "SESSIOND_RESULT": str(result), "SESSIOND_WIRE": " ".join(map(str, WIRE))}
+    printed: list[str] = []
+    ended: list[int] = []
+    with _served(command, at, env, r"listening on (\d+)") as port, _page() as page:
+        host = f"127.0.0.1:{port}"
+        page.expose_function("codeAutomationLog", lambda kind, args: printed.append(f"{kind}: {' '.join(map(str, args))}"))
+        page.expose_function("codeAutomationExit", lambda code, _logs=None: ended.append(code))
+        payload = [
+            ["extensionDevelopmentPath", f"vscode-remote://{host}{CLIENT}"],
+            ["extensionTestsPath", f"vscode-remote://{host}{CLIENT / 'out' / 'host' / 'index.js'}"],
+        ]
+        page.goto(f"http://{host}/?folder={quote(str(folder))}&payload={quote(json.dumps(payload))}")
+        for _ in range(RUN_S * 10):
+            if ended:
+                break
+            page.wait_for_timeout(100)
+    said = result.read_text("utf-8") if result.exists() else "\n".join(printed)
+    assert ended == [0], f"ended with {ended}\n{said}"
+    assert said.startswith("ok "), said
+    return said
+
+
+@contextlib.contextmanager
+def whole(at: House, package: Path, folder: Path) -> Iterator[Any]:
+    """A window of VS Code with the extension installed, and `folder` open in it."""
+    entry = [str(NODE), str(SERVER / "out" / "node" / "entry.js")]
+    folders = ["--user-data-dir", str(at.path / "user"), "--extensions-dir", str(at.path / "extensions")]
+    settings = at.path / "user" / "User" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps(SETTINGS))
+    env = {**at.env, "VSCODE_CLI": "1"}
+    installing = ["timeout", "-s", "KILL", str(RUN_S), *entry, *folders, "--install-extension", str(package)]
+    done = subprocess.run(installing, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
+    assert "successfully installed" in done.stdout, done.stdout + done.stderr
+    flags = ["--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check"]
+    flags += ["--disable-workspace-trust", "--disable-getting-started-override"]
+    with _served([*entry, *folders, *flags], at, {}, r"listening on http://127.0.0.1:(\d+)") as port, _page() as page:
+        page.set_default_timeout(START_S * 1000)
+        page.goto(f"http://127.0.0.1:{port}/?folder={quote(str(folder))}")
+        try:
+            yield page
+        except Exception:
+            page.screenshot(path=str(at.path.parent / "vscode-failed.png"))
+            raise
