@@ -46,7 +46,8 @@ class Lanes:
         self._single: set[int] = set()
         self._changed = threading.Condition()
         self._closed = False
-        self._last_live = float("-inf")
+        self._live_marks = 0
+        self._last_live_mark = float("-inf")
         self.weight = 0
         """Of all that was put and is not `written`."""
 
@@ -62,7 +63,6 @@ class Lanes:
                     self._single.add(id(step))
             else:
                 self._live.append(step)
-                self._last_live = time.monotonic()
             self._changed.notify()
 
     def mark(self, *, bulk: bool) -> Mark:
@@ -72,7 +72,8 @@ class Lanes:
         with self._changed:
             (self._bulk if bulk else self._live).append(mark)
             if not bulk:
-                self._last_live = time.monotonic()
+                self._live_marks += 1
+                self._last_live_mark = time.monotonic()
             self._changed.notify()
         return mark
 
@@ -90,7 +91,9 @@ class Lanes:
                 seconds,
             )
             if self._live:
-                return self._live.popleft()
+                first = self._live.popleft()
+                self._live_marks -= not isinstance(first, Step)
+                return first
             if live_only or not self._bulk_ready():
                 return None
             item = self._bulk.popleft()
@@ -122,12 +125,13 @@ class Lanes:
         return bool(self._single)
 
     @property
-    def live_waits(self) -> bool:
-        return bool(self._live)
+    def waited_for(self) -> bool:
+        """Whether somebody waits for what is in the live lane."""
+        return self._live_marks > 0
 
-    def live_since(self, seconds: float) -> bool:
-        """Whether anything came into the live lane in the last seconds."""
-        return time.monotonic() - self._last_live < seconds
+    def asked_within(self, seconds: float) -> bool:
+        """Whether anybody began to wait for the live lane in the last seconds."""
+        return time.monotonic() - self._last_live_mark < seconds
 
     def diverted(self, session_id: str) -> bool:
         """Whether something of a session waits in the bulk lane."""

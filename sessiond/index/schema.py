@@ -63,7 +63,7 @@ CREATE INDEX doc_place ON doc (session, kind, seq);
 CREATE TABLE role (no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE chunk (id INTEGER PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE VIRTUAL TABLE fts USING fts5(body, tool, parts, tool_parts, thought, thought_parts, content='', tokenize='ascii');
-INSERT INTO fts (fts, rank) VALUES ('hashsize', 4194304), ('automerge', 8);
+INSERT INTO fts (fts, rank) VALUES ('hashsize', 4194304), ('automerge', 16), ('crisismerge', 64);
 INSERT INTO role VALUES (0, '');
 INSERT INTO meta VALUES ('epoch', 0), ('next_doc', 1), ('next_chunk', 1);
 """

@@ -35,10 +35,10 @@ LITTLE_BYTES = 64 * 1024
 TRANSACTION_BYTES = 1024 * 1024
 """Nor more than this, for larger ones cost no less by the message."""
 SHORT_BYTES = 192 * 1024
-"""Nor more than this while there are single changes too: who lists or searches waits for theirs, and so for one
-transaction of whole sessions before them."""
+"""Nor more than this while somebody lists or searches: he waits for single changes, and so for one transaction of whole
+sessions before them."""
 SHORT_S = 1.0
-"""So long after one the next single change is expected."""
+"""So long after one the next question is expected."""
 
 _log = logging.getLogger(__name__)
 
@@ -156,12 +156,12 @@ class Writer:
     def _gather(self, not_before: float) -> list[Step]:
         """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one transaction.
 
-        Single changes have every other transaction for themselves, so that who waits for one waits for no more whole
+        Single changes that somebody waits for have every other transaction for themselves: he waits for no more whole
         sessions than are being written just then.
         """
         steps: list[Step] = []
         weight = 0
-        self._alone = self._lanes.live_waits and not self._alone
+        self._alone = self._lanes.waited_for and not self._alone
         item = self._lanes.take(None)
         while item is not None:
             if isinstance(item, Step):
@@ -169,7 +169,7 @@ class Writer:
                 weight += item.weight
             else:
                 self._marks.append(item)
-            if weight > (SHORT_BYTES if self._lanes.live_since(SHORT_S) else TRANSACTION_BYTES):
+            if weight > (SHORT_BYTES if self._lanes.asked_within(SHORT_S) else TRANSACTION_BYTES):
                 break
             wait = 0.0 if self._marks else max(0.0, not_before - time.monotonic())
             item = self._lanes.take(wait, live_only=self._alone)
