@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from sessiond.index.prepared import Prepared, from_worker, prepare, to_worker
-from sessiond.index.preparing_worker import read_frame, write_frame
 from sessiond.model.message import Message
+from sessiond.pipes import read_frame, write_frame
 
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preparing_worker.py")
 START_BYTES = 1024 * 1024

@@ -1,8 +1,7 @@
 """The process that prepares messages for the index while there are many: requests on standard input, answers in the same
 order on standard output. Started, fed and ended by `preparer.py`.
 
-    frame     length (4 bytes, little endian) and so many bytes
-    request   `prepared.to_worker`, answer `prepared.in_worker`
+    request   `prepared.to_worker`; answer `prepared.in_worker`; each a frame of `sessiond.pipes`
 
 It holds nothing and touches no file. When its input ends it ends: that is also what happens when the daemon dies.
 """
@@ -12,33 +11,15 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import struct
 import sys
 import threading
-from typing import IO
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from sessiond.index.prepared import in_worker
+from sessiond.pipes import read_frame, write_frame
 
-_LENGTH = struct.Struct("<I")
 NICE = 5
-
-
-def read_frame(file: IO[bytes]) -> bytes | None:
-    """The next frame's bytes; None at the end, also where the end cuts a frame."""
-    head = file.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    data = file.read(length)
-    return data if len(data) == length else None
-
-
-def write_frame(file: IO[bytes], data: bytes) -> None:
-    file.write(_LENGTH.pack(len(data)))
-    file.write(data)
-    file.flush()
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.service.arriving import Arriving, Grown, Imagined, New, Place, Refused
 from sessiond.service.native import NativeIntake
-from sessiond.service.reading import Counter, batches
+from sessiond.service.reading import PROCESS_BYTES, Reader
 from sessiond.service.sources import Sources, mark_of
 from sessiond.unbroken import unbroken
 
@@ -72,7 +72,7 @@ class Intake:
         self._clock = clock
         self._wanted = wanted
         self._progress = progress or (lambda _: None)
-        self._counter = Counter()
+        self._reader = Reader()
         self._sessions: dict[str, dict[str, Json]] = {}
         self._skipped = 0
         self._warnings: list[dict[str, Json]] = []
@@ -102,6 +102,7 @@ class Intake:
                 await self._room_for(None)
                 await self._give_names()
         finally:
+            await asyncio.to_thread(self._reader.close)
             await unbroken(self._stored())
         await self._place.catalog.searchable()
         if self._unlisted:
@@ -123,7 +124,7 @@ class Intake:
             self._sessions[described["sessionId"]] = described
 
     def _tell(self) -> None:
-        read = min(self._done + self._counter.bytes, self._total)
+        read = min(self._done + self._reader.counter.bytes, self._total)
         self._progress({
             "percentage": min(99, 100 * read // self._total),
             "message": f"{self._files} of {self._total_files} files, {len(self._sessions)} sessions, {self._messages} messages",
@@ -137,6 +138,7 @@ class Intake:
         named = not await asyncio.to_thread(os.path.isdir, path)
         files = await asyncio.to_thread(lambda: [(one, _size(one)) for one in registry.candidates(path)])
         self._total = sum(size for _, size in files) or 1
+        self._reader.large = self._total > PROCESS_BYTES
         self._total_files = len(files)
         for self._files, (one, size) in enumerate(files, 1):
             if isinstance(one, SkippedLine):
@@ -144,7 +146,7 @@ class Intake:
             else:
                 await self._file(one, named, native)
             self._done += size
-            self._counter.bytes = 0
+            self._reader.counter.bytes = 0
             if self._files % _LOOKED_AT == 0:
                 self._tell()
         self._tell()
@@ -176,7 +178,7 @@ class Intake:
         """All of it. What was read before it broke off is kept."""
         try:
             try:
-                async with aclosing(batches(file.found, self._counter)) as reading:
+                async with aclosing(self._reader.batches(file.found)) as reading:
                     await self._events(reading, file)
             except OSError as error:
                 self._broke_off(file, f"cannot be read: {error.strerror or error}")

@@ -1,86 +1,112 @@
-"""A foreign file read on a thread, a batch of events at a time, so that the loop never waits for a disk or a parser."""
+"""Foreign files read off the loop, a batch of events at a time: on a thread, and for a large import in a process of its own,
+so that neither a disk nor a parser keeps other clients waiting.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncGenerator, Iterator
-from typing import BinaryIO, cast
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 
-from sessiond.importers import registry
+import msgspec
+
+from sessiond.importers import reading_worker, registry
+from sessiond.importers.reading import Counter, Reading
 from sessiond.importers.record import Event
-from sessiond.limits import KIB
+from sessiond.limits import MIB
+from sessiond.pipes import read_frame, write_frame
 from sessiond.unbroken import unbroken
 
-_EVENTS = 200
-_BYTES = 512 * KIB
-_BUFFER = 128 * KIB
+PROCESS_BYTES = 8 * MIB
+"""An import of less than this is read on a thread: a process would take longer to start."""
+
+Batch = tuple[list[Event], int]
+"""Events, and how many bytes of the source were read for them."""
 
 
-class _Counted(io.FileIO):
-    """Counts what was read of it."""
-
-    def __init__(self, path: str, count: Counter) -> None:
-        super().__init__(path, "r")
-        self._count = count
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
-        size = super().readinto(buffer)
-        self._count.bytes += size or 0
-        return size
+class ReadingFault(Exception):
+    """The importer failed in the process, or the process itself. The text says how."""
 
 
-class Counter:
-    """`bytes` read so far of the files that `open` opened."""
+class Reader:
+    """Reads the files of one import, one after the other. `counter`: the bytes that were read of the file at hand."""
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.counter = Counter()
+        self.large = False
+        """Whether a process is worth its start."""
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def open(self, path: str) -> BinaryIO:
-        return cast("BinaryIO", io.BufferedReader(_Counted(path, self), _BUFFER))
+    def batches(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
+        """The importer's events. Raises what the importer raises, or ReadingFault, after what came before it."""
+        if self.large and found.path.encode("utf-8", "replace").decode() == found.path:
+            return self._elsewhere(found)
+        return self._here(found)
 
-
-async def batches(found: registry.Found, counter: Counter) -> AsyncGenerator[tuple[list[Event], int], None]:
-    """The importer's events, and how many bytes were read for them. Raises what the importer raises, after what came
-    before it.
-    """
-    reading = _Reading(registry.BY_NAME[found.importer].read(found.path, counter.open), counter)
-    before = 0
-    try:
-        while batch := await unbroken(asyncio.to_thread(reading.batch)):
-            read, before = counter.bytes - before, counter.bytes
-            yield batch, read
-    finally:
-        # Its files are closed now, not when somebody collects the rubbish; and not here, for that may take a moment.
-        await asyncio.to_thread(reading.close)
-
-
-class _Reading:
-    """On the thread."""
-
-    def __init__(self, stream: Iterator[Event], counter: Counter) -> None:
-        self._stream = stream
-        self._counter = counter
-        self._broken: Exception | None = None
-
-    def batch(self) -> list[Event]:
-        """The next events, bounded in number and in the bytes that are read for them."""
-        if self._broken is not None:
-            raise self._broken
-        batch: list[Event] = []
-        enough = self._counter.bytes + _BYTES
+    async def _here(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
+        reading = Reading(found.importer, found.path, self.counter)
+        before = self.counter.bytes
         try:
-            for event in self._stream:
-                batch.append(event)
-                if len(batch) >= _EVENTS or self._counter.bytes >= enough:
+            while batch := await unbroken(asyncio.to_thread(reading.batch)):
+                read, before = self.counter.bytes - before, self.counter.bytes
+                yield batch, read
+        finally:
+            # Its files are closed now, not when somebody collects the rubbish; and not here, for that may take a moment.
+            await asyncio.to_thread(reading.close)
+
+    async def _elsewhere(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
+        first, before, ended = self.counter.bytes, 0, False
+        try:
+            await asyncio.to_thread(self._ask, found)
+            while True:
+                size, batch, wrong = await unbroken(asyncio.to_thread(self._answer))
+                self.counter.bytes = first + size
+                if not batch:
+                    ended = True
                     break
-        except Exception as error:
-            if not batch:
-                raise
-            self._broken = error
-        return batch
+                yield batch, size - before
+                before = size
+        finally:
+            if not ended:  # what it still has to say of this file must not be taken for the next one's
+                await asyncio.to_thread(self.close)
+        if wrong is not None:
+            number, reason = wrong
+            raise ReadingFault(reason) if number is None else OSError(number, reason, found.path)
+
+    def _ask(self, found: registry.Found) -> None:
+        request = msgspec.msgpack.encode((found.importer, found.path))
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
+                [sys.executable, "-I", os.path.abspath(reading_worker.__file__)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+            )
+        assert self._process.stdin is not None
+        write_frame(self._process.stdin, request)
+
+    def _answer(self) -> tuple[int, list[Event], tuple[int | None, str] | None]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        answer = read_frame(self._process.stdout)
+        if answer is None:
+            raise ReadingFault("the process that reads has ended")
+        size, rows, wrong = msgspec.msgpack.decode(answer)
+        return size, reading_worker.unpacked(rows), wrong
 
     def close(self) -> None:
-        close = getattr(self._stream, "close", None)
-        if close is not None:
-            close()
+        """End the process. Blocks for a moment."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        process.wait()

@@ -196,7 +196,7 @@ class Stopper:
 @pytest.mark.parametrize("nth", [1, 2, 4, 7])
 async def test_a_cancelled_import_leaves_whole_sessions(served, tmp_path, monkeypatch, nth):
     """Wherever it stops: what is here is complete and in the index, and the next import brings the rest."""
-    monkeypatch.setattr("sessiond.service.reading._EVENTS", 5)
+    monkeypatch.setattr("sessiond.importers.reading._EVENTS", 5)
     monkeypatch.setattr(arriving, "PART_MESSAGES", 7)
     for n in range(3):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
@@ -292,7 +292,7 @@ async def test_imported_sessions_do_not_stay_in_memory(served, tmp_path):
 
 async def test_a_source_that_grows_while_it_is_read_is_read_again(served, tmp_path, monkeypatch):
     """The version that is remembered is the one from before: what came meanwhile is not missed."""
-    monkeypatch.setattr("sessiond.service.reading._EVENTS", 5)
+    monkeypatch.setattr("sessiond.importers.reading._EVENTS", 5)
     path = transcript(tmp_path / "p", range(1, 40))
     more: Iterator[int] = iter(range(40, 60))
 

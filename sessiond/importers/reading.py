@@ -1,0 +1,74 @@
+"""A foreign file read a batch of events at a time, on whatever thread or process calls."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+from sessiond.importers import registry
+from sessiond.importers.record import Event
+from sessiond.limits import KIB
+
+_EVENTS = 200
+_BYTES = 512 * KIB
+_BUFFER = 128 * KIB
+
+
+class Counter:
+    """`bytes` read so far of the files that `open` opened."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def open(self, path: str) -> BinaryIO:
+        return cast("BinaryIO", io.BufferedReader(_Counted(path, self._add), _BUFFER))
+
+    def _add(self, size: int) -> None:
+        self.bytes += size
+
+
+class _Counted(io.FileIO):
+    """Counts what was read of it."""
+
+    def __init__(self, path: str, add: Callable[[int], None]) -> None:
+        super().__init__(path, "r")
+        self._add = add
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
+        size = super().readinto(buffer)
+        self._add(size or 0)
+        return size
+
+
+class Reading:
+    """One file by its importer."""
+
+    def __init__(self, importer: str, path: str, counter: Counter) -> None:
+        self._stream: Iterator[Event] = registry.BY_NAME[importer].read(path, counter.open)
+        self._counter = counter
+        self._broken: Exception | None = None
+
+    def batch(self) -> list[Event]:
+        """The next events, bounded in number and in the bytes that are read for them; none at the end. Raises what the
+        importer raises, after what came before it.
+        """
+        if self._broken is not None:
+            raise self._broken
+        batch: list[Event] = []
+        enough = self._counter.bytes + _BYTES
+        try:
+            for event in self._stream:
+                batch.append(event)
+                if len(batch) >= _EVENTS or self._counter.bytes >= enough:
+                    break
+        except Exception as error:
+            if not batch:
+                raise
+            self._broken = error
+        return batch
+
+    def close(self) -> None:
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()

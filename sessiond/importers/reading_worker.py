@@ -1,0 +1,78 @@
+"""The process that reads foreign files for a large import: requests on standard input, batches of events on standard output.
+Started and ended by `service/reading.py`.
+
+    request   [importer, path]
+    answer    [bytes read so far of this file, [event, ...], null], event = [kind, field, ...];  after the last event, with
+              none, [bytes, [], null] or [bytes, [], [errno or null, what was wrong]]
+
+Frames of `sessiond.pipes`, in MessagePack. It writes no file. When its input ends, or nobody reads it, it ends: that is also
+what happens when the daemon dies.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+import msgspec
+
+from sessiond.importers.reading import Counter, Reading
+from sessiond.importers.record import (
+    Event,
+    Ignored,
+    InfoUpdate,
+    MessageRecord,
+    SessionEnd,
+    SessionStart,
+    SkippedLine,
+)
+from sessiond.pipes import read_frame, write_frame
+
+KINDS: tuple[type[Event], ...] = (SessionStart, MessageRecord, InfoUpdate, SessionEnd, SkippedLine, Ignored)
+NICE = 5
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+
+
+def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
+    """Events as the answer holds them."""
+    return [(_NUMBERS[type(event)], *msgspec.structs.astuple(event)) for event in events]
+
+
+def unpacked(rows: Iterable[list[Any]]) -> list[Event]:
+    """The inverse of `packed`, after it went through MessagePack."""
+    return [KINDS[row[0]](*row[1:]) for row in rows]
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
+    os.nice(NICE)
+    encode = msgspec.msgpack.Encoder().encode
+    try:
+        while (request := read_frame(sys.stdin.buffer)) is not None:
+            for answer in _answers(*msgspec.msgpack.decode(request)):
+                write_frame(sys.stdout.buffer, encode(answer))
+    except BrokenPipeError:
+        os._exit(1)  # nobody reads any more; closing standard output would only say so again
+
+
+def _answers(importer: str, path: str) -> Iterable[tuple[int, list[Any], Any]]:
+    counter = Counter()
+    try:
+        reading = Reading(importer, path, counter)
+        while batch := reading.batch():
+            yield counter.bytes, packed(batch), None
+    except OSError as error:
+        yield counter.bytes, [], (error.errno, error.strerror or str(error))
+    except Exception as error:  # a fault of ours in one file: the others follow
+        yield counter.bytes, [], (None, repr(error))
+    else:
+        yield counter.bytes, [], None
+
+
+if __name__ == "__main__":
+    main()
