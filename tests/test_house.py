@@ -18,6 +18,7 @@ ENTRY_POINTS = {
     "sessiond.rpc.reference",
     "sessiond.index.regex_worker",
     "sessiond.index.semantic_worker",
+    "sessiond.index.preparing_worker",
     "sessiond.store.memory",
 }
 PURE = ("model", "formats")

@@ -102,7 +102,6 @@ class Intake:
                 await self._room_for(None)
                 await self._give_names()
         finally:
-            await asyncio.to_thread(self._reader.close)
             await unbroken(self._stored())
         await self._place.catalog.searchable()
         if self._unlisted:
@@ -326,7 +325,8 @@ class Intake:
             task.result()
 
     async def _stored(self) -> None:
-        """Let those that are on their way arrive, whatever else happened."""
+        """Let those that are on their way arrive, whatever else happened. Nothing more is read."""
+        await asyncio.to_thread(self._reader.close)
         while self._storing:
             try:
                 await self._one_stored()

@@ -1,0 +1,152 @@
+"""Files read in a process of its own: the same events, and nothing lost when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessiond.importers import reading_worker, registry
+from sessiond.importers.reading import Counter, Reading
+from sessiond.importers.record import Event, Ignored, InfoUpdate, SessionEnd, SkippedLine
+from sessiond.service import reading
+from sessiond.service.reading import Reader, ReadingFault
+from tests.service.test_intake import Served, record, transcript, wire_id
+
+
+@pytest.fixture
+def elsewhere():
+    """A reader that uses its process, whatever the size."""
+    reader = Reader()
+    reader.large = True
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+async def served(tmp_path, monkeypatch):
+    """Whose imports all use a process."""
+    monkeypatch.setattr("sessiond.service.intake.PROCESS_BYTES", -1)
+    one = await Served(tmp_path / "store").start()
+    yield one
+    await one.service.close()
+
+
+def found(path: Path, importer: str = "claude-code") -> registry.Found:
+    return registry.Found(importer, str(path), 0)
+
+
+async def read(reader: Reader, path: Path, importer: str = "claude-code") -> list[Event]:
+    async with aclosing(reader.batches(found(path, importer))) as batches:
+        return [event async for batch, _ in batches for event in batch]
+
+
+async def to_the_end(batches: AsyncIterator[reading.Batch]) -> None:
+    async for _ in batches:
+        pass
+
+
+def here(path: Path, importer: str = "claude-code") -> list[Event]:
+    whole = Reading(importer, str(path), Counter())
+    events: list[Event] = []
+    while batch := whole.batch():
+        events += batch
+    return events
+
+
+def test_every_event_goes_through_the_pipe() -> None:
+    """What is packed, encoded and unpacked is what it was."""
+    events: list[Event] = [
+        *(InfoUpdate("a", "b", {"name": "x"}), SkippedLine("p", None, "why", taken=True), SessionEnd("a")),
+        Ignored("p", "kind", 3),
+    ]
+    rows: Any = msgspec.msgpack.decode(msgspec.msgpack.encode(reading_worker.packed(events)))
+    assert reading_worker.unpacked(rows) == events
+
+
+async def test_the_process_reads_the_same(elsewhere: Reader, tmp_path: Path) -> None:
+    """Several files one after the other, also damaged ones, give the same events as here; bytes are counted."""
+    paths = [transcript(tmp_path / "p", range(1, 700)), transcript(tmp_path / "q", range(1, 3))]
+    broken = tmp_path / "p" / "broken.jsonl"
+    broken.write_bytes(b"\xff\xfe no json\n" + record(1).encode() + b'{"cut')
+    for path in [*paths, broken, paths[0]]:
+        elsewhere.counter.bytes = 0
+        assert await read(elsewhere, path) == here(path)
+        assert elsewhere.counter.bytes == path.stat().st_size
+
+
+async def test_a_file_that_is_not_there(elsewhere: Reader, tmp_path: Path) -> None:
+    """An OSError with its path, and the next file is read."""
+    with pytest.raises(FileNotFoundError) as caught:
+        await read(elsewhere, tmp_path / "none.jsonl")
+    assert caught.value.filename == str(tmp_path / "none.jsonl")
+    path = transcript(tmp_path / "p", range(1, 4))
+    assert await read(elsewhere, path) == here(path)
+
+
+async def test_who_leaves_half_way_is_not_answered_later(elsewhere: Reader, tmp_path: Path) -> None:
+    """After a file that was given up, the next one's events are its own."""
+    long, short = transcript(tmp_path / "p", range(1, 3000)), transcript(tmp_path / "q", range(1, 4))
+    async with aclosing(elsewhere.batches(found(long))) as batches:
+        await anext(batches)
+    assert await read(elsewhere, short) == here(short)
+
+
+async def test_a_process_that_is_killed(elsewhere: Reader, tmp_path: Path) -> None:
+    """A fault of that file; another process reads the next one."""
+    long, short = transcript(tmp_path / "p", range(1, 20_000)), transcript(tmp_path / "q", range(1, 4))
+    async with aclosing(elsewhere.batches(found(long))) as batches:
+        await anext(batches)
+        assert elsewhere._process is not None
+        os.kill(elsewhere._process.pid, signal.SIGKILL)
+        with pytest.raises(ReadingFault):
+            await to_the_end(batches)
+    assert await read(elsewhere, short) == here(short)
+
+
+async def test_a_path_that_is_no_text_is_read_here(elsewhere: Reader, tmp_path: Path) -> None:
+    """Names that are not UTF-8 cannot be written into the pipe; they are read all the same."""
+    path = transcript(tmp_path / "p", range(1, 4))
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.jsonl"))
+    try:
+        path.rename(odd)
+    except OSError:
+        pytest.skip("this file system wants UTF-8 names")
+    assert await read(elsewhere, odd) == here(odd)
+    assert elsewhere._process is None
+
+
+async def test_an_import_through_the_process(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything comes in; where the process dies in a file, that is told, what came before it stays, and a repetition brings
+    the rest.
+    """
+    good = transcript(tmp_path / "p", range(1, 5), "11111111-2222-3333-4444-555555555551")
+    bad = transcript(tmp_path / "p", range(1, 3000), "11111111-2222-3333-4444-555555555552")
+    last = transcript(tmp_path / "p", range(1, 6), "11111111-2222-3333-4444-555555555553")
+    readers: list[Reader] = []
+    made = reading.Reader.__init__
+
+    def noted(self: Reader) -> None:
+        made(self)
+        readers.append(self)
+
+    monkeypatch.setattr(reading.Reader, "__init__", noted)
+
+    def kill(_: object) -> None:
+        process = readers[0]._process
+        if process is not None and readers[0].counter.bytes in range(good.stat().st_size + 1, bad.stat().st_size):
+            os.kill(process.pid, signal.SIGKILL)
+
+    result = await served.bring(tmp_path / "p", progress=kill)
+    assert any(warning["path"] == str(bad) for warning in result["warnings"])
+    assert len(await served.texts(wire_id(last))) == 5
+    again = await served.bring(tmp_path / "p")
+    assert not again["warnings"]
+    assert [len(served.index.messages[wire_id(path)]) for path in (good, bad, last)] == [4, 2999, 5]
+    assert all(reader._process is None for reader in readers)
