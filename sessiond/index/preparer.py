@@ -27,8 +27,8 @@ START_BYTES = 1024 * 1024
 """So much must wait before a process is started for it."""
 IDLE_S = 3.0
 """Without work for so long, the process ends."""
-_AHEAD = 4
-"""Requests under way: enough that the process never waits, few enough that they cost no memory."""
+_AHEAD = 16
+"""Requests under way: enough that the process never waits, few enough that they cost little memory."""
 _FAILURES = 3
 """After so many deaths of the process in a row everything is prepared here."""
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _PATIENCE_S = 0.1
 """What a question waits for whole sessions, where few are being taken in."""
+_AT_A_TIME = 4
+"""Sessions that are read for the index."""
 _FEED_DELAY_S = 0.02
 """Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
 _GROWING_CHARS_S = 1_000_000
@@ -228,11 +230,14 @@ class Catalog:
             seen: set[str] = set()
             try:
                 async for batch in store.scan():
-                    for listed in batch:
-                        wire_id = join_wire_id(store.name, listed.local_id)
-                        seen.add(wire_id)
-                        if known.get(wire_id) != listed.fingerprint or not listed.fingerprint:
-                            warnings += await self._reindex(store, listed)
+                    ids = {join_wire_id(store.name, listed.local_id): listed for listed in batch}
+                    seen.update(ids)
+                    changed = [
+                        listed
+                        for wire_id, listed in ids.items()
+                        if known.get(wire_id) != listed.fingerprint or not listed.fingerprint
+                    ]
+                    warnings += await self._reindex_all(store, changed)
             except SessiondError as error:
                 log.warning("store %s is not indexed: %s", store.name, error.message)
                 return warnings
@@ -240,6 +245,18 @@ class Catalog:
                 if not await store.exists(split_wire_id(wire_id)[1]):
                     self.index.remove(wire_id)
         return warnings
+
+    async def _reindex_all(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
+        """Some at a time: while one is read, others are on their way into the index."""
+        slots = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(listed: Listed) -> list[FileWarning]:
+            async with slots:
+                return await self._reindex(store, listed)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(listed)) for listed in changed]
+        return [warning for task in tasks for warning in task.result()]
 
     async def _reindex(self, store: Store, listed: Listed) -> list[FileWarning]:
         try:
