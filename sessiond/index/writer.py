@@ -34,7 +34,7 @@ LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
 TRANSACTION_BYTES = 2 * 1024 * 1024
 """Nor more than this, for larger ones cost no less by the message."""
-SHORT_BYTES = 384 * 1024
+SHORT_BYTES = 256 * 1024
 """Nor more than this while somebody lists or searches: he waits for single changes, and so for one transaction of whole
 sessions before them."""
 SHORT_S = 1.0
