@@ -13,6 +13,9 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     filters    filters of a request -> SQL conditions   (pure)
     cursors    opaque cursors and the pages they hold
     schema     the file: making, checking, replacing it
+    prepared   messages -> all that is written of them      (pure)
+    narrowing  what a regular expression needs              (pure)
+    preparer   prepares, in a process while there is much (preparing_worker)
     lanes      what waits to be written;  writer: the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
     readers    the reading threads
     catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in a process that can be killed
