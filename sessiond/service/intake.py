@@ -103,7 +103,8 @@ class Intake:
                 await self._give_names()
         finally:
             await unbroken(self._stored())
-        await self._place.catalog.searchable()
+        if self._place.catalog.ready.is_set():  # else all sessions are being read for the index, and searches say so
+            await self._place.catalog.searchable()
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
             self._warnings.append({"path": path, "line": None, "message": message})
