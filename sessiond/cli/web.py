@@ -7,6 +7,7 @@ other users could see, in a log, or, for longer than it is worth anything, in a 
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 import webbrowser
@@ -72,8 +73,8 @@ def _open(where: Places, instance: str, address: dict[str, Any], only_print: boo
     from sessiond.daemon import codes
     from sessiond.fs import RealFileSystem, atomic_write
 
-    host, port = address["host"], int(address["port"])
-    page = f"http://{f'[{host}]' if ':' in str(host) else host}:{port}/"
+    port = int(address["port"])
+    page = f"http://{_reached_as(address['host'])}:{port}/"
     token = Path(address["tokenFile"]).read_text().strip()
     link = f"{page}#code={codes.make(token, instance, port)}"
     fs = RealFileSystem()
@@ -90,6 +91,14 @@ def _open(where: Places, instance: str, address: dict[str, Any], only_print: boo
         fs.remove(path)
         say("no browser could be started")
     say(f"open this within a minute; it works once: {link}")
+
+
+def _reached_as(host: str) -> str:
+    """How this machine's browser names a host that is listened on."""
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return str(address) if address.version == 4 else f"[{address}]"
 
 
 _REDIRECT = """<!doctype html><meta charset="utf-8"><title>sessiond</title>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -386,3 +387,26 @@ def test_the_browser_has_no_room(chat: Chat) -> None:
     until(page, "connection.state === 'open'")
     until(page, "storage.settled()")
     assert chat.messages() == ["one", "two"]
+
+
+def test_the_page_for_programs_runs_as_it_stands(chat: Chat) -> None:
+    """The pieces of code in docs/editors/browser.md do what they say."""
+    text = (ROOT / "docs" / "editors" / "browser.md").read_text()
+    pieces = re.findall(r"^```js\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(pieces) == 2
+    for piece in pieces:
+        page = chat.web.tab()
+        said: list[str] = []
+        page.on("console", lambda message, said=said: said.append(message.text))
+        page.goto(f"{chat.elsewhere.origin}/sessiond.js")
+        ready = piece.replace("ws://127.0.0.1:8712", chat.web.url.replace("http", "ws")).replace(
+            "TOKEN", json.dumps(chat.web.token)
+        )
+        ready = re.sub(
+            r"^import (\{.*?\}) from '\./(.*?)'$", r"const \1 = await import('/\2')", ready, flags=re.MULTILINE
+        )
+        page.evaluate(f"async () => {{ {ready}; await connection.call('daemon/hello') }}")
+        assert any(line in ("open undefined undefined", "AGENT_SESSION_RESTORED") for line in said), said
+    assert chat.messages("pr-12") == ["My secret code is 777."]
+    sessions = chat.web.client().call("session/list", filter={"name": "A plan"})["sessions"]
+    assert chat.messages(sessions[0]["sessionId"]) == ["Hello"]

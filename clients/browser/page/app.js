@@ -25,7 +25,7 @@ class App {
     this.#theme()
     document.getElementById('help').addEventListener('click', showKeys)
     document.addEventListener('keydown', (event) => this.#key(event))
-    addEventListener('hashchange', () => this.#route())
+    addEventListener('hashchange', () => this.#route({ asked: true }))
     addEventListener('online', () => this.connection?.retry())
     addEventListener('unhandledrejection', (event) => event.reason?.kind !== 'disconnected' && this.fail(event.reason))
   }
@@ -59,7 +59,7 @@ class App {
     if (state === 'open') {
       this.#say('connection', null)
       this.outbox.flush(this.connection)
-      this.list.load()
+      this.list.begin()
       this.connection.call('daemon/status').then(({ stores, readOnly }) => {
         this.list.offerStores(stores)
         this.#say('readOnly', readOnly && `The daemon keeps nothing for now: ${readOnly.reason}. Reading works.`)
@@ -95,7 +95,8 @@ class App {
     location.hash = this.linkTo(sessionId, seq)
   }
 
-  #route() {
+  // `asked`: somebody went there. After a reconnect nobody did, and what is in view stays.
+  #route({ asked = false } = {}) {
     const found = /^#\/s\/([^/]+)(?:\/(\d+))?$/.exec(location.hash)
     document.body.classList.toggle('reading', found !== null)
     if (this.connection === null || (this.connection.state !== 'open' && this.session === null)) return
@@ -111,12 +112,13 @@ class App {
       this.#welcome()
       return
     }
-    if (this.session === null) {
+    const fresh = this.session === null
+    if (fresh) {
       this.session = new SessionView(this, sessionId)
       this.main.replaceChildren(this.session.element)
       if (found[2] === undefined) this.session.window.element.focus({ preventScroll: true })
     }
-    if (found[2] !== undefined) this.attempt(() => this.session.show(Number(found[2])))
+    if (found[2] !== undefined && (asked || fresh)) this.attempt(() => this.session.show(Number(found[2])))
   }
 
   #welcome() {

@@ -59,6 +59,12 @@ export class ListView {
     }
   }
 
+  /** The connection is there: read the list, or what is new in it. */
+  begin() {
+    if (this.#generation === 0 || this.#query !== '') this.load()
+    else this.refresh()
+  }
+
   /** Begin anew: the first page of the list, or of what is searched for. */
   async load() {
     this.#abort?.abort()

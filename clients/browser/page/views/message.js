@@ -13,7 +13,7 @@ export function messageView(message, link) {
   const role = ROLES[message.role] ?? oneLine(message.role, 40)
   const article = h('article', {
     class: `message role-${/^[a-z]+$/.test(message.role) ? message.role : 'other'}`, 'data-seq': message.seq, tabindex: -1,
-    'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
+    'aria-posinset': message.seq, 'aria-setsize': -1, 'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
   })
   const status = h('span', { class: 'status' })
   const body = h('div', { class: 'body' })

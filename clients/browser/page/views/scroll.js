@@ -112,6 +112,11 @@ export class ScrollWindow {
     return this.#pages.flatMap((page) => page.articles)
   }
 
+  /** The seq of the first message in view, or null at the end. */
+  get place() {
+    return this.atEnd || this.#anchor === null ? null : Number(this.#anchor.article.dataset.seq)
+  }
+
   toEnd() {
     this.#atEnd = true
     this.#anchor = null

@@ -101,7 +101,9 @@ export class SessionView {
     this.composer.hidden = false
     this.#inform(result.session)
     this.#sideways()
+    const place = this.window.place
     this.window.begin(result)
+    if (place !== null) this.#app.attempt(() => this.window.goTo(place)) // it was read anew; whoever reads goes on reading there
     for (const warning of result.warnings ?? []) this.#app.say(`${warning.path}:${warning.line ?? ''} ${warning.message}`)
   }
 
