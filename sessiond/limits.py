@@ -69,6 +69,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     export_bytes: int = 48 * MIB
     idle_session_s: float = 60.0
     """A saved session that nobody has open is dropped from memory after this."""
+    idle_sessions_bytes: int = 16 * MIB
+    """What such sessions may hold together; beyond it those that were used longest ago are dropped after a second."""
     empty_session_s: float = 600.0
     segment_bytes: int = 16 * MIB
     journal_bytes: int = 64 * MIB

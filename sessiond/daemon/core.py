@@ -14,18 +14,22 @@ import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
 from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors, ws_doors
+from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import Parts
 from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
-from sessiond.limits import Limits
+from sessiond.limits import MIB, Limits
 from sessiond.model.values import timestamp
 from sessiond.rpc.methods import Client
 from sessiond.rpc.server import Server
 
 _LOOK_AFTER_S = 5.0
 """How often the socket is looked after and idleness is considered."""
+
+_GIVE_BACK_BYTES = 4 * MIB
+"""After so much was let go of, memory is given back to the system."""
 
 _log = logging.getLogger("sessiond.daemon")
 
@@ -110,6 +114,7 @@ class Daemon:
 
     async def _look_after(self) -> None:
         idle_since = self._clock.monotonic()
+        released = 0
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
         while True:
@@ -118,6 +123,10 @@ class Daemon:
                 await self._unix.look_after()
             except (SessiondError, OSError) as error:
                 _log.error("the socket could not be put back: %s", error)
+            released += self._parts.released()
+            if released > _GIVE_BACK_BYTES:
+                released = 0
+                await asyncio.to_thread(give_back)
             if self._server.connections or self._parts.unsaved():
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:

@@ -112,6 +112,10 @@ class Parts:
     async def status(self) -> dict[str, Any]:
         return {} if self._service is None else await self._service.status()
 
+    def released(self) -> int:
+        """About how many bytes of sessions were let go of since the last call."""
+        return 0 if self._service is None else self._service.released()
+
     def unsaved(self) -> bool:
         return self._mounts is not None and any(store.dirty_count() for store in self._mounts.stores.values())
 

@@ -29,6 +29,10 @@ from sessiond.model.changes import (
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json, same_json
 
+_MESSAGE_BYTES = 700
+"""What a message costs in memory beside its text, about."""
+_BLOCK_CHARS = 400
+"""What a content block is taken to hold, for it is not looked into."""
 UPDATABLE = ("name", "model", "tags", "archived", "summary", "metadata", "cwd", "parent")
 
 
@@ -87,11 +91,17 @@ class Session:
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._log: deque[Change] = deque()
+        self._chars = 0
 
     # Reading
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it holds in memory."""
+        return self._chars + _MESSAGE_BYTES * len(self._messages)
 
     @property
     def is_blank(self) -> bool:
@@ -221,12 +231,15 @@ class Session:
             self._messages.append(message)
             self._seqs.append(message.seq)
         self.seq = max(self.seq, message.seq)
+        self._chars += _chars(message)
         if message.status == "streaming" and isinstance(message.content, str):
             self._streams[message.id] = _Stream(message.content)
 
     def replace_message(self, message: Message) -> None:
         """Exchange the message of the same id (a decoder met a later version of it). Its seq stays."""
-        self._messages[self._by_id[message.id]] = message
+        position = self._by_id[message.id]
+        self._chars += _chars(message) - _chars(self._messages[position])
+        self._messages[position] = message
         self._streams.pop(message.id, None)
 
     def add_note(self, note: Note) -> None:
@@ -268,6 +281,7 @@ class Session:
         twin.notes = list(self.notes)
         twin.state = dict(self.state)
         twin._messages = self.messages()[:]
+        twin._chars = self._chars
         twin._seqs = self._seqs[:]
         twin._by_id = dict(self._by_id)
         twin._notes_by_id = dict(self._notes_by_id)
@@ -289,6 +303,7 @@ class Session:
             )
         stream.parts.append(change.text)
         stream.length += len(change.text)
+        self._chars += len(change.text)
         if message.status != "streaming":
             self._messages[position] = msgspec.structs.replace(message, status="streaming")
 
@@ -316,6 +331,7 @@ class Session:
         """Messages that came after the change stay: a replay may meet those of a later edit."""
         for message in self._messages[start:stop]:
             del self._by_id[message.id]
+            self._chars -= _chars(message)
             self._streams.pop(message.id, None)
         del self._messages[start:stop], self._seqs[start:stop]
         for position in range(start, len(self._messages)):
@@ -342,6 +358,11 @@ class Session:
         if isinstance(change, Appended) and change.messages[0]["seq"] <= seq:
             return Appended(seq=change.seq, at=change.at, messages=[m for m in change.messages if m["seq"] > seq])
         return change
+
+
+def _chars(message: Message) -> int:
+    content = message.content
+    return len(content) if isinstance(content, str) else _BLOCK_CHARS * len(content)
 
 
 def content_equal(a: Session, b: Session) -> bool:

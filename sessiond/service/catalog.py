@@ -67,6 +67,8 @@ class Catalog:
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
         self._closed = False
+        self.released = 0
+        """About how many bytes of sessions were read for the index alone and let go of since somebody set it to 0."""
         self._checks = 0
         """Under way."""
 
@@ -269,6 +271,7 @@ class Catalog:
         if loaded.session.is_blank and store.dirty(listed.local_id):
             self.keep(store, loaded)
         else:
+            self.released += loaded.session.weight
             self._let_go(store, listed.local_id)
         await self.index.room()
         return loaded.warnings

@@ -57,6 +57,8 @@ class Room:
         self.told: Session | None = None
         """The merged session that the audience was last told to read again."""
         self.last_used = 0.0
+        self.spare = False
+        """Nobody has it open and there are too many such: it goes a moment after its last use."""
         self._now = now
         self._new_id = new_id
         self._told = told

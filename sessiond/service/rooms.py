@@ -21,6 +21,8 @@ from sessiond.service.room import Room
 from sessiond.store.port import Appeared, Event, HealthChanged, Loaded, Reloaded, Store, Vanished, WasSaved
 
 log = logging.getLogger(__name__)
+_SPARE_S = 1.0
+"""Whoever has just asked for a session is through with that by now, or has it open."""
 T = TypeVar("T")
 
 
@@ -39,6 +41,8 @@ class Rooms:
         """Sessions that are being made: nobody may see one before it is durable, nor open a second room for it."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.released = 0
+        """About how many bytes were let go of since somebody set it to 0."""
 
     def add_store(self, store: Store) -> None:
         self.stores[store.name] = store
@@ -101,6 +105,7 @@ class Rooms:
         if there is not None and not there.gone:
             return there
         room = self.open_room(store, wire_id, loaded)
+        self._spare_some()
         if loaded.session.streaming():
             await self.interrupt(room, [message.id for message in loaded.session.streaming()])
         return room
@@ -238,8 +243,24 @@ class Rooms:
             await room.store.save(room.session.local_id)
         except SessiondError as error:
             log.warning("session %s is not saved yet: %s", room.wire_id, error.message)
+        self._spare_some()
 
     # Letting go
+
+    def _spare_some(self) -> None:
+        """Sessions that nobody has open are kept for a while, but not many."""
+        idle = [room for room in self._rooms.values() if not len(room.audience) and not room.session.is_blank]
+        excess = sum(room.session.weight for room in idle) - self.limits.idle_sessions_bytes
+        if excess <= 0:
+            return
+        for room in sorted(idle, key=lambda room: room.last_used):
+            if not room.spare:
+                room.spare = True
+                self._cancel_timer(room.wire_id)
+                self._arm(room.wire_id, _SPARE_S)
+            excess -= room.session.weight
+            if excess <= 0:
+                return
 
     def _touch(self, room: Room) -> None:
         """Somebody uses it: look again later whether it can go."""
@@ -248,7 +269,9 @@ class Rooms:
             self._arm(room.wire_id, self._patience(room))
 
     def _patience(self, room: Room) -> float:
-        return self.limits.empty_session_s if room.session.is_blank else self.limits.idle_session_s
+        if room.session.is_blank:
+            return self.limits.empty_session_s
+        return _SPARE_S if room.spare and not len(room.audience) else self.limits.idle_session_s
 
     def _arm(self, wire_id: str, delay: float) -> None:
         self._timers[wire_id] = asyncio.get_running_loop().call_later(delay, self._look_again, wire_id)
@@ -272,7 +295,7 @@ class Rooms:
         elif room.session.is_blank:
             self._spawn(self._forget(room))
         elif room.store.dirty(room.session.local_id):
-            self._arm(wire_id, self.limits.idle_session_s)
+            self._arm(wire_id, self._patience(room))
         else:
             self._spawn(self._release(room))
 
@@ -303,6 +326,7 @@ class Rooms:
             return
         self._rooms.pop(room.wire_id, None)
         room.gone = True
+        self.released += room.session.weight
         await room.store.release(room.session.local_id)
 
     def _spawn(self, coroutine: Any) -> None:

@@ -86,6 +86,12 @@ class Service:
     def drained(self, peer: Peer) -> None:
         self.rooms.drained(peer)
 
+    def released(self) -> int:
+        """About how many bytes of sessions were let go of since the last call."""
+        count = self.rooms.released + self.catalog.released
+        self.rooms.released = self.catalog.released = 0
+        return count
+
     async def status(self) -> dict[str, Json]:
         """The part of `daemon/status` that is about sessions."""
         await self.finder.count()
