@@ -57,7 +57,7 @@ class Reader:
         """All lines of a file."""
         for number, line in lines_of(content):
             self.take(line, number)
-        if content.strip(b"\xef\xbb\xbf \t\r\n") and not self._understood:
+        if not self._understood and content.strip(b"\xef\xbb\xbf \t\r\n"):
             self.problems.append(Problem(self.path, 1, "holds no line that can be read", fatal=True))
 
     def take(self, line: bytes, number: int) -> Kind:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any
 
 from sessiond.errors import InvalidParams
@@ -39,8 +40,14 @@ def join_wire_id(store: str, local_id: str) -> str:
 
 def timestamp(epoch_ms: int) -> str:
     """Milliseconds since 1970 (UTC) -> `2026-01-11T14:30:22.000Z`. Raises OverflowError outside years 1..9999."""
-    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+    second, millis = divmod(epoch_ms, 1000)
+    return f"{_second(second)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(epoch_s: int) -> str:
+    moment = _EPOCH + timedelta(seconds=epoch_s)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0")
 
 
 def epoch_ms(text: str) -> int:

@@ -1,0 +1,171 @@
+"""Operations that must not become more: counted, so that a machine's mood says nothing about them. Times are the benchmarks' own business."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from sessiond.fs import RealFileSystem
+from sessiond.journal.writer import JournalWriter
+from sessiond.limits import Limits
+from tests.bench.durable import can_trace, line_to
+from tests.bench.measure import QUIET
+from tests.bench.run import BENCHES, line, write
+from tests.home import Home
+
+APPENDS = 100
+
+
+class _Log:
+    """A log whose first sync waits for a word, and which counts."""
+
+    def __init__(self, log, counts, go):
+        self._log, self._counts, self._go = log, counts, go
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    def write(self, data):
+        self._counts["write"] += 1
+        self._log.write(data)
+
+    def sync(self):
+        self._go.wait(30)
+        self._counts["sync"] += 1
+        self._log.sync()
+
+
+class _Counting(RealFileSystem):
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.go = threading.Event()
+        self.go.set()
+
+    def open_log(self, path, mode=0o600):
+        return _Log(super().open_log(path, mode), self.counts, self.go)
+
+
+async def test_what_waits_is_written_and_synced_once(tmp_path):
+    """However many changes gather while the disk works, the next batch is one write and one sync."""
+    fs = _Counting()
+    writer, _ = await JournalWriter.recover(fs, str(tmp_path / "journal"), Limits(reserve_bytes=0))
+    fs.counts.clear()
+    fs.go.clear()
+    first = writer.commit("default", "s", 1, b"[]")
+    while not fs.counts["write"]:  # noqa: ASYNC110  the thread has taken it, and waits for the disk
+        await asyncio.sleep(0.001)
+    rest = [writer.commit("default", "s", seq, b"[]") for seq in range(2, 300)]
+    fs.go.set()
+    await asyncio.gather(first, *rest)
+    assert fs.counts == {"write": 2, "sync": 2}
+    await writer.close()
+
+
+def test_bytes_written_for_an_append(tmp_path):
+    """A message of 500 bytes costs the journal its text and no more than 260 bytes beside it."""
+    with Home(tmp_path, QUIET) as home:
+        client = line_to(home, "s", "x" * 500)
+        asking = home.client()
+        client.round_trip()
+        before = asking.call("daemon/status")["journal"]["bytes"]
+        for _ in range(APPENDS):
+            client.round_trip()
+        assert asking.call("daemon/status")["journal"]["bytes"] - before <= APPENDS * 760
+        client.socket.close()
+
+
+@pytest.mark.skipif(not can_trace(), reason="no strace, or it may not trace here")
+def test_system_calls_for_an_append(tmp_path):
+    """The loop's thread needs no more than one read, one send, one byte of its waker each way and six polls; the disk is written and synced once."""
+    with Home(tmp_path, QUIET) as home:
+        client = line_to(home, "s", "x" * 500)
+        client.round_trip()
+        trace = tmp_path / "trace"
+        strace = subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", str(trace), "-p", str(home.process.pid)], stderr=subprocess.DEVNULL
+        )
+        while not trace.exists() or "epoll_wait" not in trace.read_text():
+            client.round_trip()
+        before = _calls(trace, home.process.pid)
+        for _ in range(APPENDS):
+            client.round_trip()
+        strace.terminate()
+        strace.wait()
+        after = _calls(trace, home.process.pid)
+        client.socket.close()
+    done = {name: after[name] - before[name] for name in after}
+    slack = 12  # what was under way when the counting began, and timers
+    assert done["fdatasync"] <= APPENDS + slack
+    assert (
+        done["main recvfrom"] <= APPENDS + 2 * APPENDS + slack
+    )  # the message, the waker, and that there is no more of it
+    assert done["main sendto"] + done.get("main write", 0) <= APPENDS + slack
+    assert done["main epoll_wait"] <= 7 * APPENDS + slack
+
+
+def _calls(trace, main):
+    found = collections.Counter()
+    for one in trace.read_text().splitlines():
+        match = re.match(r"(\d+) +(?:<\.\.\. )?(\w+)(?:\(| resumed)", one)
+        if match and "resumed" not in one:
+            found[match[2]] += 1
+            if int(match[1]) == main:
+                found[f"main {match[2]}"] += 1
+    return found
+
+
+def test_imports_of_the_relay():
+    """What an editor waits for beside Python itself: three modules of ours, two of Python's."""
+    code = "import sys; bare = set(sys.modules); import sessiond.relay; print(sorted(set(sys.modules) - bare))"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert set(json.loads(out.replace("'", '"'))) <= {
+        "__future__", "_socket", "select", "sessiond", "sessiond.endpoint", "sessiond.reach", "sessiond.relay",
+    }  # fmt: skip
+
+
+def test_imports_of_a_daemon_that_a_client_starts(tmp_path):
+    """It loads neither what the command line needs, nor importers, nor what speaks LSP, before somebody asks for it."""
+    code = (
+        "import sys; sys.argv = ['sessiond', 'serve', '--ready-fd', '-1']\n"
+        "import sessiond.daemon.process as process\n"
+        "process.main = lambda flags, ready: print(sorted(sys.modules)) or sys.exit()\n"
+        "import sessiond.daemon.core, sessiond.config, sessiond.daemon.log\n"
+        "import sessiond.__main__ as entry; entry.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    loaded = set(json.loads(out.replace("'", '"')))
+    assert "sessiond.daemon.parts" in loaded
+    assert not {"click", "rich", "pygls", "lsprotocol", "sessiond.importers.registry", "tomllib", "watchfiles"} & loaded
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.slow
+def test_every_benchmark_runs(tmp_path):
+    """`--smoke` measures each row once on next to nothing and writes them into the page."""
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- tests.bench.run: begin -->\n<!-- tests.bench.run: end -->\nafter\n")
+    command = [sys.executable, "-m", "tests.bench.run", "--smoke", "--write", str(page)]
+    subprocess.run(command, check=True, capture_output=True, timeout=380)
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    optional = {"real"} | (set() if can_trace() else {"slow-disk"})
+    assert {name for name in BENCHES if f"| {name} | " in text} >= set(BENCHES) - optional
+
+
+def test_a_part_that_is_measured_again_takes_the_place_of_the_old_one(tmp_path):
+    """`--only X --write` leaves every other row as it is."""
+    from tests.bench.measure import Row
+
+    page = tmp_path / "page.md"
+    page.write_text("a<!-- tests.bench.run: begin -->\n<!-- tests.bench.run: end -->z")
+    write(page, {"append": [Row("one", "1 ms")], "disk": [Row("two", "2 MB")]})
+    write(page, {"append": [Row("three", "3 ms", aim="<= 4 ms", met=True)]})
+    rows = [one for one in page.read_text().splitlines() if one.startswith(("| append", "| disk"))]
+    assert rows == [line("append", Row("three", "3 ms", aim="<= 4 ms", met=True)), line("disk", Row("two", "2 MB"))]
