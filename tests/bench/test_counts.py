@@ -59,7 +59,7 @@ async def test_what_waits_is_written_and_synced_once(tmp_path):
     fs.counts.clear()
     fs.go.clear()
     first = writer.commit("default", "s", 1, b"[]")
-    while not fs.counts["write"]:  # noqa: ASYNC110  the thread has taken it, and waits for the disk
+    while not fs.counts["write"]:
         await asyncio.sleep(0.001)
     rest = [writer.commit("default", "s", seq, b"[]") for seq in range(2, 300)]
     fs.go.set()

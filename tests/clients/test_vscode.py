@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.clients import vscodes
-from tests.clients.vims import WIRE, House, house
 from tests.clients.vim_scenarios import contents, draft
+from tests.clients.vims import WIRE, House, house
 from tests.clients.vscodes import CLIENT
 from tests.shell import wait_until
 
@@ -84,18 +84,32 @@ def _seed(client: Any) -> None:
         ("user", "The journal is synced once per batch. Why is one client no slower for it?"),
         (
             "assistant",
-            "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
-            "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
-            "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it",
+            (
+                "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
+                "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
+                "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it"
+            ),
         ),
     ]
     messages = [{"role": role, "content": text} for role, text in lines]
-    tools = {"role": "assistant", "content": "Let me look.", "toolCalls": [{"id": "c1", "name": "grep", "arguments": {"pattern": "fdatasync"}}]}
+    tools = {
+        "role": "assistant",
+        "content": "Let me look.",
+        "toolCalls": [{"id": "c1", "name": "grep", "arguments": {"pattern": "fdatasync"}}],
+    }
     result = {"role": "tool", "toolCallId": "c1", "content": "journal/segments.py:88: self._sync(log)"}
     new = "session/new"
-    client.call(new, sessionId="milk", name="Shopping list", tags=["home"], messages=[{"role": "user", "content": "remember the milk"}])
+    client.call(
+        new,
+        sessionId="milk",
+        name="Shopping list",
+        tags=["home"],
+        messages=[{"role": "user", "content": "remember the milk"}],
+    )
     client.call(new, sessionId="regex", name="A regular expression for dates", tags=["work"], messages=messages[:1])
-    client.call(new, sessionId="lid", name="Group commit", tags=["work", "journal"], messages=[*messages, tools, result])
+    client.call(
+        new, sessionId="lid", name="Group commit", tags=["work", "journal"], messages=[*messages, tools, result]
+    )
 
 
 def _rows(page: Any) -> Any:
@@ -131,7 +145,11 @@ def test_the_whole_user_interface(at: House) -> None:
         _shows(page, "one sync for all")
         page.get_by_role("button", name=re.compile("Group commit:4")).wait_for()
 
-        client.call("session/append", sessionId="lid", messages=[{"id": "r", "role": "assistant", "content": "Seen", "status": "streaming"}])
+        client.call(
+            "session/append",
+            sessionId="lid",
+            messages=[{"id": "r", "role": "assistant", "content": "Seen", "status": "streaming"}],
+        )
         client.call("session/extend", sessionId="lid", messageId="r", text=" live from another client")
         _shows(page, "Seen live from another client")
         page.get_by_role("button", name=re.compile("Group commit:5")).wait_for()

@@ -25,7 +25,12 @@ VERSION = "4.139.1"
 CACHE = Path(os.environ.get("SESSIOND_CACHE") or Path.home() / ".cache" / "sessiond-tests") / f"code-server-{VERSION}"
 SERVER = CACHE / "node_modules" / "code-server"
 NODE = CACHE / "node_modules" / "node" / "bin" / "node"
-PACKAGE = json.loads((CLIENT / "package.json").read_text())["scripts"]["package"].split("vsce ", 1)[1].split(" -o ")[0].split()
+PACKAGE = (
+    json.loads((CLIENT / "package.json").read_text())["scripts"]["package"]
+    .split("vsce ", 1)[1]
+    .split(" -o ")[0]
+    .split()
+)
 """What the extension's own script says to vsce."""
 WINDOW = {"width": 1280, "height": 800}
 CHROMIUM = (
@@ -102,7 +107,9 @@ def _served(command: Sequence[str], at: House, env: dict[str, str], listening: s
             env={**at.env, "VSCODE_CLI": "1", **env},
         )
     try:
-        wait_until(lambda: re.search(listening, log.read_text("utf-8", "replace")) or process.poll() is not None, START_S)
+        wait_until(
+            lambda: re.search(listening, log.read_text("utf-8", "replace")) or process.poll() is not None, START_S
+        )
         found = re.search(listening, log.read_text("utf-8", "replace"))
         assert found, log.read_text("utf-8", "replace")
         yield found[1]
@@ -126,7 +133,14 @@ def _page() -> Iterator[Any]:
 def run_suite(at: House, folder: Path, tests: str) -> str:
     """Runs a part of the suite in the extension host; what it printed. AssertionError with that unless all is well."""
     result = at.path / "result"
-    command = [str(NODE), str(SERVER / "lib" / "vscode" / "out" / "server-main.js"), "--host", "127.0.0.1", "--port", "0"]
+    command = [
+        str(NODE),
+        str(SERVER / "lib" / "vscode" / "out" / "server-main.js"),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+    ]
     command += ["--without-connection-token", "--enable-smoke-test-driver", "--accept-server-license-terms"]
     command += ["--disable-workspace-trust", "--telemetry-level", "off", "--server-data-dir", str(at.path / "vscode")]
     env = {"SESSIOND_TESTS": tests, "SESSIOND_RESULT": str(result), "SESSIOND_WIRE": " ".join(map(str, WIRE))}
@@ -134,7 +148,9 @@ def run_suite(at: House, folder: Path, tests: str) -> str:
     ended: list[int] = []
     with _served(command, at, env, r"listening on (\d+)") as port, _page() as page:
         host = f"127.0.0.1:{port}"
-        page.expose_function("codeAutomationLog", lambda kind, args: printed.append(f"{kind}: {' '.join(map(str, args))}"))
+        page.expose_function(
+            "codeAutomationLog", lambda kind, args: printed.append(f"{kind}: {' '.join(map(str, args))}")
+        )
         page.expose_function("codeAutomationExit", lambda code, _logs=None: ended.append(code))
         payload = [
             ["extensionDevelopmentPath", f"vscode-remote://{host}{CLIENT}"],
