@@ -109,3 +109,13 @@ def test_every_command_is_documented() -> None:
     """The help has a tag for every command that the plugin makes, and for nothing else."""
     made = re.findall(r"^command\('(\w+)'", (CLIENT / "plugin" / "sessiond.lua").read_text(), re.MULTILINE)
     assert sorted(made) == sorted(re.findall(r"\*:Sessiond(\w+)\*", (CLIENT / "doc" / "sessiond.txt").read_text()))
+
+
+def test_help_is_found(at: House, command: Callable[..., list[str]]) -> None:
+    """`:help sessiond` works without `:helptags`: the tags that lie beside the help are those that Neovim would make."""
+    made = at.path / "doc"
+    made.mkdir()
+    (made / "sessiond.txt").write_text((CLIENT / "doc" / "sessiond.txt").read_text())
+    terminal = at.terminal(*command("-c", f"helptags {made}", "-c", "help sessiond"))
+    terminal.shows("Conversations with models, kept by sessiond")
+    assert (CLIENT / "doc" / "tags").read_text() == (made / "tags").read_text()

@@ -75,3 +75,13 @@ def test_every_command_is_documented() -> None:
         r"^command! .*?(Sessiond\w+) \w+\.", (CLIENT / "plugin" / "sessiond.vim").read_text(), re.MULTILINE
     )
     assert sorted(made) == sorted(re.findall(r"\*:(\w+)\*", (CLIENT / "doc" / "sessiond.txt").read_text()))
+
+
+def test_help_is_found(at: House) -> None:
+    """`:help sessiond` works without `:helptags`: the tags that lie beside the help are those that Vim would make."""
+    made = at.path / "doc"
+    made.mkdir()
+    (made / "sessiond.txt").write_text((CLIENT / "doc" / "sessiond.txt").read_text())
+    terminal = at.terminal(*vim(at, "-c", f"helptags {made}", "-c", "help sessiond"))
+    terminal.shows("Conversations with models, kept by sessiond")
+    assert (CLIENT / "doc" / "tags").read_text() == (made / "tags").read_text()
