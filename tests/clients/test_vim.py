@@ -83,5 +83,5 @@ def test_help_is_found(at: House) -> None:
     made.mkdir()
     (made / "sessiond.txt").write_text((CLIENT / "doc" / "sessiond.txt").read_text())
     terminal = at.terminal(*vim(at, "-c", f"helptags {made}", "-c", "help sessiond"))
-    terminal.shows("Conversations with models, kept by sessiond")
+    terminal.shows("sessiond.txt [Help]")
     assert (CLIENT / "doc" / "tags").read_text() == (made / "tags").read_text()

@@ -126,6 +126,24 @@ return {
     end,
   },
   {
+    'a new session takes the place of conversation and draft',
+    function()
+      local first = t.new('first')
+      vim.cmd('SessiondDraft')
+      vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'kept' })
+      vim.cmd('SessiondNew second')
+      t.wait_for_statusline('[second:0]')
+      -- One window, and no draft of another conversation below it.
+      t.equal({ vim.api.nvim_get_current_buf() }, vim.fn.tabpagebuflist())
+      t.equal({ 'kept' }, t.draft(first))
+      -- Beside it all stays.
+      vim.cmd('SessiondDraft')
+      vim.cmd('vertical SessiondNew third')
+      t.wait_for_statusline('[third:0]')
+      t.equal(3, #vim.fn.tabpagebuflist())
+    end,
+  },
+  {
     'switch with several matches or nothing asks by vim.ui.select',
     function()
       local other = t.other()

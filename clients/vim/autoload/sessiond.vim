@@ -145,10 +145,17 @@ export def Jump(direction: number)
   search('^' .. view.MARK, direction > 0 ? 'W' : 'bW')
 enddef
 
-# In the window where the command was given, if it is still there.
+# In the window where the command was given, if it is still there; from a draft in that of its conversation.
 def EnterFrom(window: number, mods: string, id: string)
   win_gotoid(window)
+  var left = room.Of(bufnr())
+  if mods ==# '' && !empty(left) && bufnr() == left.draft
+    win_gotoid(bufwinid(left.buf))
+  endif
   room.Enter(mods, id)
+  if !empty(left)
+    draft.HideAlone(left)
+  endif
 enddef
 
 def Here(): any

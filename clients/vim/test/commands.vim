@@ -83,6 +83,22 @@ def g:Test_switch_takes_an_id_a_completed_line_or_words()
   t.WaitForMessage('no-such-session cannot be opened: ')
 enddef
 
+def g:Test_a_new_session_takes_the_place_of_conversation_and_draft()
+  var first = t.New('first')
+  SessiondDraft
+  setline(1, 'kept')
+  SessiondNew second
+  t.Wait('it is shown', () => sessiond#Statusline() ==# '[second:0]')
+  # One window, and no draft of another conversation below it.
+  assert_equal([bufnr()], tabpagebuflist())
+  assert_equal(['kept'], getbufline('sessiond-draft://' .. first, 1, '$'))
+  # Beside it all stays.
+  SessiondDraft
+  vertical SessiondNew third
+  t.Wait('it is shown', () => sessiond#Statusline() ==# '[third:0]')
+  assert_equal(3, len(tabpagebuflist()))
+enddef
+
 def g:Test_switch_with_several_matches_or_nothing_shows_a_menu()
   var other = t.Other()
   t.Ask(other, 'session/new', {sessionId: 'm-1', name: 'menu a'})

@@ -125,6 +125,14 @@ local function show(of)
   end
 end
 
+-- Its window goes where its conversation is no longer shown: below another one it would be taken for the draft of that.
+function M.hide_alone(of)
+  local win = of.draft and vim.fn.bufwinid(of.draft) or -1
+  if win > 0 and vim.fn.bufwinid(of.buf) < 0 then
+    vim.api.nvim_win_hide(win)
+  end
+end
+
 -- Opens the window for typing, at the end of what is there.
 function M.open(of)
   show(of)

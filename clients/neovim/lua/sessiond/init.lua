@@ -28,14 +28,21 @@ local function here()
   return current
 end
 
--- Shows a session in the window where the command was given, if that is still there.
+-- Shows a session in the window where the command was given, if that is still there; from a draft in that of its conversation.
 local function entering(mods)
   local win = vim.api.nvim_get_current_win()
   return function(id)
     if vim.api.nvim_win_is_valid(win) then
       vim.api.nvim_set_current_win(win)
     end
+    local left = room.of(vim.api.nvim_get_current_buf())
+    if mods == '' and left and left.draft == vim.api.nvim_get_current_buf() then
+      vim.fn.win_gotoid(vim.fn.bufwinid(left.buf))
+    end
     room.enter(mods, id)
+    if left then
+      draft.hide_alone(left)
+    end
   end
 end
 

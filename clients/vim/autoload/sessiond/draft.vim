@@ -62,6 +62,13 @@ export def Send(of: any)
   outbox.Say(of, text)
 enddef
 
+# Its window goes where its conversation is no longer shown: below another one it would be taken for the draft of that.
+export def HideAlone(of: any)
+  if of.draft > 0 && bufwinid(of.draft) > 0 && bufwinid(of.buf) < 0
+    win_execute(bufwinid(of.draft), 'hide')
+  endif
+enddef
+
 export def Text(of: any): string
   return of.draft == 0 || !bufloaded(of.draft) ? of.typed : join(getbufline(of.draft, 1, '$'), "\n")
 enddef
