@@ -49,7 +49,8 @@ def begin_new(hands: Hands, screen: Terminal) -> None:
     elif hands.begin_typing:
         screen.type(":SessiondNew", "Enter")
     else:
-        screen.type("", "C-a", "C-k")  # what came back stands in the input of the terminal
+        if hands is TERMINAL:
+            screen.type("", "C-a", "C-k")  # what came back stands in its input
         screen.say("/new")
 
 
