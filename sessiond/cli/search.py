@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, TextIO
 
 import click
@@ -16,6 +17,8 @@ FOUND, NOTHING, FAILED = 0, 1, 2
 """Exit codes, as grep's."""
 
 _PAGE = 1000
+_PATIENCE_S, _TRIES = 10.0, 20
+"""By meaning: a person would rather wait for the model and the newest vectors than ask again."""
 _HELP = """Find messages in all your sessions.
 
 All terms must be in one message, in any order; case and accents make no difference.
@@ -98,6 +101,11 @@ def command(
     try:
         with Client.connect() as client:
             found = hits(client, 1 if shown["quiet"] else few, params)
+            begun = time.monotonic()
+            for _ in range(_TRIES if mode == "semantic" else 0):
+                if not found.get("incomplete") or time.monotonic() > begun + _PATIENCE_S:
+                    break
+                found = hits(client, 1 if shown["quiet"] else few, params)
             if as_json:
                 print_json(found)
                 return FOUND

@@ -17,6 +17,7 @@ import select
 import sqlite3
 import subprocess
 import sys
+import time
 from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,10 @@ needs none.
 """
 TELL_S = 1.0
 """One that runs is told so much later: what is fed meanwhile is told at once."""
+_BEGIN_S = 4.0
+"""How long a question waits for a process that is only starting; then what the words find is answered, as `incomplete`."""
+_BEGUN_S = 60.0
+"""One that has not said a word after this hangs."""
 _END_S = 2.0
 _WORKER = join(dirname(os.path.abspath(__file__)), "semantic_worker.py")
 _FIELDS = 5
@@ -165,6 +170,9 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self._asked = 0
+        self._started = 0.0
+        self._awake = False
+        """It has loaded the model, and said so."""
 
     @property
     def running(self) -> bool:
@@ -178,22 +186,31 @@ class _Process:
             _log.warning("search by meaning: its process cannot be started: %s", error)
 
     def ask(self, request: dict[str, Any], ticket: Ticket) -> _Answer:
-        """Cancelled when the time is over; Unavailable where the process cannot be started or fails."""
+        """Nothing, and `behind`, while the process is starting; Cancelled when the time is over; Unavailable where the process
+        cannot be started or fails.
+        """
         self._asked += 1
         try:
             self._send({"id": self._asked, **request})
         except OSError as error:
             raise self._failed(str(error)) from error
+        starting_till = time.monotonic() + _BEGIN_S
         while True:
             if ticket.over():
                 if ticket.ended_by_time:
                     self.kill()  # it hangs; the next one is fresh
                 raise ticket.ended()
+            if not self._awake and time.monotonic() > starting_till:
+                if time.monotonic() > self._started + _BEGUN_S:
+                    raise self._failed(f"its process said nothing for {_BEGUN_S:g} s")
+                return _Answer(behind=True)
             answer = self._receive(min(0.05, max(0.0, ticket.left_s)))
-            if answer is not None and answer.error is not None:
-                raise self._failed(answer.error)
-            if answer is not None and answer.id == self._asked:
-                return answer
+            if answer is not None:
+                self._awake = True
+                if answer.error is not None:
+                    raise self._failed(answer.error)
+                if answer.id == self._asked:
+                    return answer
 
     def end(self) -> None:
         if self._process is None:
@@ -257,6 +274,7 @@ class _Process:
 
     def _start(self) -> None:
         self.kill()
+        self._started, self._awake = time.monotonic(), False
         threads = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
             [sys.executable, "-I", _WORKER, *self._paths],

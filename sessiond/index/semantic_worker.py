@@ -5,6 +5,7 @@ The model's memory, its imports and whatever goes wrong in it stay out of the da
 could open a connection is refused. It makes vectors a batch at a time and looks at its input in between, so a question
 never waits for more than one batch.
 
+    at first, once the model is loaded                         -> {"awake": true}
     {"changed": true, "gone": bool}                            no answer: something was fed into the index, or taken out
     {"id", "text", "wheres": [[sql, params], ...], "most"}     -> {"id", "found": [[doc, cosine, text, start, stop], ...], "behind"}
     whatever fails for good                                    -> {"error"}, and it ends
@@ -263,7 +264,9 @@ def main() -> None:
         out.flush()
 
     try:
-        serve(Worker(sys.argv[1], sys.argv[2]), Lines(0), answer)
+        worker = Worker(sys.argv[1], sys.argv[2])
+        answer({"awake": True})
+        serve(worker, Lines(0), answer)
     except Exception as error:
         answer({"error": f"{type(error).__name__}: {error}"})
         raise

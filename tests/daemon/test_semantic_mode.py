@@ -29,6 +29,8 @@ def test_found_by_meaning(home: Shell) -> None:
     home("new", "--id", "food")
     home("append", "food", "Pasta with tomatoes, garlic and basil is a quick dinner.")
     found = home("search", "--semantic", "my kid is ill", "--json")
+    while found.json.get("incomplete"):  # on a machine that is very busy
+        found = home("search", "--semantic", "my kid is ill", "--json")
     assert found.json["hits"][0]["sessionId"] == "med"
     assert found.json["total"] == len(found.json["hits"])
     assert home("search", "my kid is ill").code == 1
@@ -46,6 +48,8 @@ def test_advertised_and_answered(tmp_path: Path) -> None:
             "session/new", sessionId="a", messages=[{"role": "user", "content": "The battery drains too fast."}]
         )
         page = client.call("session/search", query="my laptop loses power", mode="semantic")
+        while page.get("incomplete"):
+            page = client.call("session/search", query="my laptop loses power", mode="semantic")
         assert [hit["sessionId"] for hit in page["hits"]] == ["a"]
 
 
