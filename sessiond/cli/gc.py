@@ -30,7 +30,7 @@ def command(empty: bool, archived: bool, days: float | None, store: str | None, 
     Several conditions narrow each other: --archived --older-than 90 are the archived ones that have not changed for 90
     days. Without any: the empty ones that are older than a day. What somebody has open stays.
 
-    What lies in the trash leaves it after 30 days (`limits.trashDays`); nothing else ever expires by itself. With --json
+    What lies in the trash leaves it after 30 days (`trash_days` under [limits]); nothing else ever expires by itself. With --json
     the document is {"removed": [ID, ...], "dryRun": bool}.
     """
     if not archived and days is None:

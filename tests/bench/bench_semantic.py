@@ -1,8 +1,9 @@
-"""Figures of search by meaning: `python tests/bench/bench_semantic.py [messages ...]` from the project's root; 20,000 and
-100,000 by default. No test; prints a table.
+"""Figures of search by meaning: `python tests/bench/bench_semantic.py [--write] [messages ...]` from the project's root;
+20,000 and 100,000 by default. `--write`: into docs/performance.md too. No test.
 
 The text is bench_index.py's, made, the same every time; where SESSIOND_CORPUS (or ../shared/corpus) is there, how much of
-an exact comparison the search finds is measured on real passages too.
+an exact comparison the search finds is measured on real passages too. CPU is counted because it says the same on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ import numpy as np
 from sessiond.index.index import Index
 from sessiond.index.model import Model
 from sessiond.index.passages import passages
-from sessiond.index.values import SearchPage, SearchQuery
+from sessiond.index.values import IndexedInfo, SearchPage, SearchQuery
 from sessiond.index.vectors import Row, VectorStore
 from sessiond.limits import Limits
-from tests.bench.bench_index import Words, info
+from sessiond.model.values import timestamp
+from tests.bench.bench_index import Words
+from tests.bench.report import MB, cpu_seconds, write_section
 
 ROUNDS = 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,14 +42,19 @@ async def asked(index: Index, query: str, **fields: object) -> SearchPage:
     return await index.search(SearchQuery(query=query, mode="semantic", **fields))  # type: ignore[arg-type]
 
 
-async def whole(count: int) -> None:
-    """Feeding, making the vectors, asking: as the daemon does it."""
+def info(session: int) -> IndexedInfo:
+    at = timestamp(1_750_000_000_000 + session * 61_000)
+    return IndexedInfo(session_id=f"session-{session}", name=f"number {session}", created_at=at, updated_at=at)
+
+
+async def whole(count: int) -> list[str]:
+    """Feeding, making the vectors, asking: as the daemon does it. Rows of a table."""
     words, number = Words(7), itertools.count()
     with tempfile.TemporaryDirectory() as folder:
         index = Index(os.path.join(folder, "index.db"), Limits())
         await index.open()
         for session in range(count // 50):
-            index.put_session(info(session, 50), [words.message(seq + 1, next(number)) for seq in range(50)], [])
+            index.put_session(info(session), [words.message(seq + 1, next(number)) for seq in range(50)], [])
             await index.room()
         await index.settled()
         index.incomplete = False
@@ -56,32 +64,30 @@ async def whole(count: int) -> None:
             page = await asked(index, "warm up")
         spent = time.perf_counter() - begun
         pid = index._semantic._worker._process.pid  # type: ignore[union-attr]
-        used = cpu_s(pid)
-        print(
-            f"{count} messages: {count / spent:,.0f} messages/s made into vectors, {count / used:,.0f} a second of CPU"
-        )
+        rows = [
+            f"| {count:,} messages made into vectors | {count / cpu_seconds(pid):,.0f} a second of CPU, {count / spent:,.0f} a second |"
+        ]
         questions = [words.prose()[:60] for _ in range(ROUNDS)]
-        for label, fields in (("of everything", {}), ("of one session", {"filter": {"sessionId": "session-7"}})):
-            times = []
-            cpu = cpu_s(pid) + time.process_time()
-            for question in questions:
-                begun = time.perf_counter()
-                await asked(index, question, **fields)
-                times.append((time.perf_counter() - begun) * 1000)
-            cpu = (cpu_s(pid) + time.process_time() - cpu) / ROUNDS * 1000
-            print(
-                f"  a question {label:16} {cpu:6.1f} ms of CPU; p50 {statistics.median(times):7.1f} ms, max {max(times):7.1f} ms"
-            )
-        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        for label, fields in (("everything", {}), ("one session", {"filter": {"sessionId": "session-7"}})):
+            for mode in ("semantic", "text"):
+                rows.append(
+                    f"| {count:,}: a question of {label}, {mode} | {await question(index, pid, questions, mode, fields)} |"
+                )
+        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MB
         await index.close()
-        print(
-            f"  its process {memory:.0f} MB; the file {os.path.getsize(os.path.join(folder, 'vectors.db')) / 1e6:.0f} MB"
-        )
+        size = os.path.getsize(os.path.join(folder, "vectors.db")) / MB
+        return [*rows, f"| {count:,}: memory of the process, size of `vectors.db` | {memory:.0f} MB, {size:.0f} MB |"]
 
 
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+async def question(index: Index, pid: int, questions: list[str], mode: str, fields: dict[str, object]) -> str:
+    times = []
+    cpu = cpu_seconds(pid) + time.process_time()
+    for text in questions:
+        begun = time.perf_counter()
+        await index.search(SearchQuery(query=text, mode=mode, **fields))  # type: ignore[arg-type]
+        times.append((time.perf_counter() - begun) * 1000)
+    cpu = (cpu_seconds(pid) + time.process_time() - cpu) / len(questions) * 1000
+    return f"{cpu:.1f} ms of CPU; p50 {statistics.median(times):.1f} ms"
 
 
 def real_texts() -> Iterator[str]:
@@ -100,12 +106,11 @@ def real_texts() -> Iterator[str]:
                     stack.extend(item.values() if isinstance(item, dict) else item)
 
 
-def recall() -> None:
+def recall() -> list[str]:
     """How many of the 20 nearest by exact comparison are among the 20 found, on real passages."""
     texts = list(dict.fromkeys(text[p.start : p.end] for text in real_texts() for p in passages([("text", text)])))
     if len(texts) < 3000:
-        print("no corpus here: recall is not measured")
-        return
+        return []
     model = Model()
     with tempfile.TemporaryDirectory() as folder:
         store = VectorStore(os.path.join(folder, "vectors.db"), "bench")
@@ -124,10 +129,20 @@ def recall() -> None:
             exact = set(np.argsort(-(every @ vector.astype(np.float32)), kind="stable")[:20].tolist())
             found.append(len(exact & {near.row.doc for near in store.nearest(vector)[:20]}) / 20)
         store.close()
-    print(f"{len(texts)} real passages: {statistics.mean(found):.1%} of the 20 nearest are found")
+    return [f"| of the 20 nearest of {len(texts):,} real passages are found | {statistics.mean(found):.1%} |"]
+
+
+def main() -> None:
+    counts = [int(argument) for argument in sys.argv[1:] if argument != "--write"] or [20_000, 100_000]
+    rows = ["| what | how much |", "| --- | --- |", *recall()]
+    for count in counts:
+        rows += asyncio.run(whole(count))
+    print("\n".join(rows))
+    if "--write" in sys.argv:
+        write_section(
+            ROOT / "docs" / "performance.md", "semantic", "Search by meaning (`tests/bench/bench_semantic.py`)", rows
+        )
 
 
 if __name__ == "__main__":
-    recall()
-    for wanted in [int(argument) for argument in sys.argv[1:]] or [20_000, 100_000]:
-        asyncio.run(whole(wanted))
+    main()
