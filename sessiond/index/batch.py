@@ -160,6 +160,7 @@ class Batch:
 
     def remove(self, session_id: str) -> None:
         self._infos.pop(session_id, None)
+        self._whole.pop(session_id, None)
         self._healed.add(session_id)
         known = self._sessions.find(session_id)
         if known is not None:

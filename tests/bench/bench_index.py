@@ -28,6 +28,8 @@ from tests.bench.report import MB, cpu_seconds, peak_of_all, write_section
 from tests.home import Client, Home
 
 ROUNDS = 30
+RARE = 20
+"""Messages that hold the rare word, however many there are."""
 _START_MS = 1_750_000_000_000
 _SYLLABLES = [a + b for a in "bcdfghklmnprstvw" for b in ("a", "e", "i", "o", "u", "an", "er", "ing")]
 _KANJI = "日本語漢字検索文章会話記録時間場所問題解決方法結果説明確認変更追加削除保存読込設定環境実行"
@@ -58,9 +60,9 @@ class Words:
         )
         return "、".join(pieces) + "。"
 
-    def message(self, seq: int, number: int) -> Message:
+    def message(self, seq: int, number: int, *, rare: bool = False) -> Message:
         text = (self.prose, self.code, self.prose, self.japanese)[number % 4]()
-        if number % 5000 == 7:
+        if rare:
             text += " quixotic"
         role = ("user", "assistant", "tool", "assistant")[seq % 4]
         return Message(
@@ -75,7 +77,8 @@ def write_sessions(folder: Path, messages: int, sessions: int) -> int:
         session = Session(f"session-{one}", timestamp(_START_MS + one * 61_000))
         session.name = f"session number {one}"
         for seq in range(1, messages // sessions + 1):
-            message = words.message(seq, next(number))
+            count = next(number)
+            message = words.message(seq, count, rare=count % (messages // RARE) == 7)
             size += len(str(message.content).encode())
             session.add_message(message)
             session.seq = seq
