@@ -167,7 +167,8 @@ class Index:
     def add_part(self, session_id: str, messages: Sequence[Message]) -> None:
         size = sum(_size(message) for message in messages)
         job = self._preparer.submit(messages, size)
-        step = Step(session_id, size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), job)
+        # Held once as what is asked of the preparer and once as the rows that it answers.
+        step = Step(session_id, 2 * size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), job)
         self._writer.submit(step, bulk=True)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:

@@ -116,11 +116,13 @@ def _parts(found: set[str]) -> str:
     return BARRIER.join(sorted(found)) if found else ""
 
 
-# On the way to the worker and back
+# As bytes: on the way to the worker and back, and while they wait
 
 
-def to_worker(messages: Sequence[Message]) -> bytes:
-    """What `prepare` looks at of them, as MessagePack. Raises what msgspec raises for values that do not fit into it."""
+def requested(messages: Sequence[Message]) -> bytes:
+    """What `prepare` looks at of them, as MessagePack: much less than the messages hold. Raises what msgspec raises for values
+    that do not fit into it.
+    """
     return _encoder.encode(
         [
             (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"))
@@ -129,26 +131,29 @@ def to_worker(messages: Sequence[Message]) -> bytes:
     )
 
 
-def in_worker(request: bytes) -> bytes:
-    """The request prepared: the other half of `to_worker` and `from_worker`."""
+def prepare_requested(request: bytes) -> Prepared:
+    """The same as `prepare` of the messages."""
     rows: list[Any] = msgspec.msgpack.decode(request)
-    return _encoder.encode(
-        prepare(
-            Message(
-                id=key,
-                seq=seq,
-                role=role,
-                content=content,
-                timestamp=timestamp,
-                rest={"toolCalls": calls, "thinking": thinking} if calls or thinking else {},
-            )
-            for key, seq, role, content, timestamp, calls, thinking in rows
+    return prepare(
+        Message(
+            id=key,
+            seq=seq,
+            role=role,
+            content=content,
+            timestamp=timestamp,
+            rest={"toolCalls": calls, "thinking": thinking} if calls or thinking else {},
         )
+        for key, seq, role, content, timestamp, calls, thinking in rows
     )
 
 
 _decoder = msgspec.msgpack.Decoder(Prepared)
 
 
-def from_worker(answer: bytes) -> Prepared:
+def answered(prepared: Prepared) -> bytes:
+    return _encoder.encode(prepared)
+
+
+def from_answer(answer: bytes) -> Prepared:
+    """The inverse of `answered`."""
     return _decoder.decode(answer)

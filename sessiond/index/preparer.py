@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from sessiond.index.prepared import Prepared, from_worker, prepare, to_worker
+from sessiond.index.prepared import Prepared, from_answer, prepare, prepare_requested, requested
 from sessiond.model.message import Message
 from sessiond.pipes import read_frame, write_frame
 
@@ -38,10 +38,16 @@ _log = logging.getLogger(__name__)
 class Job:
     """Some messages of one session. `result` can be called once `ready` is True."""
 
-    __slots__ = ("_messages", "_result", "ready", "weight")
+    __slots__ = ("_messages", "_result", "ready", "request", "weight")
 
     def __init__(self, messages: Sequence[Message], weight: int) -> None:
-        self._messages: Sequence[Message] = messages
+        self.request: bytes | None = None
+        """None: it cannot be sent, for it has numbers beyond 64 bits or lone surrogates. Then it is prepared here."""
+        self._messages: Sequence[Message] = ()
+        try:
+            self.request = requested(messages)
+        except (ValueError, OverflowError, RecursionError, TypeError):
+            self._messages = messages
         self.weight = weight
         self.ready = False
         self._result: Prepared | Exception | None = None
@@ -53,21 +59,14 @@ class Job:
         assert self._result is not None
         return self._result
 
-    def encoded(self) -> bytes | None:
-        """None where it cannot be sent: numbers beyond 64 bits, lone surrogates. Then it is prepared here."""
-        try:
-            return to_worker(self._messages)
-        except (ValueError, OverflowError, RecursionError, TypeError):
-            return None
-
     def take(self, result: Prepared | Exception) -> None:
         self._result = result
-        self._messages = ()
+        self._messages, self.request = (), None
         self.ready = True
 
     def prepare_here(self) -> None:
         try:
-            self.take(prepare(self._messages))
+            self.take(prepare(self._messages) if self.request is None else prepare_requested(self.request))
         except Exception as error:  # raised where the result is taken: one session must not stop all
             self.take(error)
 
@@ -209,15 +208,14 @@ class _Worker:
     def send(self, job: Job) -> bool:
         """Blocks while enough is under way. False: the process has died, the job was not taken."""
         assert self._process.stdin is not None
-        request = job.encoded()
         self._room.acquire()
-        if request is None:
+        if job.request is None:
             return self._aside(job)
         if self.dead:
             return False
         self._under_way.append(job)
         try:
-            write_frame(self._process.stdin, request)
+            write_frame(self._process.stdin, job.request)
         except OSError:
             self._process.kill()
             self._reader.join()
@@ -255,7 +253,7 @@ class _Worker:
         try:
             with self._process.stdout as answers:
                 while (answer := read_frame(answers)) is not None:
-                    self._under_way[0].take(from_worker(answer))
+                    self._under_way[0].take(from_answer(answer))
                     self._under_way.popleft()
                     self._on_ready()
                     self._room.release()

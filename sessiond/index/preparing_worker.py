@@ -1,7 +1,7 @@
 """The process that prepares messages for the index while there are many: requests on standard input, answers in the same
 order on standard output. Started, fed and ended by `preparer.py`.
 
-    request   `prepared.to_worker`; answer `prepared.in_worker`; each a frame of `sessiond.pipes`
+    request   `prepared.requested`; answer `prepared.answered`; each a frame of `sessiond.pipes`
 
 It holds nothing and touches no file. When its input ends it ends: that is also what happens when the daemon dies.
 """
@@ -16,7 +16,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from sessiond.index.prepared import in_worker
+from sessiond.index.prepared import answered, prepare_requested
 from sessiond.pipes import read_frame, write_frame
 
 NICE = 5
@@ -31,7 +31,7 @@ def main() -> None:
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     try:
         while (request := requests.get()) is not None:
-            write_frame(sys.stdout.buffer, in_worker(request))
+            write_frame(sys.stdout.buffer, answered(prepare_requested(request)))
     except BrokenPipeError:
         os._exit(1)  # nobody reads any more; closing standard output would only say so again
 

@@ -90,10 +90,11 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
     try:
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         db.execute("PRAGMA temp_store = MEMORY")
-        db.execute("PRAGMA cache_size = -32768")
         if reading:
+            db.execute("PRAGMA cache_size = -32768")
             db.execute("PRAGMA query_only = ON")  # no mmap: a file that somebody cuts short would kill the daemon
         else:
+            db.execute("PRAGMA cache_size = -16384")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA journal_size_limit = 67108864")

@@ -32,9 +32,9 @@ TRANSACTION_S = 0.1
 RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
-TRANSACTION_BYTES = 2 * 1024 * 1024
+TRANSACTION_BYTES = 4 * 1024 * 1024
 """Nor more than this, for larger ones cost no less by the message."""
-SHORT_BYTES = 256 * 1024
+SHORT_BYTES = 512 * 1024
 """Nor more than this while somebody lists or searches: he waits for single changes, and so for one transaction of whole
 sessions before them."""
 SHORT_S = 1.0

@@ -34,7 +34,7 @@ Progress: TypeAlias = Callable[[dict[str, Json]], None]
 _MAX_WARNINGS = 10_000
 _AT_A_TIME = 6
 """New sessions that are being stored while the next one is read."""
-_HELD_BYTES = 12 * MIB
+_HELD_BYTES = 8 * MIB
 """Of their sources, in memory at the same time, beside the one that is being read."""
 _LOOKED_AT = 200
 """Files that are looked at between two signs of progress."""

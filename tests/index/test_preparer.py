@@ -15,7 +15,7 @@ from sessiond.index import preparer as module
 from sessiond.index.batch import Batch
 from sessiond.index.index import Index
 from sessiond.index.lanes import Step
-from sessiond.index.prepared import Prepared, prepare, texts_of
+from sessiond.index.prepared import Prepared, prepare, prepare_requested, requested, texts_of
 from sessiond.index.preparer import Job, Preparer
 from sessiond.index.text import searchable
 from sessiond.model.message import Message
@@ -120,17 +120,19 @@ def test_what_cannot_be_sent_is_prepared_here(collected: Collected) -> None:
 def test_a_fault_is_told_to_who_takes_the_result(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be prepared at all is an error of that job alone."""
 
-    def faulty(given: list[Message]) -> Prepared:
-        if len(given) == 1:
-            raise KeyError("fault")
-        return prepare(given)
+    good, bad = messages(2), requested(messages(1, 1))
 
-    monkeypatch.setattr(module, "to_worker", failing(ValueError))
-    monkeypatch.setattr(module, "prepare", faulty)
-    bad, good = collected.preparer.submit(messages(1, 1), 1), collected.preparer.submit(messages(2), 1)
-    assert len(collected.wait([good])[0].docs) == 40
+    def faulty(request: bytes) -> Prepared:
+        if request == bad:
+            raise KeyError("fault")
+        return prepare_requested(request)
+
+    monkeypatch.setattr(module, "START_BYTES", 10**9)
+    monkeypatch.setattr(module, "prepare_requested", faulty)
+    jobs = [collected.preparer.submit(messages(1, 1), 1), collected.preparer.submit(good, 1)]
+    assert len(collected.wait(jobs[1:])[0].docs) == 40
     with pytest.raises(KeyError):
-        bad.result()
+        jobs[0].result()
 
 
 def test_the_process_ends_when_it_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
