@@ -14,7 +14,7 @@ export interface OutboxOptions {
 /** Requests kept while the daemon is away, and sent in order, each once. */
 export declare class Outbox {
   constructor(options?: OutboxOptions)
-  add(method: string, params: Record<string, unknown>): Promise<void>
+  add(method: string, params: Record<string, unknown>): Promise<boolean>
   entries(): Promise<Entry[]>
   drop(test: (entry: Entry) => boolean): Promise<void>
   flush(connection: Connection): Promise<void>

@@ -42,19 +42,23 @@ export class Outbox {
     for (const listener of [...this.#listeners]) listener(name, details)
   }
 
-  /** Keep a request. Resolves when it is kept; rejects never: what the disk does not take is in memory, and `problem` says so. */
+  /**
+   * Keep a request. Resolves when it is kept, with whether it would outlive this tab; rejects never: what the disk does not take is
+   * in memory, and `problem` says so.
+   */
   async add(method, params) {
     const entry = { method, params }
     if (this.#memory.length === 0) {
       // Behind what only memory has nothing may be put elsewhere: it would be sent first.
       try {
         await this.#store(QUEUE, 'readwrite', (store) => store.add(entry))
-        return
+        return true
       } catch (error) {
         this.#emit('problem', notKept(error))
       }
     }
     this.#memory.push(entry)
+    return false
   }
 
   /** All that waits, oldest first. */

@@ -108,4 +108,4 @@ export declare function extend(message: Message, change: { text: string, offset?
 export declare function codePoints(text: string): number
 export declare function newId(prefix?: string): string
 /** Rejects unless the daemon behind `httpUrl` knows the token; the token is not shown to it. */
-export declare function prove(httpUrl: string, token: string): Promise<void>
+export declare function prove(httpUrl: string, token: string, port?: number | null): Promise<void>

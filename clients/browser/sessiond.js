@@ -623,12 +623,12 @@ function encode(value) {
 
 /**
  * Whether the daemon behind `httpUrl` knows the token, asked without showing it: for `beforeConnect`, so that a page whose
- * daemon has gone gives its token to nobody who took the port. Works in secure contexts (loopback is one).
+ * daemon has gone gives its token to nobody who took the port. Works in secure contexts (loopback is one). `port`: on which the daemon
+ * listens, where a tunnel or a proxy shows another one.
  */
-export async function prove(httpUrl, token) {
+export async function prove(httpUrl, token, port = null) {
   if (globalThis.crypto?.subtle === undefined) return
   const url = new URL('/proof', httpUrl)
-  const port = url.port || '80'
   const nonce = newId('nonce')
   url.searchParams.set('nonce', nonce)
   let answer
@@ -639,7 +639,7 @@ export async function prove(httpUrl, token) {
   }
   const bytes = new TextEncoder()
   const key = await crypto.subtle.importKey('raw', bytes.encode(token), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
-  const sum = await crypto.subtle.sign('HMAC', key, bytes.encode(`proof ${port} ${nonce}`))
+  const sum = await crypto.subtle.sign('HMAC', key, bytes.encode(`proof ${port ?? (url.port || '80')} ${nonce}`))
   const expected = [...new Uint8Array(sum)].map((one) => one.toString(16).padStart(2, '0')).join('')
   if (answer.proof !== expected) {
     throw new SessiondError({

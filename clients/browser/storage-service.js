@@ -25,7 +25,8 @@ export class StorageService {
   #bus
   #room = null
   #model = null
-  #shown = null
+  #shown = null // the session as this browser last knew it, with what it still has to send
+  #mine = { messages: [] } // the state that the program last saved or loaded
   #listeners = new Map()
   #working = Promise.resolve()
   #fields
@@ -51,6 +52,7 @@ export class StorageService {
     this.#outbox.listen((name, details) => {
       if (name === 'problem') this.#problem(details)
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) {
+        if (details.entry.method === TAKE_OVER) this.#giveBack(localStorage, details.entry.params)
         if (details.error.kind === 'sessionNotFound') this.#inOrder(() => this.#anew())
         else this.#problem(details.error)
       }
@@ -68,14 +70,16 @@ export class StorageService {
 
   /**
    * Keep a state: its messages and its persisted fields. Resolves when nothing of it can be lost any more by a refresh; it is sent
-   * as soon as the daemon is there. Only what changed since the last one is sent.
+   * as soon as the daemon is there. Only what the program changed since it last saved or loaded is sent: what another tab or tool
+   * said meanwhile, and this program does not know, stays.
    */
   saveState(state) {
     return this.#inOrder(async () => {
-      const before = (await this.#last()) ?? { messages: [] }
-      const next = persisted(state, this.#fields)
-      for (const [method, params] of difference(before, next, this.sessionId)) await this.#outbox.add(method, params)
-      await this.#remember(next)
+      const shown = (await this.#last()) ?? { messages: [] }
+      const { requests, whole, mine } = merge(this.#mine, shown, persisted(state, this.#fields), this.sessionId)
+      for (const [method, params] of requests) await this.#outbox.add(method, params)
+      this.#mine = mine
+      await this.#remember(whole)
       this.#send()
     })
   }
@@ -87,6 +91,7 @@ export class StorageService {
       const state = await this.#last()
       if (state === null || state === undefined || isEmpty(state)) return null
       this.#restored = true
+      this.#mine = structuredClone(state)
       this.#restore(state)
       return structuredClone(state)
     })
@@ -107,6 +112,7 @@ export class StorageService {
       await this.#outbox.add('session/clear', { sessionId: this.sessionId })
       const values = Object.fromEntries(this.#fields.map((key) => [key, null]))
       await this.#outbox.add('state/set', { sessionId: this.sessionId, values })
+      this.#mine = { messages: [] }
       await this.#remember({ messages: [] })
       this.#send()
     })
@@ -175,7 +181,9 @@ export class StorageService {
     }
     await this.#outbox.flush(this.#connection)
     if (this.#room !== null) return
+    let waited = true
     const room = (this.#room = this.#connection.follow(this.sessionId, { last: PAGE }))
+    room.on('opened', (result) => waited || this.#inOrder(() => this.#room === room && this.#read(result)))
     room.on('reset', (result) => this.#inOrder(() => this.#read(result)))
     room.on('change', (change) => {
       if (this.#model === null) return
@@ -183,14 +191,20 @@ export class StorageService {
     })
     room.on('caughtUp', () => this.#outbox.flush(this.#connection))
     room.on('deleted', () => this.#inOrder(() => this.#room === room && this.#deleted()))
-    let result
+    let off
     try {
-      result = await room.opened
+      // When the connection ends meanwhile nobody waits for it to come back: what is saved must be kept now.
+      const lost = new Promise((_, reject) => {
+        off = this.#connection.on('state', ({ state }) => state === 'open' || reject(new Disconnected()))
+      })
+      await this.#read(await Promise.race([room.opened, lost]))
     } catch (error) {
-      this.#room = null
+      if (!(error instanceof Disconnected)) this.#room = null
       throw error
+    } finally {
+      waited = false
+      off()
     }
-    await this.#read(result)
   }
 
   // Somebody deleted the session. What this browser has still to send makes it anew; otherwise the next save does.
@@ -199,7 +213,7 @@ export class StorageService {
     this.#problem(told('the session was deleted elsewhere', 'deleted', 'it lies in the trash; the next save makes it anew'))
     if (await this.#isWaiting()) await this.#anew()
     else {
-      this.#shown = { messages: [] }
+      this.#shown = this.#mine = { messages: [] }
       await this.#outbox.keepSnapshot(this.sessionId, null)
     }
   }
@@ -208,7 +222,7 @@ export class StorageService {
   async #anew() {
     const state = (await this.#last()) ?? { messages: [] }
     await this.#outbox.drop((entry) => entry.params.sessionId === this.sessionId)
-    for (const [method, params] of difference({ messages: [] }, state, this.sessionId)) await this.#outbox.add(method, params)
+    for (const [method, params] of requestsFor(state.messages, valuesOf(state), this.sessionId)) await this.#outbox.add(method, params)
     await this.#remember(state)
     this.#room?.close().catch(() => {}) // of a session that is not there any more
     this.#room = this.#model = null
@@ -287,9 +301,18 @@ export class StorageService {
     const { messages, ...values } = old
     const store = this.#store === null ? {} : { store: this.#store }
     const params = { sessionId: this.sessionId, localId: this.localId, elsewhere: `${this.localId}-local-${stamp}`, store, messages, values }
-    await this.#outbox.add(TAKE_OVER, params)
+    const kept = await this.#outbox.add(TAKE_OVER, params)
     if ((await this.#last()) === null) await this.#remember(old)
-    storage.removeItem(STORAGE_KEY)
+    if (kept) storage.removeItem(STORAGE_KEY)
+  }
+
+  // The daemon will not have it: it lies where it lay before.
+  #giveBack(storage, { messages, values }) {
+    try {
+      storage?.setItem(STORAGE_KEY, JSON.stringify({ ...values, messages }))
+    } catch (error) {
+      this.#problem(error)
+    }
   }
 
   #problem(error) {
@@ -341,35 +364,49 @@ function plain({ seq, ...message }) {
   return structuredClone(message)
 }
 
-// The requests that lead from one state to the next.
-function difference(before, next, sessionId) {
-  const requests = []
-  let common = 0
-  while (common < before.messages.length && common < next.messages.length && saysTheSame(before.messages[common], next.messages[common])) common++
-  for (let place = 0; place < common; place++) next.messages[place] = before.messages[place] // with its id
-  if (common < before.messages.length) requests.push(...takenBack(next.messages.slice(0, common), sessionId))
-  const fresh = next.messages.slice(common).map((message) => ({ ...message, id: message.id ?? newId() }))
-  next.messages.splice(common, fresh.length, ...fresh)
-  for (let from = 0; from < fresh.length; from += PAGE) {
-    requests.push(['session/append', { sessionId, messages: fresh.slice(from, from + PAGE) }])
+// Three states: what the program last knew (`mine`), what the session holds (`shown`), what the program has now (`next`). The requests
+// that put the program's changes into the session, the session after them, and what the program knows then.
+function merge(mine, shown, next, sessionId) {
+  const known = new Set(mine.messages.map((message) => message.id))
+  const [kept, messages] = [[], []]
+  let removed = 0
+  for (const [place, message] of shown.messages.entries()) {
+    if (removed === 0 && messages.length < next.messages.length && saysTheSame(message, next.messages[messages.length])) {
+      messages.push(message) // with its id
+      kept.push(message)
+    } else if (known.has(message.id)) removed++ // the program took it back, and all that it knows after it
+    else kept.push(shown.messages[place])
   }
-  const keys = new Set([...Object.keys(before), ...Object.keys(next)])
-  keys.delete('messages')
-  keys.delete('savedAt')
+  const fresh = next.messages.slice(messages.length).map((message) => freshOf(message, kept))
   const values = {}
-  for (const key of keys) if (!same(before[key] ?? null, next[key] ?? null)) values[key] = next[key] ?? null
+  const keys = new Set([...Object.keys(valuesOf(mine)), ...Object.keys(valuesOf(next))])
+  for (const key of keys) {
+    const [had, has, wants] = [mine[key] ?? null, shown[key] ?? null, next[key] ?? null]
+    if (!same(wants, had) && !same(wants, has)) values[key] = wants
+  }
+  const requests = removed > 0 ? [['session/clear', { sessionId }], ...requestsFor([...kept, ...fresh], values, sessionId)] : requestsFor(fresh, values, sessionId)
+  const whole = { ...shown, ...values, messages: [...kept, ...fresh] }
+  for (const [key, value] of Object.entries(values)) if (value === null) delete whole[key]
+  return { requests, whole, mine: { ...next, messages: [...messages, ...fresh] } }
+}
+
+// A message that is not in the session yet has an id of its own there.
+function freshOf(message, kept) {
+  const free = message.id !== undefined && !kept.some((one) => one.id === message.id)
+  return { ...message, id: free ? message.id : newId() }
+}
+
+function requestsFor(messages, values, sessionId) {
+  const requests = []
+  for (let from = 0; from < messages.length; from += PAGE) {
+    requests.push(['session/append', { sessionId, messages: messages.slice(from, from + PAGE) }])
+  }
   if (Object.keys(values).length > 0) requests.push(['state/set', { sessionId, values }])
   return requests
 }
 
-// The program took messages back or changed one: the session is emptied (the trash keeps what was there) and those that stay are
-// appended again under their ids, because only the daemon knows which seqs they have by now.
-function takenBack(stay, sessionId) {
-  const requests = [['session/clear', { sessionId }]]
-  for (let from = 0; from < stay.length; from += PAGE) {
-    requests.push(['session/append', { sessionId, messages: stay.slice(from, from + PAGE) }])
-  }
-  return requests
+function valuesOf({ messages, savedAt, ...values }) {
+  return values
 }
 
 const ADDED = ['id', 'timestamp', 'status']

@@ -50,7 +50,8 @@ class PageSite:
         if scheme.lower() != "code" or not self._codes.redeem(code.strip(), port):
             _log.warning("somebody showed a one-time code that is none, or not any more")
             raise Refused(401, "this code was used, or is too old", "run `sessiond web` again")
-        return _json({"token": self._token})
+        # The port goes along, because behind a proxy or a tunnel the page sees another one than the proof is made for.
+        return _json({"token": self._token, "port": port})
 
     def _file(self, path: str) -> Answer | None:
         folder, _, name = path.strip("/").rpartition("/")
@@ -64,5 +65,5 @@ class PageSite:
             return None
 
 
-def _json(value: dict[str, str]) -> Answer:
+def _json(value: dict[str, str | int]) -> Answer:
     return Answer(200, "application/json", json.dumps(value).encode())

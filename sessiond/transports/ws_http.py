@@ -137,7 +137,7 @@ def _policy(host: str) -> str:
     """
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        f"connect-src 'self'{f' ws://{host}' if host else ''}; base-uri 'none'; form-action 'none'; "
+        f"connect-src 'self'{f' ws://{host} wss://{host}' if host else ''}; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
     )
 

@@ -246,6 +246,10 @@ def test_two_tabs(chat: Chat) -> None:
     expect(first.locator("#chat li")).to_have_text(["from the first", "from the second"])
     settled(second)
     assert chat.messages() == ["from the first", "from the second"]
+    turn(first, "from one who has not listened")  # its list and its plan are older, and take nothing away
+    settled(first)
+    assert chat.messages() == ["from the first", "from the second", "from one who has not listened"]
+    assert chat.web.client().call("state/get", sessionId="theia-agent")["values"] == {"plan": PLAN}
 
 
 def test_two_tabs_and_an_emacs(browser: Browser, home: Shell) -> None:

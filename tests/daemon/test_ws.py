@@ -173,7 +173,7 @@ def test_a_code_gives_the_token_once(ws: Ws) -> None:
     """A one-time code, made by somebody who can read the token's file, is exchanged for the token, and then it is spent."""
     code = codes.make(ws.token, ws.instance, ws.port)
     status, body, headers = ws.get("/token", Authorization=f"Code {code}")
-    assert (status, json.loads(body)) == (200, {"token": ws.token})
+    assert (status, json.loads(body)) == (200, {"token": ws.token, "port": ws.port})
     assert headers["Cache-Control"] == "no-store"
     assert ws.get("/token", Authorization=f"Code {code}")[0] == 401
 

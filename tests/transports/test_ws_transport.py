@@ -268,7 +268,7 @@ async def test_files(opened: Opener) -> None:
     head, _, body = got.partition(b"\r\n\r\n")
     assert body == b"/file a=b Code 1"
     policy = next(line for line in head.decode().splitlines() if line.startswith("Content-Security-Policy"))
-    assert "default-src 'none'" in policy and "unsafe" not in policy and "ws://localhost;" in policy
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "ws://localhost wss://localhost;" in policy
     assert b"X-Content-Type-Options: nosniff" in head and b"Access-Control" not in head
     head_only = await raw(listener, b"HEAD /file HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert head_only.endswith(b"\r\n\r\n") and b"Content-Length: 7" in head_only

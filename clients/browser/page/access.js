@@ -4,21 +4,27 @@
 import { recall, remember } from './settings.js'
 
 const TOKEN = 'token'
+const PORT = 'port' // on which the daemon itself listens
 
-/** The token, or null where there is neither a code nor one from before. Rejects with what to tell where the code is not taken. */
-export async function obtainToken() {
+/** `{token, port}`, or null where there is neither a code nor a token from before. Rejects with what to tell where the code is not taken. */
+export async function obtainAccess() {
   const found = /^#code=([\w.-]+)$/.exec(location.hash)
-  if (found === null) return recall(TOKEN, sessionStorage)
+  if (found === null) return kept()
   history.replaceState(null, '', location.pathname)
   const response = await fetch('/token', { headers: { Authorization: `Code ${found[1]}` }, cache: 'no-store' })
   const answer = await response.json()
   if (!response.ok) {
-    const kept = recall(TOKEN, sessionStorage) // somebody went back in the history, in a tab that is let in already
-    if (kept !== null) return kept
+    if (kept() !== null) return kept() // somebody went back in the history, in a tab that is let in already
     throw Object.assign(new Error(answer.error.message), { hint: answer.error.data.hint })
   }
   remember(TOKEN, answer.token, sessionStorage)
-  return answer.token
+  remember(PORT, String(answer.port), sessionStorage)
+  return answer
+}
+
+function kept() {
+  const token = recall(TOKEN, sessionStorage)
+  return token === null ? null : { token, port: Number(recall(PORT, sessionStorage)) || null }
 }
 
 export function forgetToken() {

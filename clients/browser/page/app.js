@@ -2,7 +2,7 @@
 
 import { Connection, newId, prove } from '/sessiond.js'
 import { Outbox } from '/outbox.js'
-import { forgetToken, obtainToken } from './access.js'
+import { forgetToken, obtainAccess } from './access.js'
 import { ask, field, showKeys } from './dialogs.js'
 import { h } from './dom.js'
 import { recall, remember } from './settings.js'
@@ -32,23 +32,23 @@ class App {
 
   async start() {
     this.#route()
-    let token
+    let access
     try {
-      token = await obtainToken()
+      access = await obtainAccess()
     } catch (error) {
       this.#locked(error)
       return
     }
-    if (token === null) {
+    if (access === null) {
       this.#locked(null)
       return
     }
-    this.#connect(token)
+    this.#connect(access)
   }
 
-  #connect(token) {
+  #connect({ token, port }) {
     const own = location.origin
-    this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token) })
+    this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token, port) })
     this.connection.on('state', (state) => this.#state(state))
     this.connection.on('problem', (error) => this.fail(error))
     this.connection.connect().catch(() => {}) // `state` tells
