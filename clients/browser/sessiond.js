@@ -373,6 +373,7 @@ export class Room extends Emitter {
   #end() {
     this.#ended = true
     this.#forget()
+    this.#reject(new Disconnected('the session was left before it was open'))
   }
 
   asked(id) {

@@ -32,6 +32,7 @@ export class StorageService {
   #fields
   #store
   #restored = false
+  #owed = false // something was refused because the session is gone
   #following = Promise.resolve()
 
   /**
@@ -53,8 +54,10 @@ export class StorageService {
       if (name === 'problem') this.#problem(details)
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) {
         if (details.entry.method === TAKE_OVER) this.#giveBack(localStorage, details.entry.params)
-        if (details.error.kind === 'sessionNotFound') this.#inOrder(() => this.#anew())
-        else this.#problem(details.error)
+        if (details.error.kind === 'sessionNotFound') {
+          this.#owed = true
+          this.#inOrder(() => this.#owed && this.#anew())
+        } else this.#problem(details.error)
       }
     })
     this.ready = this.#takeOver(localStorage)
@@ -211,7 +214,7 @@ export class StorageService {
   async #deleted() {
     this.#room = this.#model = null
     this.#problem(told('the session was deleted elsewhere', 'deleted', 'it lies in the trash; the next save makes it anew'))
-    if (await this.#isWaiting()) await this.#anew()
+    if (this.#owed || (await this.#isWaiting())) await this.#anew()
     else {
       this.#shown = this.#mine = { messages: [] }
       await this.#outbox.keepSnapshot(this.sessionId, null)
@@ -220,6 +223,7 @@ export class StorageService {
 
   // The session is gone, and this browser's last state is to be in it: all of it again, under the same ids.
   async #anew() {
+    this.#owed = false
     const state = (await this.#last()) ?? { messages: [] }
     await this.#outbox.drop((entry) => entry.params.sessionId === this.sessionId)
     for (const [method, params] of requestsFor(state.messages, valuesOf(state), this.sessionId)) await this.#outbox.add(method, params)
