@@ -44,6 +44,7 @@ from sessiond.rpc.jobs import Job, Request, Work, cancelled_id, cancelled_token,
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS
 from sessiond.rpc.progress import WorkDone
+from sessiond.rpc.promptly import begin
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 
@@ -77,6 +78,8 @@ class Connection:
         self._requests: set[Request] = set()
         self._by_id: dict[bytes, Request] = {}
         self._weight = 0
+        self._not_begun = 0
+        """Requests whose task has not had its first turn."""
         self._holds = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -231,7 +234,7 @@ class Connection:
         method = METHODS.get(envelope.method or "")
         if method is not None and not self._shut_down:
             request = Request(request_id, method.name, method.weight, method.outlives)
-            self._start(request, self._perform(request, method.call, envelope.params))
+            self._start(request, self._perform(request, method.call, envelope.params), promptly=method.promptly)
             return
         try:
             found = self._route(envelope)
@@ -311,14 +314,24 @@ class Connection:
 
     # Requests in flight
 
-    def _start(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, request: Request, work: Coroutine[Any, Any, None], *, promptly: bool = False) -> None:
+        """`promptly`: it may begin before this returns, unless one that came before it has not begun yet."""
         self._requests.add(request)
         if request.id:
             self._by_id[request.id] = request
         self._weight += request.weight
         if self._weight >= self._limits.in_flight_requests:
             self._hold(_FULL)
-        request.task = self._loop.create_task(work)
+        if promptly and not self._not_begun:
+            self._not_begun += 1
+            request.task = begin(work)
+        else:
+            self._not_begun += 1
+            request.task = self._loop.create_task(work)
+
+    def _begun(self, request: Request) -> None:
+        request.started = True
+        self._not_begun -= 1
 
     def _done(self, request: Request, answer: bytes | None) -> None:
         self._requests.discard(request)
@@ -334,6 +347,7 @@ class Connection:
             self._close_if_done()
 
     async def _perform(self, request: Request, work: Work, params: msgspec.Raw) -> None:
+        self._begun(request)
         self._done(request, await self._answer(request, request.id, request.method, work, params))
 
     async def _answer(
@@ -345,7 +359,6 @@ class Connection:
         params: msgspec.Raw,
     ) -> bytes | None:
         """Do the work; the answer, or None for a notification. Never raises."""
-        request.started = True
         error: BaseException
         try:
             if request.cancelled:
@@ -373,6 +386,7 @@ class Connection:
         return None
 
     async def _perform_batch(self, request: Request, items: list[Item]) -> None:
+        self._begun(request)
         answers: list[bytes] = []
         size = 2
         for item in items:

@@ -89,7 +89,7 @@ class Method(Generic[P]):
     awaited.
     """
 
-    __slots__ = ("_decode", "errors", "handler", "name", "outlives", "params", "result", "weight")
+    __slots__ = ("_decode", "errors", "handler", "name", "outlives", "params", "promptly", "result", "weight")
 
     def __init__(
         self,
@@ -100,6 +100,7 @@ class Method(Generic[P]):
         errors: tuple[str, ...],
         bulky: bool,
         outlives: bool,
+        promptly: bool,
     ) -> None:
         self.name = name
         self.params = params
@@ -109,6 +110,8 @@ class Method(Generic[P]):
         self.weight = BULKY_WEIGHT if bulky else 1
         self.outlives = outlives
         """Goes on although its connection has ended: what a client asked to be kept is kept."""
+        self.promptly = promptly
+        """Worth beginning in the very round of the loop in which it came. Its handler must not ask for its task before it waits."""
         self._decode = msgspec.json.Decoder(params).decode
 
     def call(self, call: Call, raw: msgspec.Raw) -> Awaitable[Any]:
@@ -132,12 +135,13 @@ def method(
     *errors: str,
     bulky: bool = False,
     outlives: bool = True,
+    promptly: bool = False,
 ) -> Callable[[Handler[P]], Handler[P]]:
     """Register a handler. Its docstring is the method's description in the reference."""
 
     def register(handler: Handler[P]) -> Handler[P]:
         assert name not in METHODS
-        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives)
+        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives, promptly)
         return handler
 
     return register

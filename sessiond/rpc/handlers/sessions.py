@@ -48,7 +48,7 @@ async def close(call: Call, params: s.SessionParams) -> Any:
     return {}
 
 
-@method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE)
+@method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE, promptly=True)
 async def append(call: Call, params: s.AppendParams) -> Any:
     """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids
     after a lost answer.
@@ -56,7 +56,7 @@ async def append(call: Call, params: s.AppendParams) -> Any:
     return await call.service.append(call.peer, params.session_id, params.messages, params.expected_seq)
 
 
-@method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
+@method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE, promptly=True)
 async def extend(call: Call, params: s.ExtendParams) -> Any:
     """Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a
     second.
