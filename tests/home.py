@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 START_S = 30.0
 ANSWER_S = 20.0
+STOP_S = 60.0
+"""A daemon gives its saves half a minute."""
 
 
 class Client:
@@ -139,7 +141,7 @@ class Home:
         self.forget_clients()
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(START_S)
+            self.process.wait(STOP_S)
 
     @property
     def socket_path(self) -> Path:

@@ -60,7 +60,7 @@ def write(path: Path, measured: dict[str, list[Row]]) -> None:
             lines.setdefault(name, []).append(one)
     lines |= {name: [line(name, row) for row in rows] for name, rows in measured.items()}
     table = "\n".join(one for name in BENCHES for one in lines.get(name, []))
-    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}"
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}, load average {os.getloadavg()[1]:.1f}"
     path.write_text(f"{before}{BEGIN}\n\n{machine}.\n\n{_HEAD}{table}\n\n{END}{after}")
 
 
