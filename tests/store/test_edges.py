@@ -1,0 +1,289 @@
+"""What a folder store does where the ways of its files, its journal and somebody else cross."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
+from sessiond.formats import jsonl
+from sessiond.model.changes import Extended, Finished, StateSet
+from sessiond.model.session import Session
+from sessiond.store import watch
+from sessiond.store.files import OutsideChange
+from sessiond.store.folder import FolderStore
+from sessiond.store.memory import MemoryStore
+from sessiond.store.merge import replay
+from sessiond.store.port import Appeared, HealthChanged
+from sessiond.store.trash import Trash
+from sessiond.store.watch import Watch
+from tests.store.conftest import NOW, House, appended, begun, created, message
+
+
+def path_of(house: House) -> Path:
+    return Path(house.store.file_path("a"))
+
+
+async def orphan(house: House) -> FolderStore:
+    """A session whose file was deleted while no daemon ran, with changes in the journal."""
+    session = await begun(house.store, "a", 1)
+    await house.store.save("a")
+    await house.store.commit(session, [appended(2)])
+    path_of(house).unlink()
+    return await house.open()
+
+
+async def test_changes_of_a_session_whose_file_is_gone_are_given_up(house: House) -> None:
+    """Deleted while nobody looked: that is the user's will, and the journal is not kept for it."""
+    store = await orphan(house)
+    with pytest.raises(SessionNotFound):
+        await store.load("a")
+    with pytest.raises(SessionNotFound):
+        await store.delete("a", permanent=False)
+    assert store.dirty("a")
+    house.clock.advance(1000)
+    await store.save_due()
+    assert not store.dirty("a")
+    assert (await house.open()).dirty_count() == 0
+
+
+async def test_a_file_that_cannot_be_read_keeps_what_waits(house: House) -> None:
+    """A save that finds NULs leaves them alone and its changes in the journal."""
+    session = await begun(house.store, "a", 1)
+    await house.store.save("a")
+    await house.store.commit(session, [appended(2)])
+    path_of(house).write_bytes(b"\0" * 5000)
+    store = await house.open()
+    house.clock.advance(1000)
+    await store.save_due()
+    assert store.dirty("a")
+    assert path_of(house).read_bytes() == b"\0" * 5000
+
+
+async def test_half_a_first_line(house: House) -> None:
+    """What a crash left of a first save is kept aside, and the session is written anew from the journal."""
+    await begun(house.store, "a", 2)
+    path_of(house).write_bytes(b'{"sessio')
+    store = await house.open()
+    loaded = await store.load("a")
+    assert len(loaded.session) == 2
+    await store.save("a")
+    assert path_of(house).read_bytes().startswith(b'{"sessiond":1')
+    [kept] = (Path(house.home) / "trash" / "default" / ".damaged").iterdir()
+    assert kept.read_bytes() == b'{"sessio'
+
+
+async def test_a_read_only_store_refuses(house: House) -> None:
+    """It names its problem; when it is well again it goes on."""
+    session = await begun(house.store, "a", 1)
+    house.store.set_problem(HealthChanged("readOnly", "the disk failed"))
+    with pytest.raises(ReadOnly, match="the disk failed"):
+        await house.store.commit(session, [appended(2)])
+    with pytest.raises(ReadOnly):
+        await house.store.begin("b", NOW)
+    house.store.set_problem(None)
+    await house.store.commit(session, [appended(2)])
+
+
+async def test_a_folder_that_went_away(house: House) -> None:
+    """It is not taken for one in which everything was deleted."""
+    await begun(house.store, "a", 1)
+    await house.store.save("a")
+    os.rename(house.folder, house.folder + ".away")
+    with pytest.raises(Unavailable):
+        [batch async for batch in house.store.scan()]
+    await house.store.look_at("a")
+    os.rename(house.folder + ".away", house.folder)
+    assert len((await house.store.load("a")).session) == 1
+    assert await house.store.trash() == []
+
+
+async def test_a_session_deleted_under_our_hands_is_not_found(house: House) -> None:
+    """By a load that comes upon it; what was known lies in the trash."""
+    await begun(house.store, "a", 1)
+    await house.store.save("a")
+    path_of(house).unlink()
+    with pytest.raises(SessionNotFound):
+        await house.store.load("a")
+    assert [one.trash_id for one in await house.store.trash()] == ["a"]
+    with pytest.raises(SessionNotFound):
+        await house.store.restore("../a", "../a")
+
+
+async def test_a_blank_session_is_saved_where_the_journal_must_go(house: House) -> None:
+    """Only then it gets a file."""
+    session = await house.store.begin("a", NOW)
+    await house.store.commit(session, [created()])
+    assert await house.store.save("a") is None
+    assert await house.store.save_even_blank("a") is not None
+    assert path_of(house).exists()
+    assert await house.store.save_even_blank("a") is None
+
+
+async def test_a_session_that_is_held_still_is_kept_in_mind(house: House) -> None:
+    """Copying an open session forgets nothing of it, and one that nobody had open is forgotten again."""
+    session = await begun(house.store, "a", 1)
+    async with house.store.still("a"):
+        pass
+    await house.store.commit(session, [appended(2)])
+    async with house.store.still("b"):
+        pass
+    assert "b" not in house.store._tracked
+
+
+async def test_who_never_stands_still(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that somebody writes all the time cannot be read, is saved later and merged later; nothing waits for ever."""
+    session = await begun(house.store, "a", 1)
+    await house.store.save("a")
+    await house.store.commit(session, [appended(2)])
+
+    async def restless(*_: Any) -> None:
+        raise OutsideChange("a.jsonl")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(house.store._sync, "_write", restless)
+        assert await house.store.save("a") is None
+        patched.setattr(house.store._sync, "_merge", restless)
+        path_of(house).write_bytes(path_of(house).read_bytes() + b"\n")
+        count = iter(range(1000))
+        prints = house.store._files.prints
+        patched.setattr(house.store._files, "prints", lambda local_id: {**prints(local_id), "x": (next(count), 0, 0)})
+        await house.store.look_at("a")
+    assert (await house.store.save("a")) is not None
+    store = await house.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(store._sync, "_load", restless)
+        with pytest.raises(BadFile, match="faster than it can be read"):
+            await store.load("a")
+    assert len((await store.load("a")).session) == 2
+
+
+async def test_what_waits_is_compared_before_it_was_loaded(house: House) -> None:
+    """A hint about a session that only the journal holds loads it; one about a session that is unknown says that it appeared."""
+    session = await begun(house.store, "a", 1)
+    await house.store.save("a")
+    await house.store.commit(session, [appended(2)])
+    store = await house.open()
+    path_of(house).write_bytes(path_of(house).read_bytes().replace(b"word 1", b"changed"))
+    await store.look_at("a")
+    assert [one.content for one in (await store.load("a")).session.messages()] == ["changed", "word 2"]
+    house.events.clear()
+    await store.look_at("nobody")
+    import asyncio
+
+    await asyncio.sleep(0)
+    assert [type(event) for event in house.events] == [Appeared]
+
+
+async def test_a_sidecar_alone_is_no_edit(house: House) -> None:
+    """Beside a file that is the same, and beside a session that has no file yet: nobody is told anything."""
+    session = await begun(house.store, "a", 1)
+    side = Path(house.folder) / ".sessiond" / "a.json"
+    side.parent.mkdir(exist_ok=True)
+    side.write_bytes(b"{}")
+    await house.store.look_at("a")
+    side.unlink()
+    await house.store.save("a")
+    side.touch()
+    house.events.clear()
+    await house.store.look_at("a")
+    assert (await house.store.load("a")).session is session
+
+
+async def test_the_trash_keeps_what_it_cannot_tell(house: House, tmp_path: Path) -> None:
+    """No folder, a folder without an entry in it, entries of one id again and again, bytes of one name."""
+    trash = Trash(house.fs, str(tmp_path / "bin"))
+    assert trash.list() == []
+    session = Session("a", NOW)
+    session.add_message(message(1))
+    for _ in range(4):
+        trash.put("a", session, {"a.jsonl": b"x"}, at=NOW, reason="deleted")
+    assert sorted(one.trash_id for one in trash.list()) == ["a", "a.was-1", "a.was-1-2", "a.was-1-3"]
+    (tmp_path / "bin" / "half").mkdir()
+    assert len(trash.list()) == 4
+    assert trash.info("half") is None
+    trash.remove("half")
+    assert not (tmp_path / "bin" / "half").exists()
+    first, second = trash.keep_bytes("b", b"1"), trash.keep_bytes("b", b"2")
+    assert first != second
+    assert (Path(first).read_bytes(), Path(second).read_bytes()) == (b"1", b"2")
+    (tmp_path / "bin" / "a" / "session.jsonl").write_bytes(b"\0")
+    assert trash.describe_anew("a") is None
+
+
+async def test_an_arrival_that_never_began_is_given_up(house: House) -> None:
+    """Nothing was written, nothing is there; and a message longer than one read comes back whole."""
+    incoming = house.store.receive("a", NOW)
+    assert incoming is not None
+    await incoming.abandon()
+    assert await house.store.trash() == []
+    session = Session("long", NOW)
+    long = message(1, "x" * (3 * 1024 * 1024))
+    incoming = house.store.receive("long", NOW)
+    assert incoming is not None
+    await incoming.add([long])
+    await incoming.add([message(2)])
+    session.seq, session.updated_at = 2, NOW
+    await incoming.finish(session)
+    assert [one.id async for part in incoming.messages() for one in part] == ["m1", "m2"]
+
+
+def test_changes_that_find_nothing_to_change() -> None:
+    """More text or an end for a message that an edit took out, and state that is there already, are passed over."""
+    decoded = jsonl.decode("a", {"a.jsonl": b'{"sessiond":1,"id":"a","createdAt":"%s"}\n' % NOW.encode()})
+    gone = [
+        Extended(seq=5, at=NOW, message_id="gone", offset=0, text="x"),
+        Finished(seq=6, at=NOW, message_id="gone", status="done"),
+    ]
+    assert replay(decoded, gone) == []
+    held = jsonl.decode(
+        "a",
+        {"a.jsonl": b'{"sessiond":1,"id":"a","createdAt":"%s"}\n{"change":"state","seq":3,"at":"%s","values":{"k":1}}\n' % (NOW.encode(), NOW.encode())},
+    )  # fmt: skip
+    assert replay(held, [StateSet(seq=3, at=NOW, values={"k": 2})]) == []
+    assert held.session.state == {"k": 1}
+
+
+async def test_a_watch_outlives_every_failure(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that cannot be watched, and a defect, are tried again; it stops at once when told; one that never began stops too."""
+    import asyncio
+
+    import watchfiles
+
+    failures: list[Exception] = [FileNotFoundError("gone"), RuntimeError("too many watches"), ZeroDivisionError("ours")]
+    hints = asyncio.Event()
+
+    async def awatch(path: str, **more: Any) -> Any:
+        if failures:
+            raise failures.pop(0)
+        yield {(1, f"{path}/a.jsonl")}
+        hints.set()
+        await more["stop_event"].wait()
+
+    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    monkeypatch.setattr(watch, "_RETRY_S", 0.0)
+    await Watch(house.store).stop()
+    watching = Watch(house.store)
+    watching.start()
+    await hints.wait()
+    await asyncio.sleep(0)
+    assert [type(event) for event in house.events] == [Appeared]
+    await watching.stop()
+
+
+async def test_the_store_for_tests_is_a_store() -> None:
+    """What the memory store refuses, the folder store refuses too."""
+    store = MemoryStore()
+    session = await store.begin("a", NOW)
+    await store.commit(session, [created("a"), appended(1)])
+    assert store.dirty_ids() == ["a"]
+    assert await store.save("a") is not None
+    assert await store.save("a") is None
+    await store.delete("a", permanent=True)
+    assert await store.trash() == []
+    for failing in (store.load("a"), store.delete("a", permanent=False), store.restore("a", "a")):
+        with pytest.raises(SessionNotFound):
+            await failing
