@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -47,8 +48,9 @@ const storage = new StorageService({{ connection, sessionId: "my-chat" }})
 // All sessions as a page of our own, with nothing to set up:  sessiond web
 """
 VSCODE = """\
-// With any generic LSP client extension: the server's command, spoken to over standard input and output.
-"command": ["sessiond"]
+# The extension "sessiond"; codium, cursor and code-server take the same.
+{install}
+# Any generic LSP client extension does for session files alone; its server's command is: sessiond
 """
 LINES = {"browser": BROWSER, "emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
 FILES = {
@@ -70,7 +72,7 @@ NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
 @click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are there.")
 def command(editor: str, write: bool) -> int:
     """Print the lines for an editor's configuration, or add them with --write."""
-    lines = LINES[editor].format(folder=client_folder(editor))
+    lines = LINES[editor].format(folder=client_folder(editor), install=vscode_install())
     if not write:
         print(lines, end="")
         return 0
@@ -92,6 +94,16 @@ def command(editor: str, write: bool) -> int:
         file.write(("\n" if before and not before.endswith("\n") else "") + lines)
     print(f"added to {path}")
     return 0
+
+
+def vscode_install() -> str:
+    """The commands that install the VS Code extension: from the package that was built, else building it first."""
+    folder = Path(client_folder("vscode"))
+    package = folder / "sessiond.vsix"
+    if package.is_file():
+        return f"code --install-extension {shlex.quote(str(package))}"
+    where = shlex.quote(str(folder)) if folder.is_dir() else "clients/vscode  # in sessiond's sources"
+    return f"cd {where}\nnpm install && npm run package  # Node 22 or later\ncode --install-extension sessiond.vsix"
 
 
 def configuration_file(editor: str) -> Path:

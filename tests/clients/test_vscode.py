@@ -45,7 +45,7 @@ def test_types(built: None) -> None:
 
 def test_pure_parts(built: None) -> None:
     """What needs neither VS Code nor a daemon does what it says."""
-    said = vscodes.node("--test", "out/unit/")
+    said = vscodes.node("--test", *(f"out/unit/{path.stem}.js" for path in sorted((CLIENT / "test" / "unit").glob("*.ts"))))
     assert re.search(r"pass [1-9]", said), said
 
 
@@ -80,16 +80,14 @@ def test_the_manifest_names_what_is_there() -> None:
 
 def _seed(client: Any) -> None:
     """Sessions for the pictures."""
+    answer = (
+        "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
+        "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
+        "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it"
+    )
     lines = [
         ("user", "The journal is synced once per batch. Why is one client no slower for it?"),
-        (
-            "assistant",
-            (
-                "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
-                "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
-                "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it"
-            ),
-        ),
+        ("assistant", answer),
     ]
     messages = [{"role": role, "content": text} for role, text in lines]
     tools = {

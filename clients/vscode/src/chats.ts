@@ -100,7 +100,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
         if (kept !== undefined) {
             return Buffer.from(kept.getText());
         }
-        const room = this.rooms.join(sessionOf(uri));
+        const room = this.rooms.joinToRead(uri, sessionOf(uri));
         try {
             await room.ready;
         } catch (error) {

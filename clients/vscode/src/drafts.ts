@@ -13,8 +13,8 @@ const CHAT_HEIGHT = 0.75;
 export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposable {
     private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
     private readonly mtimes = new Map<string, number>();
-    /** Texts that are on their way into a document. */
-    private readonly coming = new Map<string, string>();
+    /** Texts that are on their way into a document, and what stood there when they were made. */
+    private readonly coming = new Map<string, { text: string; base: string }>();
     private showing: Promise<void> = Promise.resolve();
     private readonly disposables: vscode.Disposable[] = [this.changed];
     readonly onDidChangeFile = this.changed.event;
@@ -42,14 +42,11 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     async open(room: Room, preserveFocus = false): Promise<vscode.TextEditor> {
         const visible = vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme === DRAFT && idOf(document.uri) === room.id);
         const uri = documentOf(room.id, DRAFT)?.uri ?? draftUri({ sessionId: room.id, name: room.info?.name ?? null });
-        const editor = await vscode.window.showTextDocument(uri, {
-            viewColumn: visible?.viewColumn ?? (await this.column(room)),
-            preview: false,
-            preserveFocus,
-        });
-        const end = editor.document.lineAt(editor.document.lineCount - 1).range.end;
-        editor.selection = new vscode.Selection(end, end);
-        return editor;
+        const document = await vscode.workspace.openTextDocument(uri);
+        const viewColumn = visible?.viewColumn ?? (await this.column(room));
+        const { end } = document.lineAt(document.lineCount - 1).range;
+        // The cursor is set with the editor: somebody may type before we could do it afterwards.
+        return vscode.window.showTextDocument(document, { viewColumn, preview: false, preserveFocus, selection: new vscode.Range(end, end) });
     }
 
     // Views
@@ -57,14 +54,15 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     draftText(room: Room): string | undefined {
         // A document that nobody typed in may be older than what the daemon has.
         const document = documentOf(room.id, DRAFT);
-        return this.coming.get(room.id) ?? (document?.isDirty ? document.getText() : undefined);
+        return this.coming.get(room.id)?.text ?? (document?.isDirty ? document.getText() : undefined);
     }
 
     showDraft(room: Room, text: string): void {
-        if (text === '' && documentOf(room.id, DRAFT) === undefined) {
+        const document = documentOf(room.id, DRAFT);
+        if (text === '' && document === undefined) {
             return;
         }
-        this.coming.set(room.id, text);
+        this.coming.set(room.id, { text, base: document?.getText() ?? room.draft.kept });
         this.showing = this.showing
             .then(() => this.fill(room))
             .catch((error: unknown) => this.log.error(`the draft cannot be shown: ${String(error)}`));
@@ -86,20 +84,21 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     }
 
     private async fill(room: Room): Promise<void> {
-        const text = this.coming.get(room.id);
-        if (text === undefined) {
+        const coming = this.coming.get(room.id);
+        if (coming === undefined) {
             return;
         }
         const uri = documentOf(room.id, DRAFT)?.uri ?? draftUri({ sessionId: room.id, name: room.info?.name ?? null });
         const document = await vscode.workspace.openTextDocument(uri);
-        const whole = new vscode.Range(0, 0, document.lineCount, 0);
         const edit = new vscode.WorkspaceEdit();
-        edit.replace(document.uri, whole, text);
-        if (document.getText() !== text && !(await vscode.workspace.applyEdit(edit))) {
+        edit.set(document.uri, [changeTo(document, coming.text, coming.base)]);
+        if (document.getText() !== coming.text && !(await vscode.workspace.applyEdit(edit))) {
             throw new Error('VS Code did not take the text');
         }
-        this.coming.delete(room.id);
-        if (text !== '' && tabsOf(room.id, DRAFT).length === 0) {
+        if (this.coming.get(room.id) === coming) {
+            this.coming.delete(room.id);
+        }
+        if (coming.text !== '' && tabsOf(room.id, DRAFT).length === 0) {
             await this.open(room, true);
         }
         room.draft.touch();
@@ -129,8 +128,8 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         return new vscode.Disposable(() => undefined); // what changes is told of anyway
     }
 
-    async stat(uri: vscode.Uri): Promise<vscode.FileStat> {
-        const text = await this.stored(uri);
+    stat(uri: vscode.Uri): vscode.FileStat {
+        const text = this.rooms.get(idOf(uri))?.draft.kept ?? '';
         return { type: vscode.FileType.File, ctime: 0, mtime: this.mtimes.get(idOf(uri) ?? '') ?? 1, size: Buffer.byteLength(text) };
     }
 
@@ -172,7 +171,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         if (id === undefined) {
             throw vscode.FileSystemError.FileNotFound(uri);
         }
-        return this.rooms.join(id);
+        return this.rooms.joinToRead(uri, id);
     }
 
     /** What the daemon has; what has been typed since stands in the document alone. */
@@ -185,4 +184,16 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         await room.ready.catch(() => undefined); // a draft outlives its session
         return room.draft.kept;
     }
+}
+
+/** Makes `base` into `text` so that what was typed meanwhile stays. */
+function changeTo(document: vscode.TextDocument, text: string, base: string): vscode.TextEdit {
+    const now = document.getText();
+    if (text === '' && now.startsWith(base)) {
+        return vscode.TextEdit.delete(new vscode.Range(document.positionAt(0), document.positionAt(base.length)));
+    }
+    if (text.endsWith(base) && now.endsWith(base)) {
+        return vscode.TextEdit.insert(document.positionAt(0), text.slice(0, text.length - base.length));
+    }
+    return vscode.TextEdit.replace(new vscode.Range(0, 0, document.lineCount, 0), text);
 }

@@ -11,6 +11,8 @@ import { Tell } from './tell';
 import { CHAT, documentOf, DRAFT, idOf, tabsOf, uriOfTab } from './uris';
 
 const UNSENT = 'unsent:';
+/** From reading a document to the tab that shows it. */
+const READING_MS = 10_000;
 
 /** In VS Code's own storage, an entry a message, so that windows do not write over each other's. */
 class StoredOutbox implements Outbox {
@@ -59,7 +61,7 @@ export class Rooms implements vscode.Disposable {
                 this.rooms.get(params.sessionId ?? (params as { session?: { sessionId?: string } }).session?.sessionId ?? '')?.notified(method, params as { changes?: Change[] });
             }),
             link.onState((state) => {
-                for (const room of this.rooms.values()) {
+                for (const room of this.all) {
                     if (state === 'up') {
                         room.connected();
                     } else if (state !== 'connecting') {
@@ -91,6 +93,10 @@ export class Rooms implements vscode.Disposable {
         return this.rooms.size;
     }
 
+    get all(): Room[] {
+        return [...this.rooms.values()];
+    }
+
     get(id: string | undefined): Room | undefined {
         return id === undefined ? undefined : this.rooms.get(id);
     }
@@ -104,6 +110,12 @@ export class Rooms implements vscode.Disposable {
             this.latest = id;
         }
         return room;
+    }
+
+    /** The room of a session that VS Code reads. If no tab shows it in the end, it is left again. */
+    joinToRead(uri: vscode.Uri, id: string): Room {
+        setTimeout(() => this.release(uri), READING_MS).unref();
+        return this.join(id);
     }
 
     /** The room of a session for a person who asks for it: one that is gone is opened once more. */
@@ -130,7 +142,7 @@ export class Rooms implements vscode.Disposable {
 
     /** Before VS Code ends: what was typed is with the daemon, and the sessions are saved. */
     async leaveAll(): Promise<void> {
-        const rooms = [...this.rooms.values()];
+        const rooms = this.all;
         this.rooms.clear();
         await Promise.all(rooms.map((room) => room.leave()));
     }

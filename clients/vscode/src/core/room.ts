@@ -108,12 +108,10 @@ export class Room {
 
     /** The connection ended. `forGood`: nobody tries again by itself. */
     disconnected(forGood: boolean): void {
-        if (this.state !== 'gone') {
-            this.opening += 1;
+        // While it is being opened the answer to that says what happened.
+        if (this.state === 'open') {
             this.state = 'lost';
-            this.early = [];
         }
-        this.settle.resolve();
         if (forGood && this.unsent.length > 0) {
             this.takeBack();
         }
@@ -201,6 +199,7 @@ export class Room {
     private notOpened(failure: Failure): void {
         const mayComeBack = ['disconnected', 'noProgram', 'refused', 'unavailable', 'cancelled'].includes(failure.kind);
         this.state = mayComeBack ? 'lost' : 'gone';
+        this.early = [];
         if (failure.kind !== 'disconnected') {
             this.host.failed(`${this.label} cannot be opened`, failure);
         }

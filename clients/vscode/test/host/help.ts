@@ -159,7 +159,7 @@ export async function closeAll(): Promise<void> {
     }
     await vscode.commands.executeCommand('workbench.action.closeAllEditors');
     await wait(
-        () => `no session is open: ${rooms.size}, ${vscode.workspace.textDocuments.map(({ uri }) => uri.toString()).join(' ')}`,
+        () => `no session is open: ${rooms.all.map(({ id, state }) => `${id} ${state}`).join(', ')}`,
         () => rooms.size === 0,
     );
 }

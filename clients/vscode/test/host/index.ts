@@ -1,5 +1,5 @@
 // The suite inside the extension host of VS Code. SESSIOND_TESTS names the file to run (the others are left out), all of them without it;
-// SESSIOND_RESULT where the results go, one a line.
+// SESSIOND_GREP those tests of them whose names have this in them, SESSIOND_RESULT where the results go, one a line.
 
 import { appendFileSync } from 'node:fs';
 import Mocha from 'mocha';
@@ -16,7 +16,8 @@ const FILES: Record<string, () => Promise<unknown>> = {
 
 export async function run(): Promise<void> {
     const result = process.env.SESSIOND_RESULT!;
-    const mocha = new Mocha({ ui: 'bdd', timeout: 120_000, reporter: class {} as never });
+    const grep = process.env.SESSIOND_GREP;
+    const mocha = new Mocha({ ui: 'bdd', timeout: 120_000, reporter: class {} as never, ...(grep ? { grep } : {}) });
     for (const [name, load] of Object.entries(FILES)) {
         if (!process.env.SESSIOND_TESTS || process.env.SESSIOND_TESTS.split(' ').includes(name)) {
             mocha.suite.emit('pre-require', globalThis, name, mocha);
