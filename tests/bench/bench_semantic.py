@@ -68,11 +68,11 @@ async def whole(count: int) -> list[str]:
             f"| {count:,} messages made into vectors | {count / cpu_seconds(pid):,.0f} a second of CPU, {count / spent:,.0f} a second |"
         ]
         questions = [words.prose()[:60] for _ in range(ROUNDS)]
-        for label, fields in (("everything", {}), ("one session", {"filter": {"sessionId": "session-7"}})):
-            for mode in ("semantic", "text"):
-                rows.append(
-                    f"| {count:,}: a question of {label}, {mode} | {await question(index, pid, questions, mode, fields)} |"
-                )
+        rows += [
+            f"| {count:,}: a question of {label}, {mode} | {await question(index, pid, questions, mode, fields)} |"
+            for label, fields in (("everything", {}), ("one session", {"filter": {"sessionId": "session-7"}}))
+            for mode in ("semantic", "text")
+        ]
         memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MB
         await index.close()
         size = os.path.getsize(os.path.join(folder, "vectors.db")) / MB

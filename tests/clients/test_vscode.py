@@ -45,7 +45,9 @@ def test_types(built: None) -> None:
 
 def test_pure_parts(built: None) -> None:
     """What needs neither VS Code nor a daemon does what it says."""
-    said = vscodes.node("--test", *(f"out/unit/{path.stem}.js" for path in sorted((CLIENT / "test" / "unit").glob("*.ts"))))
+    said = vscodes.node(
+        "--test", *(f"out/unit/{path.stem}.js" for path in sorted((CLIENT / "test" / "unit").glob("*.ts")))
+    )
     assert re.search(r"pass [1-9]", said), said
 
 
