@@ -68,9 +68,10 @@ async def whole(count: int) -> list[str]:
             f"| {count:,} messages made into vectors | {count / cpu_seconds(pid):,.0f} a second of CPU, {count / spent:,.0f} a second |"
         ]
         questions = [words.prose()[:60] for _ in range(ROUNDS)]
+        asked_of = (("everything", {}), ("one session", {"filter": {"sessionId": "session-7"}}))
         rows += [
             f"| {count:,}: a question of {label}, {mode} | {await question(index, pid, questions, mode, fields)} |"
-            for label, fields in (("everything", {}), ("one session", {"filter": {"sessionId": "session-7"}}))
+            for label, fields in asked_of
             for mode in ("semantic", "text")
         ]
         memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MB
