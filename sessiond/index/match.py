@@ -41,6 +41,7 @@ class Matcher:
                 self._by_part.setdefault(text.parts[0], []).append(number)
         self._stems = tuple(texts[number].words[0] for number in self._prefixes)
         self._first = [*self._by_word, *self._by_part, *self._stems]
+        self._in_part = (*self._by_part, *self._stems)
 
     def snippet(self, texts: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
         """The piece of one message's texts that shows most of the query, and the ranges in it. Without a match: how it
@@ -117,7 +118,10 @@ class Matcher:
             return
         for start, end in places:
             word = text[start:end]
-            if not word.islower() and (edges := cuts(word)):
+            if word.islower():
+                continue
+            folded = word.casefold()
+            if any(part in folded for part in self._in_part) and (edges := cuts(word)):
                 yield from self._in_parts(word, start, [0, *edges, len(word)])
 
     def _in_parts(self, word: str, at: int, edges: list[int]) -> Iterator[Span]:
