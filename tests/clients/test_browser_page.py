@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from tests.clients.browsers import PATIENCE_MS, Elsewhere, Web, browser, say, until, web
 
 __all__ = ["browser", "web"]
+pytestmark = pytest.mark.timeout(300)
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -16,6 +16,7 @@ from tests.clients.test_emacs import Emacs, ended
 from tests.shell import ROOT, Shell
 
 __all__ = ["browser"]
+pytestmark = pytest.mark.timeout(300)
 
 expect.set_options(timeout=PATIENCE_MS)
 

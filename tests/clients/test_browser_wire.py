@@ -12,6 +12,7 @@ from tests.clients import browser_types
 from tests.clients.browsers import Web, browser, until, web
 
 __all__ = ["browser", "web"]
+pytestmark = pytest.mark.timeout(300)
 
 WIRE = Path(__file__).resolve().parents[1] / "wire"
 
