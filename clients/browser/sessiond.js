@@ -246,6 +246,12 @@ export class Connection extends Emitter {
         reject(error)
         return
       }
+      const limit = this.limits?.messageBytes ?? Infinity
+      if (text.length * 3 > limit && new TextEncoder().encode(text).length > limit) {
+        // The daemon would end the connection for it, and it would be sent again for ever.
+        reject(new SessiondError({ message: `this is longer than the ${limit} bytes that the daemon takes at once`, data: { kind: 'tooLarge', limit, hint: 'send it in parts' } }))
+        return
+      }
       const cancel = () => {
         if (this.#waiting.delete(id)) {
           done()

@@ -642,6 +642,24 @@ def test_deleted_meanwhile(web: Web) -> None:
     expect(page.locator("#say")).to_have_value("unsent words")
 
 
+def test_more_than_the_daemon_takes(tmp_path: Path, browser: Any) -> None:
+    """A message over the limit is said and comes back into its field; the connection stays, and what follows is sent."""
+    with Web(tmp_path, browser, "[limits]\nmessage_bytes = 200000\n") as web:
+        client = web.client()
+        client.call("session/new", sessionId="s")
+        page = web.open()
+        web.show(page, "s")
+        page.fill("#say", "ö" * 120_000)
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#notice")).to_contain_text("longer than the 200000 bytes")
+        expect(page.locator("#say")).to_have_value("ö" * 120_000)
+        page.fill("#say", "short")
+        page.keyboard.press("Control+Enter")
+        seen(page, "short")
+        assert page.get_attribute("html", "data-connection") == "open"
+        assert web.errors == []
+
+
 FULL = """
   const full = () => { throw new DOMException('full', 'QuotaExceededError') }
   Storage.prototype.setItem = new Proxy(Storage.prototype.setItem, { apply(target, self, args) { return self === sessionStorage ? Reflect.apply(target, self, args) : full() } })
