@@ -195,12 +195,23 @@ def append_writes(
         length=len(data),
         crc=zlib.crc32(data),
         anchor=zlib.crc32(tail.end),
-        through=before.through if before else 0,
+        through=_held_before(before, tail),
         before=whole,
         after=None if whole is None else zlib.crc32(data, whole),
     )
     marked = msgspec.structs.replace(side, append=intent, mark=None, was=None)
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
+
+
+def _held_before(before: Sidecar | None, tail: Tail) -> int:
+    """Up to which change the main file holds everything now. An append that failed (a full disk) left its intent and nothing else: what that says
+    of itself must not be taken over by the next one, which may fail as well."""
+    if before is None:
+        return 0
+    intent = before.append
+    if intent is not None and tail.size < intent.size + intent.length:
+        return intent.through
+    return before.through
 
 
 def sum_at(side: Sidecar | None, size: int) -> int | None:
