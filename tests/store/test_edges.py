@@ -210,6 +210,11 @@ async def test_the_trash_keeps_what_it_cannot_tell(house: House, tmp_path: Path)
     first, second = trash.keep_bytes("b", b"1"), trash.keep_bytes("b", b"2")
     assert first != second
     assert (Path(first).read_bytes(), Path(second).read_bytes()) == (b"1", b"2")
+    (tmp_path / "bin" / "a" / "meta.json").write_bytes(b"{")
+    told = trash.describe_anew("a")
+    assert told is not None
+    assert "1 messages" in told
+    assert trash.get("a")[0].message("m1") is not None
     (tmp_path / "bin" / "a" / "session.jsonl").write_bytes(b"\0")
     assert trash.describe_anew("a") is None
 

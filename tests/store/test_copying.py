@@ -1,0 +1,178 @@
+"""A tree of copies: of files that grow, go or cannot be read meanwhile, and its list of sums."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sessiond.fs import RealFileSystem
+from sessiond.store import copying
+from sessiond.store.copying import SUMS, Copied, Tree, Unreadable, decode_sums, encode_sums, walk
+from sessiond.store.manifest import MANIFEST, Manifest
+from sessiond.store.moves import Moves
+from sessiond.store.proof import prove
+
+
+class Meddled(RealFileSystem):
+    """Lets something happen before reads."""
+
+    def __init__(self) -> None:
+        self.before_read: list[object] = []
+
+    def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
+        if self.before_read:
+            self.before_read.pop(0)()  # type: ignore[operator]
+        return super().read(path, offset, size)
+
+
+@pytest.fixture
+def fs() -> Meddled:
+    return Meddled()
+
+
+@pytest.fixture
+def tree(fs: Meddled, tmp_path: Path) -> Tree:
+    made = Tree(fs, str(tmp_path / "copy"), "tag")
+    made.begin()
+    return made
+
+
+def test_a_file_longer_than_a_part(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is copied a part at a time; only its beginning where that was asked for; an empty one is a file too."""
+    monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
+    content = bytes(range(95))
+    (tmp_path / "long").write_bytes(content)
+    (tmp_path / "empty").write_bytes(b"")
+    assert tree.copy(str(tmp_path / "long"), "a/long")
+    assert tree.copy(str(tmp_path / "long"), "a/begun", 30)
+    assert tree.copy(str(tmp_path / "empty"), "empty")
+    tree.finish()
+    assert (tmp_path / "copy/a/long").read_bytes() == content
+    assert (tmp_path / "copy/a/begun").read_bytes() == content[:30]
+    sums = decode_sums((tmp_path / "copy" / SUMS).read_bytes())
+    assert sums["a/long"] == hashlib.sha256(content).hexdigest()
+    assert sums["empty"] == hashlib.sha256(b"").hexdigest()
+
+
+def test_a_file_that_is_cut_while_it_is_read(
+    tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read again till it stands still; one that never does is there as it was read, and is copied again next time."""
+    monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 40)
+    fs.before_read = [lambda: None, lambda: path.write_bytes(b"y" * 10)]
+    assert tree.copy(str(path), "f")
+    assert Path(tree.path("f")).read_bytes() == b"y" * 10
+    path.write_bytes(b"z")
+    fs.before_read = [lambda n=n: path.write_bytes(b"z" * n) for n in range(2, 200)]
+    assert tree.copy(str(path), "f")
+    assert tree.copies["f"].version is None
+    fs.before_read = []
+    assert tree.copy(str(path), "f")
+    assert tree.copies["f"].version is not None
+
+
+def test_a_file_that_goes_while_it_is_read(tree: Tree, fs: Meddled, tmp_path: Path) -> None:
+    """Neither it nor a copy of it is there."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x")
+    fs.before_read = [path.unlink]
+    assert not tree.copy(str(path), "f")
+    assert tree.copies == {}
+    path.mkdir()
+    with pytest.raises(Unreadable):
+        tree.copy(str(path), "f")
+
+
+def test_a_tree_that_somebody_takes_away(tree: Tree, tmp_path: Path) -> None:
+    """That is the copy's trouble, not the original's."""
+    (tmp_path / "f").write_bytes(b"x")
+    [hidden] = [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    os.rename(tmp_path / hidden, tmp_path / "taken")
+    with pytest.raises(FileNotFoundError):
+        tree.copy(str(tmp_path / "f"), "f")
+
+
+def test_a_name_that_was_taken_meanwhile(tree: Tree, tmp_path: Path) -> None:
+    """What has it stays as it is."""
+    tree.put(MANIFEST, b"{}")
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(FileExistsError):
+        tree.finish()
+    tree.abandon()
+    assert os.listdir(tmp_path) == ["copy"]
+    assert os.listdir(tmp_path / "copy") == []
+
+
+def test_only_files_are_walked(fs: Meddled, tmp_path: Path) -> None:
+    """Folders are gone into; FIFOs and links that lead nowhere are passed by; a folder that is not there holds nothing."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_bytes(b"")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("nowhere")
+    assert list(walk(fs, str(tmp_path))) == ["sub/a"]
+    assert list(walk(fs, str(tmp_path / "no"))) == []
+
+
+def test_sums_of_odd_names() -> None:
+    """Newlines and backslashes come back as they were, in the way of sha256sum; what is no list of sums is refused."""
+    names = ["plain", "with space", "new\nline", "back\\slash", "\\n", "cr\r", "日本"]
+    sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
+    encoded = encode_sums({name: Copied(None, 0, digest) for name, digest in sums.items()})
+    assert decode_sums(encoded) == sums
+    for wrong in (encoded[:-1], b"nothing\n", b"a" * 64 + b" one blank\n", b"a" * 64 + b"  \n", b"a" * 60 + b"  x\n"):
+        with pytest.raises(ValueError, match=r"sum|end"):
+            decode_sums(wrong)
+
+
+def test_a_proof_looks_behind_the_sums(tree: Tree, fs: Meddled, tmp_path: Path) -> None:
+    """Sums that fit do not excuse a session that cannot be read, a wrong number of files, or an unknown format."""
+    stores = [
+        {"name": "default", "format": "jsonl", "path": "/p", "sessions": 1, "unreadable": []},
+        {"name": "x", "format": "gone", "path": "/p", "sessions": 0, "unreadable": []},
+    ]
+    tree.put("data/sessions/a.jsonl", b"\0\0\0")
+    tree.put("data/journal/none", b"")
+    manifest = {
+        "version": 1, "madeBy": "0", "createdAt": "now", "dataDir": "/d", "lsn": 7, "records": 2, "stores": stores, "trash": {"default": 3},
+        "files": 9, "bytes": 3,
+    }  # fmt: skip
+    assert msgspec.convert(manifest, Manifest).lsn == 7
+    tree.put(MANIFEST, msgspec.json.encode(manifest))
+    tree.finish()
+    told = " ".join(f"{one.what}: {one.problem}" for one in prove(fs, str(tmp_path / "copy")) if one.problem)
+    for words in (
+        "names 3 files where 10",
+        "a.jsonl: holds no line",
+        "store x (gone)",
+        "0 entries where 3",
+        "not with 7",
+        "0 records where 2",
+    ):
+        assert words in told, told
+
+
+async def test_two_backups_hold_the_moves_one_after_the_other() -> None:
+    """The second waits for the first; several deletions may be under way at once."""
+    moves, order = Moves(), []
+
+    async def copy(name: str) -> None:
+        async with moves.none():
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+
+    async with moves.one():
+        async with moves.one():
+            copies = [asyncio.create_task(copy(name)) for name in ("first", "second")]
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order == []
+    await asyncio.gather(*copies)
+    assert order == ["first begins", "first ends", "second begins", "second ends"]
