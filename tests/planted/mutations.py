@@ -339,14 +339,14 @@ MUTATIONS = [
         "transports/ws_http.py",
         "        if origins and not (len(origins) == 1 and self._may_ask(origins[0].lower(), host)):\n",
         "        if False:\n",
-        ("tests/transports/test_ws.py", "-k", "origins"),
+        ("tests/transports/test_ws_transport.py", "-k", "origins"),
     ),
     Planted(
         "Host is not looked at",
         "transports/ws_http.py",
         "        if not (_is_loopback(_name_of(host)) or host in self._hosts or _name_of(host) in self._hosts):\n",
         "        if False:\n",
-        ("tests/transports/test_ws.py", "-k", "hosts"),
+        ("tests/transports/test_ws_transport.py", "-k", "hosts"),
     ),
     Planted(
         "another user's process is let in",
