@@ -21,7 +21,7 @@ KEY = "draft:vscode"
 SUITES = ("commands files", "live", "reconnect wire", "drafts trouble")
 """Parts of the suite that share one VS Code."""
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ SETTINGS = {
     "chat.disableAIFeatures": True,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
 }
-START_S = 60.0
-RUN_S = 400
+START_S = 180.0
+RUN_S = 900
 
 
 def installed() -> None:
@@ -144,6 +144,7 @@ def run_suite(at: House, folder: Path, tests: str) -> str:
     command += ["--without-connection-token", "--enable-smoke-test-driver", "--accept-server-license-terms"]
     command += ["--disable-workspace-trust", "--telemetry-level", "off", "--server-data-dir", str(at.path / "vscode")]
     env = {"SESSIOND_TESTS": tests, "SESSIOND_RESULT": str(result), "SESSIOND_WIRE": " ".join(map(str, WIRE))}
+    env["SESSIOND_GREP"] = os.environ.get("SESSIOND_GREP", "")
     printed: list[str] = []
     ended: list[int] = []
     with _served(command, at, env, r"listening on (\d+)") as port, _page() as page:

@@ -17,6 +17,8 @@ interface View {
     renderer: Renderer;
     /** Grows with every painting; VS Code reads a file again when it is newer. */
     mtime: number;
+    /** What VS Code has read, or is just reading. */
+    uris: Set<string>;
     timer: NodeJS.Timeout | undefined;
     tookMs: number;
 }
@@ -109,6 +111,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
             throw failure.kind === 'sessionNotFound' ? vscode.FileSystemError.FileNotFound(failure.said) : vscode.FileSystemError.Unavailable(failure.said);
         }
         const view = this.view(room.id);
+        view.uris.add(uri.toString());
         const started = performance.now();
         view.renderer.render(room.id, room.transcript, NOTES[room.state]);
         const bytes = Buffer.from(view.renderer.text);
@@ -142,7 +145,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
     private view(id: string): View {
         let view = this.views.get(id);
         if (view === undefined) {
-            view = { renderer: new Renderer(), mtime: Date.now(), timer: undefined, tookMs: 0 };
+            view = { renderer: new Renderer(), mtime: Date.now(), uris: new Set(), timer: undefined, tookMs: 0 };
             this.views.set(id, view);
         }
         return view;
@@ -166,11 +169,8 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
 
     private refresh(id: string, view: View): void {
         view.mtime = Math.max(Date.now(), view.mtime + 1);
-        const uris = new Set(tabsOf(id, CHAT).map((tab) => uriOfTab(tab)!.toString()));
-        const document = documentOf(id, CHAT);
-        if (document !== undefined) {
-            uris.add(document.uri.toString());
-        }
+        // A tab whose document VS Code kept was not read by this view.
+        const uris = new Set([...view.uris, ...tabsOf(id, CHAT).map((tab) => uriOfTab(tab)!.toString())]);
         this.changed.fire([...uris].map((uri) => ({ type: vscode.FileChangeType.Changed, uri: vscode.Uri.parse(uri, true) })));
     }
 

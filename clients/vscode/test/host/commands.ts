@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import * as vscode from 'vscode';
 import type { Node } from '../../src/tree';
-import { begin, document, hears, hooks, open, other, parts, run, say, shows, status, texts, wait, willChoose, willSaveAs, willType } from './help';
+import { begin, document, hears, hooks, open, other, parts, run, said, say, shows, status, texts, wait, willChoose, willSaveAs, willType } from './help';
 
 async function groupsShown(): Promise<[string, string[]][]> {
     const { tree } = await parts();
@@ -107,10 +107,15 @@ describe('commands', () => {
         await wait('a hit again', () => pick.items.length === 1);
         pick.activeItems = [pick.items[0]];
         await vscode.commands.executeCommand('workbench.action.acceptSelectedQuickOpenItem');
-        await wait('the cursor is there', () => {
+        const below = (): string | undefined => {
             const editor = vscode.window.activeTextEditor;
-            return editor && editor.document === document('find') && editor.document.lineAt(Math.min(editor.selection.active.line + 1, editor.document.lineCount - 1)).text === 'the カタツムリ is slow';
-        });
+            const line = (editor?.selection.active.line ?? 0) + 1;
+            return editor !== undefined && line < editor.document.lineCount ? editor.document.lineAt(line).text : undefined;
+        };
+        await wait(
+            () => `the cursor is there, not above "${below()}" in ${vscode.window.activeTextEditor?.document.uri.toString()}: ${texts('find').length} lines, ${said.join()}`,
+            () => below() === 'the カタツムリ is slow',
+        );
     });
 
     it('a bad regular expression says so where it was typed', async () => {
