@@ -106,7 +106,7 @@ class Docs:
 
 class Worker:
     def __init__(self, index_path: str, vectors_path: str) -> None:
-        from sessiond.index.model import Model
+        from sessiond.index.embedding import Model
 
         self._index_path = index_path
         self._vectors_path = vectors_path

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from sessiond.index.model import DIMENSIONS, NAME, Vectors
+from sessiond.index.embedding import DIMENSIONS, NAME, Vectors
 
 APPLICATION_ID = 0x53455656  # "SEVV"
 VERSION = 1

@@ -24,8 +24,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 import numpy as np
 
+from sessiond.index.embedding import Model
 from sessiond.index.index import Index
-from sessiond.index.model import Model
 from sessiond.index.passages import passages
 from sessiond.index.values import IndexedInfo, SearchPage, SearchQuery
 from sessiond.index.vectors import Row, VectorStore
