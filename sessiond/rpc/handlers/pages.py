@@ -24,7 +24,9 @@ async def list_(call: Call, params: s.ListParams) -> Any:
     )
 
 
-@method("session/search", s.SearchParams, s.SearchResult, "cancelled", "tooLarge", bulky=True, outlives=False)
+@method(
+    "session/search", s.SearchParams, s.SearchResult, "cancelled", "tooLarge", "unavailable", bulky=True, outlives=False
+)
 async def search(call: Call, params: s.SearchParams) -> Any:
     """Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for."""
     return await call.service.search(

@@ -234,7 +234,7 @@ class SearchParams(Wire):
 
     query: str
     mode: SearchMode | None = None
-    """`text` if absent."""
+    """`text` if absent; `semantic` only where `searchModes` of `initialize` has it."""
     limit: Limit | None = None
     cursor: str | None = None
     filter: SearchFilter | None = None
@@ -246,12 +246,13 @@ class Hit(Wire):
     session_id: str
     name: str | None
     message_id: str | None
-    seq: Seq
+    seq: Seq | None
+    """Null for a session's name."""
     role: str | None
     timestamp: str
     snippet: str
     ranges: list[list[int]]
-    """Code points of the snippet, each [start, end), of what was found."""
+    """Code points of the snippet, each [start, end), of what was found; none where only the meaning is near."""
     score: float
 
 
@@ -260,9 +261,10 @@ class SearchResult(Wire):
 
     hits: list[Hit]
     total: Count
+    """Exact, and the same on every page. By meaning: what the words find and the 200 that are nearest."""
     next_cursor: str | None
     incomplete: bool | UnsetType = UNSET
-    """The index is being rebuilt; there may be more."""
+    """The index is being rebuilt, or vectors are being made; there may be more."""
 
 
 class ExportParams(SessionParams):
