@@ -48,14 +48,20 @@ export interface AppendedMessage {
 
 /** Where to. */
 export interface BackupParams {
+  /** Absolute, outside all folders that sessiond looks after. Nothing is there yet. */
   path: string
+  /** `$/progress` is sent with it. */
+  workDoneToken?: number | string | null
 }
 
 /** What was copied. */
 export interface BackupResult {
   files: number
   bytes: number
+  /** Every change that was answered before the journal's record of this number was written is in the copy. */
   lsn: number
+  /** What could not be copied, where there is any. */
+  warnings?: Array<FileWarning>
 }
 
 /** One change of a session. `kind` says which of the fields are there. */
@@ -852,9 +858,12 @@ export interface Requests {
   /** 0: any free one. */
   port?: number
 }, result: Address }
-  /** A consistent copy of everything while all goes on. */
+  /** A consistent copy of everything while all goes on, in a new folder. */
   'daemon/backup': { params: {
+  /** Absolute, outside all folders that sessiond looks after. Nothing is there yet. */
   path: string
+  /** `$/progress` is sent with it. */
+  workDoneToken?: number | string | null
 }, result: BackupResult }
 }
 
