@@ -40,15 +40,17 @@ BENCHES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "disk": footprint.disk,
 }
 BEGIN, END = "<!-- tests.bench.run: begin -->", "<!-- tests.bench.run: end -->"
-_HEAD = "| | what | sessiond | against | ratio: median (lowest to highest) | aim | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+_HEAD = "| | what | sessiond | against | ratio: median (lowest to highest) | aim | reached | load |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
 
 
 def line(name: str, row: Row) -> str:
+    """`load`: what else the machine was busy with, as its load average of the last minute."""
     reached = {True: "yes", False: "**no**", None: ""}[row.met]
-    return f"| {name} | {row.what} | {row.ours} | {row.against} | {row.ratio} | {row.aim} | {reached} |"
+    load = os.getloadavg()[0]
+    return f"| {name} | {row.what} | {row.ours} | {row.against} | {row.ratio} | {row.aim} | {reached} | {load:.0f} |"
 
 
-def write(path: Path, measured: dict[str, list[Row]]) -> None:
+def write(path: Path, measured: dict[str, list[str]]) -> None:
     """Replace what was measured between the two marks of the file; the order is that of BENCHES."""
     text = path.read_text()
     before, _, rest = text.partition(BEGIN)
@@ -58,9 +60,9 @@ def write(path: Path, measured: dict[str, list[Row]]) -> None:
         name = one.removeprefix("| ").partition(" |")[0]
         if one.startswith("| ") and name in BENCHES:
             lines.setdefault(name, []).append(one)
-    lines |= {name: [line(name, row) for row in rows] for name, rows in measured.items()}
+    lines |= measured
     table = "\n".join(one for name in BENCHES for one in lines.get(name, []))
-    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}, load average {os.getloadavg()[1]:.1f}"
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}"
     path.write_text(f"{before}{BEGIN}\n\n{machine}.\n\n{_HEAD}{table}\n\n{END}{after}")
 
 
@@ -71,13 +73,13 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(BENCHES), default=list(BENCHES), metavar="NAME")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    measured: dict[str, list[Row]] = {}
+    measured: dict[str, list[str]] = {}
     for name in options.only:
         began = time.monotonic()
         measured[name] = []
         for row in BENCHES[name](options.scale):
-            print(line(name, row), flush=True)
-            measured[name].append(row)
+            measured[name].append(line(name, row))
+            print(measured[name][-1], flush=True)
         print(f"({name}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     if options.write:
         write(options.write, measured)
