@@ -38,6 +38,11 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         vscode.Disposable.from(...this.disposables).dispose();
     }
 
+    /** Settled when every text that was to be shown is shown. */
+    get idle(): Promise<void> {
+        return this.showing;
+    }
+
     /** Shows the draft of a session below its conversation. */
     async open(room: Room, preserveFocus = false): Promise<vscode.TextEditor> {
         const visible = vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme === DRAFT && idOf(document.uri) === room.id);

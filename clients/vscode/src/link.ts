@@ -185,7 +185,7 @@ export class Link implements Wire, vscode.Disposable {
                 this.check(client);
             } catch (error) {
                 child.kill();
-                await client.ended;
+                await Promise.all([client.ended, exited(child)]);
                 throw child.exitCode === UNREACHABLE ? unreachable() : notUsable(error);
             }
             void client.ended.then(() => this.ended(client));
@@ -257,6 +257,12 @@ export class Link implements Wire, vscode.Disposable {
             this.log.info(`connection: ${state}`);
             this.changedState.fire(state);
         }
+    }
+}
+
+async function exited(child: ChildProcess): Promise<void> {
+    if (child.exitCode === null && child.signalCode === null) {
+        await once(child, 'exit');
     }
 }
 

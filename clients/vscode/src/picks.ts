@@ -66,8 +66,9 @@ interface HitItem extends vscode.QuickPickItem {
 
 function hitItem(hit: Hit): HitItem {
     return {
-        label: marked(hit) || '(no text)',
-        description: [title(hit), hit.role ?? 'name', localTime(hit.timestamp)].join(' · '),
+        label: title(hit),
+        description: [hit.role ?? 'name', localTime(hit.timestamp)].join(' · '),
+        detail: marked(hit) || '(no text)',
         // The daemon has decided what fits; VS Code's own filter knows neither phrases nor `role:`.
         alwaysShow: true,
         hit,

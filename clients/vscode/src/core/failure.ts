@@ -38,7 +38,8 @@ export function failureOf(error: unknown): Failure {
     }
     const raw = (typeof error === 'object' && error !== null ? error : {}) as { code?: unknown; data?: unknown; message?: unknown };
     const message = text(raw.message) ?? String(error);
-    if (typeof raw.code !== 'number' || GONE.has(raw.code)) {
+    // Codes of JSON-RPC are negative; those of vscode-jsonrpc for a connection that was closed before are not.
+    if (typeof raw.code !== 'number' || raw.code >= 0 || GONE.has(raw.code)) {
         return new Failure('disconnected', 'the connection to the daemon was lost');
     }
     const data = (typeof raw.data === 'object' && raw.data !== null ? raw.data : {}) as { kind?: unknown; hint?: unknown };

@@ -98,8 +98,9 @@ describe('commands', () => {
         await run('search');
         const { pick } = commands.searching!;
         pick.value = 'カタツ';
-        const hit = await wait('a hit', () => pick.items.find(({ label }) => label.includes('«カタツ»')));
-        assert.match(hit!.description!, /^snails · user · /);
+        const hit = await wait('a hit', () => pick.items.find(({ detail }) => detail?.includes('«カタツ»')));
+        assert.equal(hit!.label, 'snails');
+        assert.match(hit!.description!, /^user · /);
         assert.equal(pick.title, 'Search: 1 hit');
         pick.value = 'nothing-like-that-anywhere';
         await wait('no hit', () => pick.items.length === 0 && pick.title === 'Search: 0 hits');

@@ -152,8 +152,10 @@ export async function keptDraft(from: Other, sessionId: string): Promise<unknown
 }
 
 export async function closeAll(): Promise<void> {
-    const { rooms } = await parts();
-    for (const document of vscode.workspace.textDocuments.filter(({ uri, isDirty }) => uri.scheme === DRAFT && isDirty)) {
+    const { rooms, drafts } = await parts();
+    const unsaved = (): vscode.TextDocument | undefined => vscode.workspace.textDocuments.find(({ uri, isDirty }) => uri.scheme === DRAFT && isDirty);
+    await drafts.idle;
+    for (let document = unsaved(); document !== undefined; document = unsaved()) {
         await vscode.window.showTextDocument(document);
         await vscode.commands.executeCommand('workbench.action.revertAndCloseActiveEditor');
     }

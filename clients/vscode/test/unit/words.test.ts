@@ -72,6 +72,7 @@ test('failures keep the kind of the wire, and a lost connection is one', () => {
     const conflict = Object.assign(new Error('no'), { code: -31002, data: { kind: 'conflict', hint: 'read again' } });
     assert.deepEqual([failureOf(conflict).kind, failureOf(conflict).said], ['conflict', 'no (read again)']);
     assert.equal(failureOf(Object.assign(new Error('x'), { code: -32097 })).kind, 'disconnected');
+    assert.equal(failureOf(Object.assign(new Error('Connection is closed.'), { code: 1 })).kind, 'disconnected');
     assert.equal(failureOf(Object.assign(new Error('x'), { code: -32800 })).kind, 'cancelled');
     assert.equal(failureOf(new Error('closed')).kind, 'disconnected');
 });
