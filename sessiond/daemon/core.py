@@ -86,6 +86,7 @@ class Daemon:
             search_modes=list(service.index.modes),
             documents=self._parts.documents(),
         )
+        self._parts.health.tell = server.announce
         self._doors = {
             "tcp": tcp_doors(self._token, self.limits, server),
             "ws": ws_doors(self._token, self.limits, server, self._config, self.instance),

@@ -15,6 +15,7 @@ from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.backup import Backups
+from sessiond.daemon.health import Health
 from sessiond.daemon.reading import SessionDocuments
 from sessiond.endpoint import Places
 from sessiond.fs import FileSystem, off_loop
@@ -35,6 +36,7 @@ class Parts:
         self._where = where
         self._config = config
         self._clock = clock
+        self.health = Health()
         self._journal: JournalWriter | None = None
         self._mounts: Mounts | None = None
         self._index: Index | None = None
@@ -48,6 +50,9 @@ class Parts:
         self._journal = journal
         for damage in recovery.damage:
             _log.warning("journal damaged: %s", damage)
+        journal.on_state = self.health.journal
+        if journal.read_only is not None:
+            self.health.journal(journal.read_only)
         mounts = self._mounts = Mounts(
             self._fs,
             where.data,
@@ -58,6 +63,7 @@ class Parts:
             idle_s=config.autosave_idle_s,
             pending=recovery.pending,
             on_back=self._store_is_back,
+            on_event=self.health.store,
         )
         self.backups = Backups(self._fs, where, config, self._clock, journal, mounts)
         await mounts.mount_default()

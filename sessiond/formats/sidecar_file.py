@@ -195,7 +195,7 @@ def append_writes(
         length=len(data),
         crc=zlib.crc32(data),
         anchor=zlib.crc32(tail.end),
-        through=_held_before(before, tail),
+        through=_held(before, tail),
         before=whole,
         after=None if whole is None else zlib.crc32(data, whole),
     )
@@ -203,15 +203,14 @@ def append_writes(
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
 
 
-def _held_before(before: Sidecar | None, tail: Tail) -> int:
-    """Up to which change the main file holds everything now. An append that failed (a full disk) left its intent and nothing else: what that says
-    of itself must not be taken over by the next one, which may fail as well."""
+def _held(before: Sidecar | None, tail: Tail) -> int:
+    """What the files hold before an append. The last one may have come no further than its sidecar, which then claims
+    too much: this append must not take that claim for true, or a crash in the middle of it loses both.
+    """
     if before is None:
         return 0
-    intent = before.append
-    if intent is not None and tail.size < intent.size + intent.length:
-        return intent.through
-    return before.through
+    last = before.append
+    return before.through if last is None or tail.size >= last.size + last.length else last.through
 
 
 def sum_at(side: Sidecar | None, size: int) -> int | None:

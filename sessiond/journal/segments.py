@@ -77,7 +77,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Segments:
-    """Not safe for threads but for `oldest_pending` and the plain attributes, which anyone may read."""
+    """Not safe for threads but for `check`, `oldest_pending` and the plain attributes, which anyone may read."""
 
     def __init__(self, fs: FileSystem, folder: str, limits: Limits, clock: Callable[[], float]) -> None:
         self._fs = fs
@@ -208,8 +208,7 @@ class Segments:
         self._apply([entry for entry in entries if entry.kind is RecordKind.SAVED])
 
     def _ready(self, needed: int, *, changes: bool) -> LogFile:
-        if self.state is not None and self.state.final:
-            raise ReadOnly("the journal is read-only", reason=self.state.reason, hint=_RESTART)
+        self.check()
         if self._log is None:
             self._mend()
         elif self.state is not None and changes:
@@ -221,6 +220,12 @@ class Segments:
             self.rotate()
         return self._last_log()
 
+    def check(self) -> None:
+        """ReadOnly where the disk failed. For any thread."""
+        state = self.state
+        if state is not None and state.final:
+            raise ReadOnly("the journal is read-only", reason=state.reason, hint=_RESTART)
+
     def _last_log(self) -> LogFile:
         assert self._log is not None
         return self._log
@@ -230,7 +235,7 @@ class Segments:
             log.sync()
         except OSError as error:
             self.fail(error)
-            raise Indeterminate("the disk failed while this was being made durable", reason=_reason(error)) from error
+            raise _indeterminate("the disk failed while this was being made durable", error) from error
         self._synced = log.size
 
     def _cut_back(self, log: LogFile, start: int, error: OSError) -> NoReturn:
@@ -240,7 +245,7 @@ class Segments:
             log.sync()
         except OSError as second:
             self.fail(second)
-            raise Indeterminate("the disk failed while this was being written", reason=_reason(error)) from second
+            raise _indeterminate("the disk failed while this was being written", error) from second
         self._synced = start
         self._rotate_next = error.errno == errno.EFBIG  # the next segment begins small
         self._refuse(error)
@@ -388,6 +393,15 @@ class Segments:
 
 _MAKE_ROOM = "Nothing that was acknowledged is lost, and reading works. It goes on by itself once there is room."
 _RESTART = "Nothing that was acknowledged is lost, and reading works. Look after the disk, then start the daemon again."
+
+
+_RETRY = (
+    "It may or may not be there. Look after the disk, start the daemon again, then send it again under the same id."
+)
+
+
+def _indeterminate(what: str, error: BaseException) -> Indeterminate:
+    return Indeterminate(what, reason=_reason(error), hint=_RETRY)
 
 
 def _reason(error: BaseException) -> str:

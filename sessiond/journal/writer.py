@@ -66,6 +66,9 @@ class JournalWriter:
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._closed = False
+        self.on_state: Callable[[ReadOnlyState | None], None] = lambda _: None
+        """Called on the loop when writing ends (the state) and when it works again (None)."""
+        self._told: ReadOnlyState | None = segments.state
 
     @classmethod
     async def recover(
@@ -108,6 +111,10 @@ class JournalWriter:
     def read_only(self) -> ReadOnlyState | None:
         """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is room."""
         return self._segments.state
+
+    def check(self) -> None:
+        """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
+        self._segments.check()
 
     def oldest_pending(self) -> list[Key]:
         """The sessions to save so that the oldest segment which is still needed can go."""
@@ -210,6 +217,14 @@ class JournalWriter:
             if order is not None:
                 self._obey(order)
                 running = order.call != self._segments.close
+            self._tell_state()
+
+    def _tell_state(self) -> None:
+        """Whether it may be written, if that is no longer what was said last."""
+        state, told = self._segments.state, self._told
+        if (state and state.final) != (told and told.final):
+            self._told = state
+            self._tell(lambda: self.on_state(state))
 
     def _take(self) -> tuple[list[_Waiting], _Order | None]:
         """All that is waiting, up to the next order and the size of a batch."""

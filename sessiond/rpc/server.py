@@ -95,6 +95,13 @@ class Server:
         self._empty.clear()
         return connection
 
+    def announce(self, type: int, text: str) -> None:
+        """`window/logMessage` to every client that has shown who it is. `type`: LSP's MessageType."""
+        params = encode_json({"type": type, "message": text})
+        for connection in self._connections:
+            if not connection.is_stranger:
+                connection.notify("window/logMessage", params)
+
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
         if not self._connections:

@@ -119,6 +119,7 @@ class FolderStore:
                 hint="reading still works; see `sessiond status`",
                 reason=self._problem.problem,
             )
+        self._journal.check()
 
     # Reading
 
@@ -165,9 +166,8 @@ class FolderStore:
 
     def _os_error(self, local_id: str, error: OSError) -> BadFile:
         path = error.filename if isinstance(error.filename, str) else self.file_path(local_id)
-        return BadFile(
-            f"{path} cannot be read: {error.strerror}", hint="check its mode and owner", path=path, line=None
-        )
+        what = f"{path} cannot be read: {error.strerror}"
+        return BadFile(what, hint="check its mode and owner", path=path, line=None)
 
     async def exists(self, local_id: str) -> bool:
         self._reachable(local_id)

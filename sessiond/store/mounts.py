@@ -21,7 +21,7 @@ from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.moves import Moves
-from sessiond.store.port import HealthChanged
+from sessiond.store.port import Event, HealthChanged
 from sessiond.store.sync import Journal
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
@@ -49,7 +49,7 @@ class _Mounted:
 
 class Mounts:
     """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that was out of
-    reach is there again.
+    reach is there again, `on_event(name, event)` of all that a store tells.
     """
 
     def __init__(
@@ -64,9 +64,11 @@ class Mounts:
         idle_s: float,
         pending: Mapping[tuple[str, str], list[bytes]],
         on_back: Callable[[FolderStore], None] = lambda _: None,
+        on_event: Callable[[str, Event], None] = lambda _name, _event: None,
     ) -> None:
         self.stores: dict[str, FolderStore] = {}
         self.on_back = on_back
+        self._on_event = on_event
         self._fs = fs
         self._data_dir = data_dir
         self._journal = journal
@@ -106,6 +108,7 @@ class Mounts:
             name=name, fmt=fmt, files=files, trash=trash, journal=self._journal, clock=self._clock, limits=self._limits,
             run=off_loop, autosave_interval_s=self._interval_s, autosave_idle_s=self._idle_s, moves=self.moves,
         )  # fmt: skip
+        store.subscribe(lambda event: self._on_event(name, event))
         mounted = _Mounted(store, files, trash, None)
         self._mounted[name] = mounted
         self.stores[name] = store

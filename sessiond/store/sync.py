@@ -54,6 +54,9 @@ class Marks(Protocol):
 class Journal(Marks, Protocol):
     """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
 
+    def check(self) -> None:
+        """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
+
     def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
         """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
 

@@ -26,6 +26,9 @@ class InlineJournal:
     def total_bytes(self) -> int:
         return self._segments.total_bytes
 
+    def check(self) -> None:
+        self._segments.check()
+
     def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
         return self._done(Entry(RecordKind.CHANGES, store, session, seq, payload))
 
