@@ -13,6 +13,7 @@ written is never written again. The sidecar has the rest:
 An append is two steps, the sidecar first, as `sidecar_file` tells. A message that waited in the sidecar stays there
 during these two and is taken out in a third, so that no crash in between loses it. A rewrite (after clear or truncate)
 goes the other way round: the main file first, since what is cut must not come back where somebody appends in between.
+Before it, a message that the main file has and will not have any more is put into the sidecar.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from sessiond.formats.sidecar import (
     append_writes,
     encode_sidecar,
     restore_beside,
+    settled_writes,
     sidecar_path,
     still_shown,
     through_of,
@@ -288,7 +290,11 @@ def rewrite_steps(
             if before is not None and content == encode_sidecar(before)
             else [Write(sidecar_path(side.id), content, "replace")]
         )
-    return [Write(main_path, kept + data, "replace"), Write(sidecar_path(side.id), encode_sidecar(side), "replace")]
+    return [
+        *settled_writes(before, old or b"", (entry for entry in side.entries if entry.key is None)),
+        Write(main_path, kept + data, "replace"),
+        Write(sidecar_path(side.id), encode_sidecar(side), "replace"),
+    ]
 
 
 def numbering(

@@ -23,6 +23,7 @@ from sessiond.formats.sidecar import (
     append_writes,
     decode_sidecar,
     encode_sidecar,
+    settled_writes,
     sidecar_path,
     still_shown,
     through_of,
@@ -200,9 +201,14 @@ def encode(session: Session, before: Files) -> list[Write]:
     content = bom + b"\n".join(lines) + b"\n"
     if content == old:
         return []
-    # The main file first: its `base` line says itself what it holds.
+    # The main file before the sidecar: its `base` line says itself what it holds.
+    side, _ = decode_sidecar("", before.get(sidecar_path(session.local_id)))
     marked = encode_sidecar(_whole(session.local_id, session.seq, sealed(content, session.seq)))
-    return [Write(path, content, "replace"), Write(sidecar_path(session.local_id), marked, "replace")]
+    return [
+        *settled_writes(side, old),
+        Write(path, content, "replace"),
+        Write(sidecar_path(session.local_id), marked, "replace"),
+    ]
 
 
 def _after_messages(session: Session, header: bytes) -> list[bytes]:

@@ -25,6 +25,7 @@ from sessiond.formats.sidecar_file import (
     decode_sidecar,
     encode_sidecar,
     key_of,
+    settled_writes,
     sidecar_path,
     through_of,
     torn_at,
@@ -36,7 +37,7 @@ from sessiond.model.values import Json, same_json
 
 __all__ = [
     "EPOCH", "FOLDER", "Appending", "Entry", "Mark", "Seen", "Shown", "Sidecar", "Standing", "Woven", "append_writes",
-    "build", "decode_sidecar", "encode_sidecar", "key_of", "merge_info", "renumber", "restore_beside", "sidecar_path",
+    "build", "decode_sidecar", "encode_sidecar", "key_of", "merge_info", "renumber", "restore_beside", "settled_writes", "sidecar_path",
     "standing_of", "still_shown", "through_of", "torn_at", "weave",
 ]  # fmt: skip
 
@@ -133,7 +134,9 @@ def build(
     of it.
     """
     earlier = {entry.id: entry for entry in before.entries} if before else {}
-    outside = main_before is not None and not (before and before.mark and before.mark.fits(main_before))
+    standing = "alone" if main_before is None else standing_of(before, main_before)
+    # "before": the last save came no further than its sidecar; what that says of the main file is not so yet.
+    outside = main_before is not None and standing in ("alone", "outside")
     entries: list[Entry] = []
     for message in session.messages():
         answer = show(message)
@@ -155,12 +158,15 @@ def build(
         for name, digest in digests.items()
         if before and (kept := _older(before.older.get(name, []), before.shown.get(name), digest))
     }
-    was = Mark.of(main_before, before.through if before else 0) if main_before is not None else None
+    held = before.was.seq if before and before.was and standing == "before" else before.through if before else 0
+    was = Mark.of(main_before, held) if main_before is not None else None
     cut = [
         msgspec.structs.replace(one, copy=None, older=[])
         for one in earlier.values()
         if one.key is not None and session.message(one.id) is None
     ]
+    if before is not None and standing == "before":
+        cut = [*before.cut, *cut]
     if main_before == main_after and before is not None and not outside:
         was, cut = before.was, before.cut
     return Sidecar(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -201,6 +202,23 @@ def append_writes(
     )
     marked = msgspec.structs.replace(side, append=intent, mark=None, was=None)
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
+
+
+def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[Entry] = ()) -> list[Write]:
+    """The first step of a rewrite of `main`, if it needs one, so that a crash after the rewrite and before the new sidecar
+    loses nothing. An append that the sidecar tells of is settled, or the new content would be taken for one that was cut
+    short. Messages that the new content will not hold, `waiting`, are in the sidecar before they go.
+    """
+    if side is None:
+        return []
+    there = {entry.id for entry in side.entries if entry.key is None}
+    moved = {entry.id: entry for entry in waiting if entry.id not in there}
+    if side.append is None and not moved:
+        return []
+    entries = [*(entry for entry in side.entries if entry.id not in moved), *moved.values()]
+    entries.sort(key=lambda entry: entry.seq)
+    settled = msgspec.structs.replace(side, append=None, through=through_of(side, main), entries=entries)
+    return [Write(sidecar_path(side.id), encode_sidecar(settled), "replace")]
 
 
 def _held(before: Sidecar | None, tail: Tail) -> int:

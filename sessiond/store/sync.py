@@ -174,8 +174,12 @@ class Sync:
         """
         before, tracked.pending = tracked.pending, pending
         if before and not pending:
-            await self.run(self.files.sync_main, tracked.local_id)
-            self.marks.note_saved(self.store, tracked.local_id, before[-1].seq)
+            try:
+                await self.run(self.files.sync_main, tracked.local_id)
+            except OSError as error:  # the journal keeps it till a disk that works says that it is there; it can be read all the same
+                log.warning("store %s: %s may not be on the disk yet: %s", self.store, tracked.local_id, error)
+            else:
+                self.marks.note_saved(self.store, tracked.local_id, before[-1].seq)
 
     async def _readable(self, local_id: str, files: Files) -> bool:
         decoded: Decoded = await self.run(self.format.decode, local_id, files)

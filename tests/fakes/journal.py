@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from sessiond.errors import Indeterminate, ReadOnly
 from sessiond.fs import FileSystem
 from sessiond.journal.record import Entry, RecordKind
 from sessiond.journal.replay import replay
@@ -33,7 +34,13 @@ class InlineJournal:
         return self._done(Entry(RecordKind.CHANGES, store, session, seq, payload))
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
-        self._segments.write([Entry(RecordKind.SAVED, store, session, seq)], sync=False)
+        mark = Entry(RecordKind.SAVED, store, session, seq)
+        try:
+            self._segments.write([mark], sync=False)
+        except ReadOnly:
+            self._segments.count_saved([mark])
+        except Indeterminate:
+            return
         self._segments.trim()
 
     def note_gone(self, store: str, session: str) -> Awaitable[None]:
@@ -43,7 +50,9 @@ class InlineJournal:
         self._segments.purge(store, session)
 
     def _done(self, entry: Entry) -> asyncio.Future:
-        lsn = self._segments.write([entry], sync=True)
         future = asyncio.get_running_loop().create_future()
-        future.set_result(lsn)
+        try:
+            future.set_result(self._segments.write([entry], sync=True))
+        except (ReadOnly, Indeterminate) as error:
+            future.set_exception(error)
         return future

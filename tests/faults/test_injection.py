@@ -111,7 +111,7 @@ def test_every_call_fails_from_some_moment_on(home: ForkedHome, tmp_path: Path, 
     afterwards(home, client, witnesses, kill=True)
 
 
-@pytest.mark.parametrize(("call", "how"), SLOW, ids=lambda one: str(one))
+@pytest.mark.parametrize(("call", "how"), SLOW, ids=str)
 def test_a_slow_disk_only_costs_time(home: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
     """Delays in every call: everything is acknowledged, and a kill in the middle loses nothing of it."""
     client, witnesses = begun(home)

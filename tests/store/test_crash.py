@@ -5,15 +5,18 @@ twice.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import random
 
 import pytest
 
-from sessiond.errors import SessionNotFound
+from sessiond.errors import BadFile, Indeterminate, ReadOnly, SessionNotFound
 from sessiond.formats import registry
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Cleared, Extended, Finished, Truncated, Updated
 from sessiond.model.message import Message
+from sessiond.model.session import Session
 from sessiond.store.port import Loaded
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, created, message
@@ -30,12 +33,26 @@ class Ledger:
         self.may: dict[int, str] = {}
         self.seq = 0
 
+    def takes(self, session: Session) -> None:
+        """What was served once must stay."""
+        self.must, self.may, self.seq = {m.seq: m.content for m in session.messages()}, {}, session.seq
+
 
 async def live(house: House, ledger: Ledger, rng: random.Random) -> None:
-    """Random changes and saves on one session; the ledger is brought up to date only when an acknowledgement came."""
+    """Random changes and saves on one session, new or as an earlier life left it; the ledger is brought up to date only when
+    an acknowledgement came.
+    """
     store = await house.open()
-    session = await store.begin("a", NOW)
-    await store.commit(session, [created("n")])
+    try:
+        loaded = await store.load("a")
+    except SessionNotFound:
+        assert not ledger.must, "the session is gone"
+        session = await store.begin("a", NOW)
+        await store.commit(session, [created("n")])
+    else:
+        verify(loaded, ledger)
+        session = loaded.session
+        ledger.takes(session)
     for _ in range(STEPS):
         seq = session.seq + 1
         action = rng.choice(["append", "append", "append", "save", "stream", "truncate", "clear", "rename", "reopen"])
@@ -129,3 +146,51 @@ async def steps_of_a_whole_life(fmt: str, seed: int) -> int:
     fs = CrashFS(seed=seed)
     await live(House(fs, "/home", fmt, SMALL), Ledger(), random.Random(seed))
     return fs.steps
+
+
+LIVES = 6
+WALKS = int(os.environ.get("SESSIOND_CRASH_WALKS", "25"))
+FAULTS = ("write", "sync", "truncate", "rename", "link", "remove", "sync_dir", "make")
+
+
+@pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"])
+async def test_one_crash_after_the_other_with_faults_in_between(fmt):
+    """Life after life on one disk: each ends with a crash, at its start, in its recovery, in a save or a rotation, some after a
+    call that failed; the next begins on a disk that the crash may have left. All that was ever served or answered stays.
+    """
+    for seed in range(WALKS):
+        try:
+            await walk(fmt, seed)
+        except BaseException:
+            print(f"reproduce: walk({fmt!r}, {seed})")
+            raise
+
+
+async def walk(fmt: str, seed: int) -> None:
+    rng = random.Random(f"{fmt} {seed}")
+    fs, ledger = CrashFS(seed=seed), Ledger()
+    for _ in range(LIVES):
+        house = House(fs, "/home", fmt, SMALL)
+        fs.crash_at = fs.steps + rng.choice((rng.randrange(12), rng.randrange(40), rng.randrange(150)))
+        faulty = rng.random() < 0.5
+        if faulty:
+            fault = rng.choice(FAULTS)
+            fs.fail(fault, rng.choice((errno.EIO, errno.ENOSPC)), skip=rng.randrange(8), times=rng.choice((1, 1, 3)),
+                    written=rng.choice((0, 7)))  # fmt: skip
+        try:
+            await live(house, ledger, rng)
+        except Crash:
+            pass
+        except (ReadOnly, Indeterminate, BadFile, OSError):
+            # A fault was met, also in mending what an earlier crash left. Nothing more is answered; the process ends here.
+            assert faulty
+        fs.heal()
+        images = list(fs.crash_images(limit=4))
+        chosen = rng.choice(images)
+        (fs,) = chosen.crash_images()
+        for image in images:
+            try:
+                await check(image, house, ledger)
+            except BaseException:
+                print(f"life {_}: {image.story}; {fs.trace[-6:]}")
+                raise
