@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,24 +33,19 @@ def home(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
 
 @pytest.fixture
 def mounted() -> Iterator[Callable[..., Path]]:
-    """`mounted(options..., source)`: a file system on a new folder, taken away at the end. Skips where nothing mounts."""
+    """`mounted(arguments..., at=folder)`: a file system on a folder, taken away at the end. Skips where nothing mounts."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     made: list[Path] = []
-    numbers = itertools.count()
-    top = Path(tempfile.mkdtemp(prefix="sd-"))
 
-    def mount(*arguments: str) -> Path:
-        folder = top / str(next(numbers))
-        folder.mkdir()
-        done = subprocess.run(["mount", *arguments, str(folder)], check=False, capture_output=True, text=True)
+    def mount(*arguments: str, at: Path) -> Path:
+        at.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mount", *arguments, str(at)], check=False, capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"this machine does not mount that: {done.stderr.strip()}")
-        made.append(folder)
-        return folder
+        made.append(at)
+        return at
 
     yield mount
     for folder in reversed(made):
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-        folder.rmdir()
-    top.rmdir()
+        subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)

@@ -1,0 +1,266 @@
+"""Real file systems that fail under the real daemon, and limits that the kernel sets it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.witness import Witness
+from tests.home import Client, Home
+from tests.programs import need, run
+from tests.zygote import ForkedHome, Zygote
+
+CONFIG = "[autosave]\nidle_s = 0.05\n[limits]\nreserve_bytes = 65536\nsegment_bytes = 262144\n"
+Mount = Callable[..., Path]
+
+
+def placed(zygote: Zygote, tmp_path: Path) -> ForkedHome:
+    """A home whose data folder can be mounted before it starts."""
+    (tmp_path / "home").mkdir()
+    return ForkedHome(zygote, tmp_path / "home", CONFIG)
+
+
+def begin(home: Home) -> tuple[Client, Witness]:
+    home.start()
+    client = home.client()
+    witness = begun_session(client, "a")
+    for _ in range(3):
+        assert witness.append(client)
+    client.call("session/save")
+    return client, witness
+
+
+def begun_session(client: Client, name: str) -> Witness:
+    client.call("session/new", sessionId=name, name="n")
+    return Witness(name)
+
+
+def until_refused(client: Client, witness: Witness, size: int) -> dict[str, Any]:
+    """Append till one is not acknowledged; its error."""
+    for _ in range(3000):
+        if not witness.append(client, size):
+            return witness.errors[-1]
+    raise AssertionError("the disk never failed")
+
+
+def fill(path: Path) -> None:
+    """Take every byte that is left."""
+    with open(path, "wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+
+
+def ext4(tmp_path: Path, size: int, *options: str) -> Path:
+    image = tmp_path / "image"
+    with open(image, "wb") as file:
+        file.truncate(size)
+    run([need("mkfs.ext4"), "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", *options, str(image)])
+    return image
+
+
+def test_a_sync_that_really_fails(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
+    """ext4 on a device that has no more blocks to give: its sync fails, and a second one would succeed and mean nothing.
+    The first one is final; nothing acknowledged is lost when the disk is mended.
+    """
+    below = mounted("-t", "tmpfs", "-o", "size=24m", "tmpfs", at=tmp_path / "below")
+    image = ext4(below, 64 << 20, "-O", "^has_journal")
+    home = placed(zygote, tmp_path)
+    data = mounted("-o", "loop", str(image), at=home.path / "data")
+    client, witness = begin(home)
+    bystander = home.client()
+    bystander.call("session/list")
+    fill(below / "ballast")
+    error = until_refused(client, witness, 60_000)
+    assert error["data"]["kind"] == "indeterminate", error
+    assert client.call("daemon/status")["readOnly"]["final"] is True
+    assert "read-only" in bystander.notification("window/logMessage")["message"]
+    (below / "ballast").unlink()
+    assert not witness.append(client), "the disk works again, and is not trusted"
+    witness.check(client)
+    home.kill()
+    home.forget_clients()
+    run(["umount", str(data)])
+    subprocess.run([need("e2fsck"), "-fy", str(image)], check=False, capture_output=True)
+    mounted("-o", "loop", str(image), at=data)
+    home.start()
+    witness.check(home.client())
+    assert witness.append(home.client())
+    home.stop()
+
+
+def test_a_disk_that_turns_read_only(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
+    """ext4 gives up and turns read-only, as it does after an error: appends are refused and say why, reading works, also what
+    was not read before; the next start, on a disk that can be written again, carries on.
+    """
+    home = placed(zygote, tmp_path)
+    image = ext4(tmp_path, 32 << 20)
+    data = mounted("-o", "loop", str(image), at=home.path / "data")
+    client, witness = begin(home)
+    client.call("session/new", sessionId="closed", messages=[{"role": "user", "content": "early"}])
+    client.call("session/save")
+    client.call("session/close", sessionId="closed")
+    run(["mount", "-o", "remount,abort", str(data)])
+    assert not witness.append(client)
+    assert witness.errors[-1]["data"]["reason"]
+    assert client.call("daemon/status")["readOnly"]
+    witness.check(client)
+    assert client.call("session/open", sessionId="closed")["messages"][0]["content"] == "early"
+    home.kill()
+    home.forget_clients()
+    run(["umount", str(data)])
+    subprocess.run([need("e2fsck"), "-fy", str(image)], check=False, capture_output=True)
+    mounted("-o", "loop", str(image), at=data)
+    home.start()
+    witness.check(home.client())
+    assert witness.append(home.client())
+    home.stop()
+
+
+def test_no_inode_is_left(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
+    """Room for bytes and none for files: what needs no new file goes on, what needs one is refused or saved later; when there
+    are inodes again everything is saved.
+    """
+    home = placed(zygote, tmp_path)
+    data = mounted("-o", "loop", str(ext4(tmp_path, 16 << 20, "-N", "64")), at=home.path / "data")
+    client, witness = begin(home)
+    taken = []
+    with pytest.raises(OSError, match="No space left"):
+        for number in range(1000):
+            taken.append(data / f"taken-{number}")
+            taken[-1].touch()
+    error = until_refused(client, witness, 20_000)  # at the end of the segment, when a new one is needed
+    assert (error["data"]["kind"], error["data"]["reason"]) == ("readOnly", "No space left on device")
+    witness.check(client)
+    for path in taken[:-1]:
+        path.unlink()
+    assert witness.append(client)
+    assert client.call("daemon/status")["readOnly"] is None
+    home.kill()
+    home.start()
+    witness.check(home.client())
+    home.stop()
+
+
+@pytest.mark.parametrize("more", [0, 1, 7, 39, 40, 41, 60, 200])
+def test_a_file_may_grow_no_further(home: ForkedHome, more: int) -> None:
+    """RLIMIT_FSIZE: a true short write, at any place in a record, then EFBIG. What was half written is taken back, the next
+    segment begins small, and no acknowledged message is lost.
+    """
+    client = home.client()
+    witness = begun_session(client, "a")
+    for _ in range(5):
+        assert witness.append(client, 300)
+    client.call("session/save")
+    assert home.process is not None
+    journal = max((home.path / "data" / "journal").glob("*.journal"))
+    before = resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE, (journal.stat().st_size + more, before[1]))
+    answered = [witness.append(client, 300) for _ in range(6)]
+    assert not all(answered), "the limit was met"
+    assert any(error["data"]["reason"] == "File too large" for error in witness.errors)
+    witness.check(client)
+    resource.prlimit(home.process.pid, resource.RLIMIT_FSIZE, before)
+    assert witness.append(client, 300)
+    home.kill()
+    home.start()
+    witness.check(home.client())
+
+
+def test_no_descriptor_is_left(home: ForkedHome) -> None:
+    """RLIMIT_NOFILE: who is in is served, who comes is told and closed, the daemon does not spin; saves that cannot open
+    their file are done when they can.
+    """
+    client = home.client()
+    witness = begun_session(client, "a")
+    assert witness.append(client)
+    assert home.process is not None
+    pid = home.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 3, before[1]))
+    crowd = [home.connect() for _ in range(12)]
+    refused = 0
+    for sock in crowd:
+        sock.settimeout(0.3)
+        try:
+            refused += b"no file descriptor left" in sock.recv(4096)
+        except TimeoutError:
+            continue
+    assert refused
+    used, began = cpu_s(pid), time.monotonic()
+    while time.monotonic() < began + 0.5:
+        assert witness.append(client)
+        time.sleep(0.05)  # a rate, not a wait
+    assert cpu_s(pid) - used < 0.4, "it spins"
+    for sock in crowd:
+        sock.close()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    witness.check(home.client())
+    client.call("session/save")
+    home.stop()
+    assert f'"id":"{list(witness.acked)[-1]}"' in (home.path / "data" / "sessions" / "a.jsonl").read_text()
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_clock_is_set_back(tmp_path: Path) -> None:
+    """Two days, while it runs and over a restart: order, seqs, saves and new ids do not care."""
+    need("faketime")
+    libraries = sorted(Path("/usr/lib").glob("**/libfaketime.so.1")) + sorted(
+        Path("/usr/lib").glob("**/libfaketimeMT.so.1")
+    )
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    env = {
+        "LD_PRELOAD": str(libraries[-1]), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+    }  # fmt: skip
+    with Home(tmp_path, "[autosave]\nidle_s = 0.05\n", env) as home:
+        client = home.client()
+        witness = begun_session(client, "a")
+        assert witness.append(client)
+        first = client.call("session/new")["session"]
+        clock.write_text("-2d")
+        assert witness.append(client)
+        second = client.call("session/new", name="earlier")["session"]
+        assert second["createdAt"] < first["createdAt"], "the clock was set back"
+        client.call("session/open", sessionId="a")
+        assert witness.append(client)
+        assert client.notification("session/saved")["sessionId"] == "a", "the timer runs on another clock"
+        home.kill()
+        home.start()
+        client = home.client()
+        witness.check(client)
+        assert witness.append(client)
+        names = {client.call("session/new", name="more")["session"]["sessionId"] for _ in range(3)}
+        assert len(names | {first["sessionId"], second["sessionId"]}) == 5
+        witness.check(client)
+
+
+def test_a_socket_that_nobody_answers_is_no_reason_to_wait(home: ForkedHome) -> None:
+    """A thousand connections that come and go in between cost nobody else an answer."""
+    client = home.client()
+    witness = begun_session(client, "a")
+    for _ in range(20):
+        some = [socket.socket(socket.AF_UNIX) for _ in range(50)]
+        for sock in some:
+            sock.connect(str(home.socket_path))
+        assert witness.append(client)
+        for sock in some:
+            sock.close()
+    witness.check(client)
