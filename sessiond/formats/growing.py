@@ -290,8 +290,10 @@ def rewrite_steps(
             if before is not None and content == encode_sidecar(before)
             else [Write(sidecar_path(side.id), content, "replace")]
         )
+    if old is None:  # without its main file a sidecar is nothing, and that may not be without the sidecar
+        return [Write(sidecar_path(side.id), encode_sidecar(side), "replace"), Write(main_path, kept + data, "replace")]
     return [
-        *settled_writes(before, old or b"", (entry for entry in side.entries if entry.key is None)),
+        *settled_writes(before, old, (entry for entry in side.entries if entry.key is None)),
         Write(main_path, kept + data, "replace"),
         Write(sidecar_path(side.id), encode_sidecar(side), "replace"),
     ]

@@ -52,6 +52,8 @@ class StoreFiles:
         self.format = fmt
         self.marker = marker
         self.extras = extras
+        self._leftovers: dict[str, list[str]] = {}
+        """Displaced versions, by the file that they were, which the disk did not let us remove."""
 
     def reachable(self) -> bool:
         """Whether the folder is there and is the one. An unmounted disk leaves an empty folder, in which nothing was
@@ -242,7 +244,10 @@ class StoreFiles:
             self.fs.replace(displaced, path)
             self.fs.sync_dir(folder)
             raise OutsideChange(write.path)
-        self.fs.remove(displaced)
+        try:
+            self.fs.remove(displaced)
+        except OSError:  # the new version is there and durable; the old one goes with the file, or at the next start
+            self._leftovers.setdefault(write.path, []).append(displaced)
         return _print(stat)
 
     def _print_at(self, path: str) -> Print | None:
@@ -256,9 +261,17 @@ class StoreFiles:
                 continue
             path = self.path(relative)
             if self.fs.has_name(path):
+                self._remove_displaced(relative, path)
                 self.fs.remove(path)
                 self.fs.sync_dir(posixpath.dirname(path))
         self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
+
+    def _remove_displaced(self, relative: str, path: str) -> None:
+        """No older version of a file that goes may be left, for certain: at the next start that would be the session."""
+        for leftover in self._leftovers.pop(relative, []):
+            if self.fs.has_name(leftover):
+                self.fs.remove(leftover)
+        self.fs.sync_dir(posixpath.dirname(path))
 
     def sync_main(self, local_id: str) -> None:
         """The main file as it stands is on the disk, whoever wrote it."""
@@ -302,7 +315,7 @@ class StoreFiles:
         Answers the names.
         """
         seen = []
-        for folder in {"", FOLDER, *(posixpath.dirname(main) for main in self.find().values())}:
+        for folder in sorted({"", FOLDER, *(posixpath.dirname(main) for main in self.find().values())}):
             try:
                 names = self.fs.list_dir(self.path(folder) if folder else self.root)
             except OSError:

@@ -243,6 +243,8 @@ class FolderStore:
                 saved = await self._sync.save(tracked)
             except OSError as error:
                 tracked.session, tracked.rewrite = None, False
+                with contextlib.suppress(OSError):  # half of a session would keep the id from the next try
+                    await self._run(self._files.remove, local_id)
                 raise ReadOnly(
                     f"{self.file_path(local_id)} cannot be written: {error.strerror}",
                     hint="make room and try again",
@@ -448,10 +450,7 @@ class FolderStore:
                 if kept is not None and (kept.seq or not kept.is_blank):
                     files = await self._originals(tracked)
                     await self._sync.discard(kept, local_id, "deleted", files)
-                await self._run(self._files.remove, local_id)
-                await self._journal.note_gone(self.name, local_id)
-                tracked.session, tracked.pending, tracked.prints = None, [], {}
-                tracked.current()
+                await self._sync.delete(tracked)
         self._tracked.pop(local_id, None)
         if permanent:
             await self._run(self._trash.remove, local_id)

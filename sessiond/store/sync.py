@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from sessiond.clock import Clock
-from sessiond.errors import BadFile, SessionNotFound, Unavailable
+from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
 from sessiond.formats.base import Decoded, Files, Format, Problem, Unlike, Write
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
 from sessiond.limits import Limits
@@ -374,11 +374,27 @@ class Sync:
         async with tracked.gate:
             if tracked.session is not None:
                 await self.discard(tracked.session, tracked.local_id, "deleted")
-            await self.run(self.files.remove, tracked.local_id)
-            await self.marks.note_gone(self.store, tracked.local_id)
-            tracked.session, tracked.pending, tracked.prints = None, [], {}
-            tracked.current()
+            await self._take_away(tracked)
         self.emit(Vanished(tracked.local_id))
+
+    async def delete(self, tracked: Tracked) -> None:
+        """Files and journal know nothing of the session any more. The caller holds io and gate. OSError, ReadOnly: it goes on
+        as it is, and its file is written again as soon as that can be.
+        """
+        try:
+            await self._take_away(tracked)
+        except (OSError, ReadOnly):
+            tracked.prints = await self.run(self.files.prints, tracked.local_id)
+            if tracked.session is not None:
+                tracked.rewrite = True
+                tracked.changed(self.clock.monotonic())
+            raise
+
+    async def _take_away(self, tracked: Tracked) -> None:
+        await self.run(self.files.remove, tracked.local_id)
+        await self.marks.note_gone(self.store, tracked.local_id)
+        tracked.session, tracked.pending, tracked.prints = None, [], {}
+        tracked.current()
 
     async def discard(self, session: Session, trash_id: str, reason: str, files: Files | None = None) -> None:
         at = timestamp(self.clock.now_ms())

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import random
+from unittest import mock
 
 import pytest
 
@@ -167,9 +168,15 @@ async def test_one_crash_after_the_other_with_faults_in_between(fmt):
 
 
 async def walk(fmt: str, seed: int) -> None:
+    names = random.Random(seed)
+    with mock.patch("secrets.token_hex", lambda size=8: names.randbytes(size).hex()):  # it decides the order of names
+        await _walk(fmt, seed)
+
+
+async def _walk(fmt: str, seed: int) -> None:
     rng = random.Random(f"{fmt} {seed}")
     fs, ledger = CrashFS(seed=seed), Ledger()
-    for _ in range(LIVES):
+    for life in range(LIVES):
         house = House(fs, "/home", fmt, SMALL)
         fs.crash_at = fs.steps + rng.choice((rng.randrange(12), rng.randrange(40), rng.randrange(150)))
         faulty = rng.random() < 0.5
@@ -192,5 +199,5 @@ async def walk(fmt: str, seed: int) -> None:
             try:
                 await check(image, house, ledger)
             except BaseException:
-                print(f"life {_}: {image.story}; {fs.trace[-6:]}")
+                print(f"life {life}: {image.story}; {fs.trace[-6:]}")
                 raise
