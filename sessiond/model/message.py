@@ -107,7 +107,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Json]) -> Note:
-        return cls(**{key: wire[key] for key in ("id", "seq", "heading", "content", "thread", "tick", "timestamp")})
+        needed = {key: wire[key] for key in ("id", "seq", "heading", "content", "timestamp")}
+        return cls(**needed, thread=wire.get("thread"), tick=wire.get("tick"))
 
 
 _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
