@@ -172,7 +172,7 @@ def is_held(where: endpoint.Places) -> bool:
     import fcntl
 
     try:
-        fd = os.open(where.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(where.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # at once also where a FIFO lies
     except OSError:
         return False
     try:
@@ -253,7 +253,8 @@ def _become_daemon(package_parent: str, writing: int, log: int) -> NoReturn:
 def _open_start_log(where: endpoint.Places) -> int:
     try:
         endpoint.make_private_dir(where.log)
-        fd = os.open(where.start_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        fd = os.open(where.start_log, flags, 0o600)
         if os.fstat(fd).st_size > START_LOG_BYTES:
             os.ftruncate(fd, 0)
     except OSError:

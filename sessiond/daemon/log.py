@@ -9,6 +9,7 @@ import logging
 import logging.handlers
 import os
 import queue
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ from io import TextIOWrapper
 from sessiond.endpoint import APP, Places, make_private_dir
 from sessiond.limits import Limits
 
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s"
 
 
 @contextmanager
 def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[None]:
     """Log into `log/sessiond.log` (and on stderr) till the block ends. Where that cannot be, it costs the log alone."""
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter = _OneLine(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handlers: list[logging.Handler] = [logging.StreamHandler()] if on_stderr else []
     problem = None
@@ -56,6 +58,16 @@ def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[No
             handler.close()
 
 
+class _OneLine(logging.Formatter):
+    """A message is one line without control characters: names of files and errors of others cannot colour the terminal of
+    whoever reads the log, nor pass for lines of ours. A traceback of ours follows as it is.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        record.message = _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], record.message)
+        return super().formatMessage(record)
+
+
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """0600 whatever the umask is."""
 
@@ -69,6 +81,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
 
 def _open_private(path: str, flags: int) -> int:
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    # O_NONBLOCK: a FIFO in its place is an error at once, not a start that waits for a reader.
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     os.fchmod(fd, 0o600)
     return fd

@@ -72,7 +72,7 @@ class Parts:
                 await mounts.mount(store.name, store.path, store.format)
         for name in {name for name, _ in recovery.pending} - mounts.stores.keys():
             _log.warning("the journal holds changes for the store %r, which is not configured; they are kept", name)
-        await off_loop(self._fs.make_dirs, where.cache)
+        await off_loop(self._make_way, where)
         self._index = Index(where.index_file, config.limits, on_refill=self._refill)
         await self._index.open()
         self._service = Service(
@@ -88,6 +88,14 @@ class Parts:
         await self._service.start()
         mounts.start()
         return self._service
+
+    def _make_way(self, where: Places) -> None:
+        """A folder for the index, and nothing in its place that SQLite would wait for: it may be thrown away at any time."""
+        self._fs.make_dirs(where.cache)
+        there = self._fs.stat(where.index_file)
+        if there is not None and not (there.is_file or there.is_dir):
+            _log.warning("%s is no regular file; it is removed", where.index_file)
+            self._fs.remove(where.index_file)
 
     def _store_is_back(self, store: FolderStore) -> None:
         if self._service is not None:
