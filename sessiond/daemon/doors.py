@@ -9,6 +9,7 @@ import errno
 import hmac
 import logging
 import os
+import posixpath
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -62,8 +63,11 @@ class UnixDoor:
 
     def _record(self) -> None:
         record = Endpoint(self.path, PROTOCOL_VERSION, os.getpid(), self._version, self._instance).encode()
+        path = self._where.endpoint_file
         try:
-            atomic_write(self._fs, self._where.endpoint_file, record)
+            if self._fs.real_path(path) != posixpath.join(self._fs.real_path(posixpath.dirname(path)), "endpoint"):
+                self._fs.remove(path)  # a link: nobody reads the record through one
+            atomic_write(self._fs, path, record)
         except OSError as error:
             # A full disk. The path is the same as ever, so the record of the last daemon leads here too.
             _log.warning("%s could not be written: %s", self._where.endpoint_file, error)

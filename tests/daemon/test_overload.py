@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    with Home(tmp_path) as home:
+    with Home(tmp_path, "[limits]\nfirst_message_s = 120.0\n") as home:
         client = home.client()
         client.call(
             "session/new", sessionId="a", messages=[{"role": "user", "content": "x" * 50_000} for _ in range(100)]
