@@ -134,7 +134,7 @@ def build(
     of it.
     """
     earlier = {entry.id: entry for entry in before.entries} if before else {}
-    standing = "alone" if main_before is None else standing_of(before, main_before)
+    standing: Standing = "alone" if main_before is None else standing_of(before, main_before)
     # "before": the last save came no further than its sidecar; what that says of the main file is not so yet.
     outside = main_before is not None and standing in ("alone", "outside")
     entries: list[Entry] = []
@@ -158,15 +158,7 @@ def build(
         for name, digest in digests.items()
         if before and (kept := _older(before.older.get(name, []), before.shown.get(name), digest))
     }
-    held = before.was.seq if before and before.was and standing == "before" else before.through if before else 0
-    was = Mark.of(main_before, held) if main_before is not None else None
-    cut = [
-        msgspec.structs.replace(one, copy=None, older=[])
-        for one in earlier.values()
-        if one.key is not None and session.message(one.id) is None
-    ]
-    if before is not None and standing == "before":
-        cut = [*before.cut, *cut]
+    was, cut = _earlier(session, before, main_before, standing)
     if main_before == main_after and before is not None and not outside:
         was, cut = before.was, before.cut
     return Sidecar(
@@ -184,6 +176,24 @@ def build(
         state=dict(session.state),
         saved_at=session.saved_at,
     )
+
+
+def _earlier(
+    session: Session, before: Sidecar | None, main_before: bytes | None, standing: Standing
+) -> tuple[Mark | None, list[Entry]]:
+    """`was` and `cut` of the sidecar that is to be: what stands in the main file till it is written, and how much that holds."""
+    if main_before is None:
+        return None, []
+    cut = [
+        msgspec.structs.replace(one, copy=None, older=[])
+        for one in (before.entries if before else ())
+        if one.key is not None and session.message(one.id) is None
+    ]
+    if before is None:
+        return Mark.of(main_before, 0), cut
+    if standing == "before" and before.was is not None:
+        return Mark.of(main_before, before.was.seq), [*before.cut, *cut]
+    return Mark.of(main_before, before.through), cut
 
 
 def _older(older: list[str], last: str | None, now: str) -> list[str]:

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from sessiond.formats import jsonl
+from sessiond.formats.base import Tail
+from sessiond.formats.sidecar import Sidecar, append_writes, decode_sidecar, settled_writes, through_of, torn_at
 from sessiond.model.changes import (
     Appended,
     Change,
@@ -210,3 +212,33 @@ def test_it_knows_its_folder() -> None:
     assert jsonl.matches([MAIN], lambda _: HEADER) == 95
     assert jsonl.matches([MAIN], lambda _: b"{}") == 30
     assert jsonl.find([MAIN, ".x.jsonl", ".jsonl", "a/b.jsonl", "ä.jsonl"]) == {CHAT: MAIN, "%C3%A4": "ä.jsonl"}
+
+
+def test_an_append_that_came_no_further_than_its_sidecar_is_not_believed() -> None:
+    """The next append says what the file really holds, so that a crash in the middle of that one loses neither."""
+    first = append_writes(
+        Sidecar(id="s", seq=3, through=3), "s.jsonl", b"one\n", Tail(exists=True, size=10, end=b"x" * 10), None
+    )[0]
+    side, _ = decode_sidecar("", first.data)
+    assert through_of(side, b"x" * 10) == 0
+    again = append_writes(
+        Sidecar(id="s", seq=5, through=5), "s.jsonl", b"one\ntwo\n", Tail(exists=True, size=10, end=b"x" * 10), side
+    )[0]
+    side, _ = decode_sidecar("", again.data)
+    assert through_of(side, b"x" * 10) == 0
+    assert through_of(side, b"x" * 10 + b"one\ntwo\n") == 5
+
+
+def test_a_rewrite_settles_the_append_before_it() -> None:
+    """Else a crash after it would have the new content taken for an append that was cut short."""
+    old = b"x" * 10 + b"one\n"
+    first = append_writes(
+        Sidecar(id="s", seq=3, through=3), "s.jsonl", b"one\n", Tail(exists=True, size=10, end=b"x" * 10), None
+    )[0]
+    side, _ = decode_sidecar("", first.data)
+    new = b"x" * 10 + b"tw"
+    assert torn_at(side, new) == 10, "by itself it looks like that"
+    [settled] = settled_writes(side, old)
+    side, _ = decode_sidecar("", settled.data)
+    assert torn_at(side, new) is None
+    assert through_of(side, old) == 3
