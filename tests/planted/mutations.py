@@ -66,8 +66,8 @@ MUTATIONS = [
     Planted(
         "a failed sync is tried again",
         "journal/segments.py",
-        '        except OSError as error:\n            self.fail(error)\n            raise Indeterminate("the disk failed while this was being made durable"',
-        '        except OSError as error:\n            log.sync()\n            return\n            raise Indeterminate("the disk failed while this was being made durable"',
+        '            self.fail(error)\n            raise _indeterminate("the disk failed while this was being made durable", error) from error\n',
+        "            log.sync()\n",
         ("tests/journal/test_segments.py", "-k", "failed_sync or final"),
     ),
     Planted(
