@@ -98,7 +98,7 @@ class Server:
     def announce(self, type: int, text: str) -> None:
         """`window/logMessage` to every client that has shown who it is. `type`: LSP's MessageType."""
         params = encode_json({"type": type, "message": text})
-        for connection in self._connections:
+        for connection in list(self._connections):
             if not connection.is_stranger:
                 connection.notify("window/logMessage", params)
 

@@ -15,6 +15,7 @@ import pytest
 from tests.home import Home
 
 MIB = 1024 * 1024
+HELLO = b'{"jsonrpc":"2.0","id":1,"method":"daemon/hello"}\n'
 
 
 @pytest.fixture
@@ -60,12 +61,17 @@ def test_a_thousand_connections(home: Home) -> None:
     try:
         crowd = [home.connect() for _ in range(1000)]
         for sock in crowd:
-            sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"daemon/hello"}\n')
+            sock.sendall(HELLO)
         for sock in crowd:
             assert b"protocolVersion" in sock.recv(4096)
         others_are_answered(home)
-        crowd += [home.connect() for _ in range(40)]
-        assert b"connections already" in crowd[-1].recv(4096)
+        said = b""
+        while b"connections already" not in said:  # one after the other: a burst is counted when it is in
+            assert len(crowd) < 1030
+            crowd.append(home.connect())
+            with contextlib.suppress(BrokenPipeError):
+                crowd[-1].sendall(HELLO)
+            said = crowd[-1].recv(4096)
         for sock in crowd:
             sock.close()
         others_are_answered(home)
