@@ -11,10 +11,9 @@ from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, filter_of, filters
 from sessiond.cli.output import for_people, print_json
 from sessiond.cli.terminal import Paint, colored, pager, paging
-from sessiond.errors import DaemonUnreachable, SessiondError
 
-FOUND, NOTHING, FAILED = 0, 1, 2
-"""Exit codes, as grep's."""
+_NOTHING = 1
+"""The exit code of `-q` where there is nothing. Without it a search that finds nothing is done, as any command that is."""
 
 _PAGE = 1000
 _PATIENCE_S, _TRIES = 10.0, 20
@@ -40,7 +39,7 @@ snake_case and camelCase are found whole and in parts, Japanese, Chinese and Kor
 On a terminal hits stand under their session, in the pager ($SESSIOND_PAGER, $PAGER, less). Elsewhere a hit is one line
 with tabs between: session, number, role, time, text. With --json the document is what session/search answers.
 
-Exit code 0: something was found, 1: nothing (with --json that is 0), 2: it could not be searched.
+With -q the exit code says whether anything was found: 0 or 1.
 """
 
 
@@ -98,26 +97,20 @@ def command(
     if mode is not None:
         params["mode"] = mode
     few = None if everything or shown["only_sessions"] or shown["only_counts"] else limit
-    try:
-        with Client.connect() as client:
+    with Client.connect() as client:
+        found = hits(client, 1 if shown["quiet"] else few, params)
+        begun = time.monotonic()
+        for _ in range(_TRIES if mode == "semantic" else 0):
+            if not found.get("incomplete") or time.monotonic() > begun + _PATIENCE_S:
+                break
             found = hits(client, 1 if shown["quiet"] else few, params)
-            begun = time.monotonic()
-            for _ in range(_TRIES if mode == "semantic" else 0):
-                if not found.get("incomplete") or time.monotonic() > begun + _PATIENCE_S:
-                    break
-                found = hits(client, 1 if shown["quiet"] else few, params)
-            if as_json:
-                print_json(found)
-                return FOUND
-            if not shown["quiet"]:
-                _print(client, found, **shown)
-    except DaemonUnreachable:
-        raise
-    except SessiondError as error:
-        from sessiond.cli import complain
-
-        return complain(error.message, error.hint, FAILED)
-    return FOUND if found["hits"] else NOTHING
+        if as_json:
+            print_json(found)
+        elif shown["quiet"]:
+            return 0 if found["hits"] else _NOTHING
+        else:
+            _print(client, found, **shown)
+    return 0
 
 
 _SHOWN = (

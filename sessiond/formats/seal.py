@@ -1,7 +1,7 @@
 """The sum of everything that was written into an appended main file: kept in its sidecar, carried on by each append, so that
 a file which decays is noticed, and a single flipped bit can be found and turned back.
 
-docs/decisions/0019-sums-of-native-files.md says what is noticed and what is not.
+docs/decisions/0009-sums-of-native-files.md says what is noticed and what is not.
 """
 
 from __future__ import annotations
