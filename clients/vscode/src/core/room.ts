@@ -197,7 +197,7 @@ export class Room {
     }
 
     private notOpened(failure: Failure): void {
-        const mayComeBack = ['disconnected', 'noProgram', 'refused', 'unavailable', 'cancelled'].includes(failure.kind);
+        const mayComeBack = ['disconnected', 'noProgram', 'unreachable', 'refused', 'unavailable', 'cancelled'].includes(failure.kind);
         this.state = mayComeBack ? 'lost' : 'gone';
         this.early = [];
         if (failure.kind !== 'disconnected') {
