@@ -65,15 +65,14 @@ class Index:
         """
         self._loop = asyncio.get_running_loop()
         state = await asyncio.to_thread(self._open)
+        with_meaning = await asyncio.to_thread(can_find_meaning)  # it looks for files
         self._incomplete = state == "fresh"
         self._preparer = Preparer(self._writer.poke)
         self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
         self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
-        self._semantic = (
-            SemanticSearch(self._path, self._limits, self._readers, self._held) if can_find_meaning() else None
-        )
+        self._semantic = SemanticSearch(self._path, self._limits, self._readers, self._held) if with_meaning else None
         self._checking = Ticket(float("inf"))
         self._checker = (
             threading.Thread(target=self._check, name="index-check", daemon=True) if state == "unclean" else None
