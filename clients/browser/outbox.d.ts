@@ -1,7 +1,7 @@
 import type { Connection, SessiondError } from './sessiond.js'
 
 export interface Entry { number?: number, method: string, params: Record<string, unknown> }
-export type OutboxListener = (...event: ['problem', SessiondError] | ['refused', { entry: Entry, error: SessiondError }] | ['sent', Entry]) => void
+export type OutboxListener = (...event: ['problem', SessiondError] | ['refused', { entry: Entry, error: SessiondError }] | ['sent' | 'dropped', Entry]) => void
 
 export interface OutboxOptions {
   /** Of the IndexedDB database; tabs of one origin with the same name share the queue. */

@@ -32,7 +32,10 @@ export class Outbox {
     this.retryMs = retryMs
   }
 
-  /** Events as `listener(name, details)`: `problem` (error), `refused` ({entry, error}), `sent` (entry). Returns what ends it. */
+  /**
+   * Events as `listener(name, details)`: `problem` (error); `refused` ({entry, error}), told before the entry is taken out, so that a
+   * listener can keep its words; `sent` (entry) and `dropped` (entry, after `refused`), told when it is out. Returns what ends it.
+   */
   listen(listener) {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -104,24 +107,26 @@ export class Outbox {
       const outcome = await this.#send(connection, entry)
       if (outcome === null) return
       await this.#store(QUEUE, 'readwrite', (store) => store.delete(entry.number))
-      this.#emit(...outcome)
+      this.#emit(outcome, entry)
     }
     while (this.#memory.length > 0) {
-      const outcome = await this.#send(connection, this.#memory[0])
+      const entry = this.#memory[0]
+      const outcome = await this.#send(connection, entry)
       if (outcome === null) return
-      this.#memory.shift()
-      this.#emit(...outcome)
+      this.#memory = this.#memory.filter((one) => one !== entry)
+      this.#emit(outcome, entry)
     }
   }
 
-  // What to tell of it once it is out of the queue; null where it stays.
+  // What to tell of it once it is out of the queue: 'sent' or 'dropped'; null where it stays.
   async #send(connection, entry) {
     try {
       const handler = this.#handlers[entry.method]
       await (handler ? handler(connection, entry.params) : connection.call(entry.method, entry.params))
     } catch (error) {
       if (error instanceof SessiondError && !LATER.has(error.kind)) {
-        return ['refused', { entry, error }]
+        this.#emit('refused', { entry, error })
+        return 'dropped'
       }
       if (!(error instanceof Disconnected)) {
         this.#emit('problem', error)
@@ -129,7 +134,7 @@ export class Outbox {
       }
       return null
     }
-    return ['sent', entry]
+    return 'sent'
   }
 
   /** The last state that was kept under a key; undefined if none. */
@@ -150,8 +155,9 @@ export class Outbox {
   }
 
   async #store(name, mode, work) {
-    this.#database ??= openDatabase(this.#name).catch((error) => {
-      this.#database = null
+    const forget = () => { this.#database = null } // opened anew by whatever comes next
+    this.#database ??= openDatabase(this.#name, forget).catch((error) => {
+      forget()
       throw error
     })
     const database = await this.#database
@@ -164,7 +170,8 @@ export class Outbox {
   }
 }
 
-function openDatabase(name) {
+// `closed` is called when the browser closed it under us: its data were cleared, say.
+function openDatabase(name, closed) {
   return new Promise((resolve, reject) => {
     if (globalThis.indexedDB === undefined) throw new Error('IndexedDB is switched off')
     const request = indexedDB.open(name, 1)
@@ -172,7 +179,10 @@ function openDatabase(name) {
       request.result.createObjectStore(QUEUE, { keyPath: 'number', autoIncrement: true })
       request.result.createObjectStore(SNAPSHOTS)
     }
-    request.onsuccess = () => resolve(request.result)
+    request.onsuccess = () => {
+      request.result.onclose = closed
+      resolve(request.result)
+    }
     request.onerror = () => reject(request.error)
   })
 }

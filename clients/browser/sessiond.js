@@ -184,7 +184,10 @@ export class Connection extends Emitter {
       } catch (error) {
         clearTimeout(deadline)
         if (error.kind === 'unauthorized') this.#refuse(error)
-        else this.#problem ??= error
+        else {
+          this.#problem ??= error
+          socket.close() // the daemon may leave it open, and nothing more would come
+        }
         return
       }
       clearTimeout(deadline)
@@ -279,15 +282,18 @@ export class Connection extends Emitter {
   }
 
   #receive(text) {
-    let message
+    let messages
     try {
-      message = decode(text)
+      messages = [decode(text)].flat()
+      if (!messages.every((one) => typeof one === 'object' && one !== null)) throw new TypeError('no object')
     } catch (error) {
-      this.#problem = error
-      this.#socket?.close(1007)
+      this.#problem = new SessiondError({
+        message: `the daemon sent what is no message: ${error.message}`, data: { kind: 'badMessage', hint: 'it is tried again by itself' },
+      })
+      this.#socket?.close()
       return
     }
-    for (const one of Array.isArray(message) ? message : [message]) this.#take(one)
+    for (const one of messages) this.#take(one)
   }
 
   #take(message) {

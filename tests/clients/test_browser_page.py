@@ -56,6 +56,16 @@ def test_a_code_lets_in_once_and_leaves_no_trace(web: Web) -> None:
     web.errors.clear()
 
 
+def test_a_code_in_a_tab_that_has_the_page(web: Web) -> None:
+    """An address from `sessiond web --print` lets in also where the page waits for it already, and leaves no trace there either."""
+    page = web.tab()
+    page.goto(web.url)
+    page.wait_for_selector(".locked")
+    page.evaluate("link => { location.href = link }", web.link())
+    page.wait_for_selector("html[data-connection=open]")
+    assert page.url == web.url
+
+
 def test_without_a_token(web: Web) -> None:
     """Who opens the bare address is told what to run, and sees nothing."""
     page = web.tab()
@@ -640,6 +650,38 @@ def test_deleted_meanwhile(web: Web) -> None:
     page.keyboard.press("Control+Enter")
     expect(page.locator("#notice")).to_contain_text("no session")
     expect(page.locator("#say")).to_have_value("unsent words")
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["room", "full"])
+def test_deleted_while_one_was_elsewhere(web: Web, room: bool) -> None:
+    """What waited for a session that is gone by then, and is not in view, is said and can be copied: in that session's field, or, where
+    the browser keeps nothing, in what is said.
+    """
+    client = web.client()
+    client.call("session/new", sessionId="s", name="Doomed")
+    say(client, "s", "text")
+    context = web.context()
+    if not room:
+        context.add_init_script(FULL)
+    page = web.open(context)
+    web.show(page, "s")
+    web.kill()
+    page.wait_for_selector("html[data-connection=waiting]")
+    page.fill("#say", "words for later")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".waiting")).to_contain_text("One message waits")
+    page.evaluate("location.hash = '#/'")
+    super(Web, web).start()
+    web.client().call("session/delete", sessionId="s")
+    web.listen()
+    expect(page.locator("#notice")).to_contain_text("Your message was not sent")
+    if room:
+        page.click("#notice a")
+        expect(page.locator("#say")).to_have_value("words for later")
+        expect(page.locator("#notice")).not_to_contain_text("Your message was not sent")
+    else:
+        expect(page.locator("#notice pre")).to_have_text("words for later")
+    web.errors.clear()  # refused connections, which Chromium reports
 
 
 def test_more_than_the_daemon_takes(tmp_path: Path, browser: Any) -> None:

@@ -410,7 +410,8 @@ def test_the_page_for_programs_runs_as_it_stands(chat: Chat) -> None:
         ready = re.sub(
             r"^import (\{.*?\}) from '\./(.*?)'$", r"const \1 = await import('/\2')", ready, flags=re.MULTILINE
         )
-        page.evaluate(f"async () => {{ {ready}; await connection.call('daemon/hello') }}")
+        kept = "if (typeof storage !== 'undefined') await storage.settled()"
+        page.evaluate(f"async () => {{ {ready}; await connection.connect(); {kept} }}")
         assert any(line in ("open undefined undefined", "AGENT_SESSION_RESTORED") for line in said), said
     assert chat.messages("pr-12") == ["My secret code is 777."]
     sessions = chat.web.client().call("session/list", filter={"name": "A plan"})["sessions"]

@@ -216,6 +216,47 @@ def test_a_request_is_cancelled(web: Web, page: Page) -> None:
     assert name == "AbortError"
 
 
+SPOILT = """async ({url, token, spoil}) => {
+  const {Connection} = await import('/sessiond.js')
+  let first = true
+  const socket = (to) => {
+    const real = new WebSocket(to)
+    const send = real.send.bind(real)
+    real.send = (text) => {
+      const {id, method} = JSON.parse(text)
+      if (!first || (spoil.at ?? 'initialize') !== method) return send(text)
+      first = false
+      setTimeout(() => real.onmessage({data: spoil.data ?? JSON.stringify({jsonrpc: '2.0', id, error: spoil.error})}))
+    }
+    return real
+  }
+  const connection = new Connection({url, token, socket, backoffMs: 20, maxBackoffMs: 50})
+  const away = new Promise((resolve) => connection.on('state', ({state, error}) => state === 'waiting' && resolve(error.kind)))
+  await connection.connect()
+  const outcome = spoil.at ? await connection.call(spoil.at).catch((error) => error.kind) : null
+  const told = await away
+  await new Promise((resolve) => connection.state === 'open' ? resolve() : connection.on('state', ({state}) => state === 'open' && resolve()))
+  const {version} = await connection.call('daemon/hello')
+  connection.close()
+  return [told, outcome, typeof version]
+}"""
+
+
+@pytest.mark.parametrize("data", ["no JSON", "null", "[1]"])
+def test_an_answer_that_is_no_message(web: Web, page: Page, data: str) -> None:
+    """It is said, what was asked is not waited for any longer, and the connection comes back."""
+    spoil = {"at": "daemon/status", "data": data}
+    told = page.evaluate(SPOILT, {"url": web.url.replace("http", "ws"), "token": web.token, "spoil": spoil})
+    assert told == ["badMessage", "disconnected", "string"]
+
+
+def test_a_daemon_that_cannot_let_us_in_yet(web: Web, page: Page) -> None:
+    """An `initialize` that fails for a moment is said and tried again; the client does not stay half way."""
+    spoil = {"error": {"code": -31007, "message": "not now", "data": {"kind": "unavailable"}}}
+    told = page.evaluate(SPOILT, {"url": web.url.replace("http", "ws"), "token": web.token, "spoil": spoil})
+    assert told == ["unavailable", None, "string"]
+
+
 def test_offsets_count_code_points(page: Page) -> None:
     """Streamed text is put in by its offset in code points; what is there is not added again, and a hole is not filled with
     something else.

@@ -6,9 +6,14 @@ import { recall, remember } from './settings.js'
 const TOKEN = 'token'
 const PORT = 'port' // on which the daemon itself listens
 
+const CODE = /^#code=([\w.-]+)$/
+
+/** Whether what stands behind the `#` is a one-time code. */
+export const isCode = (hash) => CODE.test(hash)
+
 /** `{token, port}`, or null where there is neither a code nor a token from before. Rejects with what to tell where the code is not taken. */
 export async function obtainAccess() {
-  const found = /^#code=([\w.-]+)$/.exec(location.hash)
+  const found = CODE.exec(location.hash)
   if (found === null) return kept()
   history.replaceState(null, '', location.pathname)
   const response = await fetch('/token', { headers: { Authorization: `Code ${found[1]}` }, cache: 'no-store' })

@@ -2,10 +2,10 @@
 
 import { Connection, newId, prove } from '/sessiond.js'
 import { Outbox } from '/outbox.js'
-import { forgetToken, obtainAccess } from './access.js'
+import { forgetToken, isCode, obtainAccess } from './access.js'
 import { ask, field, showKeys } from './dialogs.js'
-import { h } from './dom.js'
-import { recall, remember } from './settings.js'
+import { h, oneLine } from './dom.js'
+import { draftOf, recall, remember } from './settings.js'
 import { ListView } from './views/list.js'
 import { SessionView } from './views/session.js'
 
@@ -18,14 +18,20 @@ class App {
 
   constructor() {
     this.outbox = new Outbox({ name: 'sessiond-page' })
-    this.outbox.listen((name, details) => name === 'problem' && this.fail(details))
+    this.outbox.listen((name, details) => {
+      if (name === 'problem') this.fail(details)
+      if (name === 'refused' && details.entry.params.sessionId !== this.session?.sessionId) this.#refused(details)
+    })
     this.main = document.getElementById('main')
     this.notice = document.getElementById('notice')
     this.list = new ListView(this, document.getElementById('list'), document.getElementById('query'))
     this.#theme()
     document.getElementById('help').addEventListener('click', showKeys)
     document.addEventListener('keydown', (event) => this.#key(event))
-    addEventListener('hashchange', () => this.#route({ asked: true }))
+    addEventListener('hashchange', () => {
+      if (isCode(location.hash)) location.reload() // an address from `sessiond web --print`, put into a tab that has the page already
+      else this.#route({ asked: true })
+    })
     addEventListener('online', () => this.connection?.retry())
     addEventListener('unhandledrejection', (event) => event.reason?.kind !== 'disconnected' && this.fail(event.reason))
   }
@@ -67,7 +73,8 @@ class App {
       this.#route()
     } else if (state === 'waiting') {
       const retry = h('button', { type: 'button', onclick: () => this.connection.retry() }, 'Try now')
-      const why = error?.kind === 'impostor' ? `${error.message}: ${error.hint}.` : 'The daemon is away. What you write is kept and sent when it is back.'
+      const away = error === null || error.kind === 'disconnected'
+      const why = away ? 'The daemon is away. What you write is kept and sent when it is back.' : `${[error.message, error.hint].filter(Boolean).join(': ')}.`
       this.#say('connection', h('span', {}, `${why} Next try in ${Math.ceil(retryMs / 1000)} s. `, retry))
     } else if (state === 'refused') {
       if (error.kind === 'unauthorized') forgetToken()
@@ -148,11 +155,26 @@ class App {
     })
   }
 
-  /** Keep a message, and send it now or when the daemon is back. */
-  async send(sessionId, content) {
+  /** Keep a message till it is sent. */
+  async keep(sessionId, content) {
     const message = { id: newId(), role: 'user', content, timestamp: new Date().toISOString() }
     await this.outbox.add('session/append', { sessionId, messages: [message] })
+  }
+
+  /** Send what is kept, now or when the daemon is back. */
+  async send() {
     if (this.connection.state === 'open') await this.outbox.flush(this.connection)
+  }
+
+  // The daemon will not have a message, and its session is not the one in view: the words go into that session's field. They are said
+  // till somebody goes there, and stand in the notice itself where the browser keeps nothing.
+  #refused({ entry: { params }, error }) {
+    const draft = draftOf(params.sessionId)
+    const text = params.messages.map((message) => message.content).join('\n\n')
+    const kept = remember(draft, [text, recall(draft)].filter(Boolean).join('\n\n'))
+    const where = h('a', { href: this.linkTo(params.sessionId), onclick: () => kept && this.#say(draft, null) }, oneLine(params.sessionId))
+    this.#say(draft, h('span', {}, `${[error.message, error.hint].filter(Boolean).join(': ')}. Your message was not sent; ${kept ? 'it is in the field of ' : 'it was for '}`,
+      where, kept ? '.' : h('pre', { tabindex: 0 }, text)))
   }
 
   // What is said to the person

@@ -2,6 +2,9 @@
 
 const PREFIX = 'sessiond.'
 
+/** Under what is remembered what was written for a session and not sent. */
+export const draftOf = (sessionId) => `draft.${sessionId}`
+
 /** A remembered text, or null. */
 export function recall(name, storage = localStorage) {
   try {

@@ -6,7 +6,7 @@ import { Chats } from './chats';
 import { failureOf } from './core/failure';
 import { SessionInfo } from './core/protocol';
 import { Room } from './core/room';
-import { changedTags, fenced, fileName, title } from './core/words';
+import { changedTags, fenced, fileName, title, typedTags } from './core/words';
 import { Drafts } from './drafts';
 import { Link } from './link';
 import { pickSession, SearchPick } from './picks';
@@ -199,8 +199,8 @@ export class Commands {
         if (session === undefined) {
             return;
         }
-        const prompt = 'Tags with blanks between them';
-        const typed = await vscode.window.showInputBox({ title: `Tags of ${title(session)}`, prompt, value: session.tags.join(' ') });
+        const prompt = 'Tags with blanks between them; in quotes where one has a blank of its own';
+        const typed = await vscode.window.showInputBox({ title: `Tags of ${title(session)}`, prompt, value: typedTags(session.tags) });
         if (typed !== undefined) {
             await this.update(session.sessionId, { tags: changedTags([], typed) });
         }

@@ -51,6 +51,7 @@ export function activate(context: vscode.ExtensionContext): Parts {
             }
         }),
     );
+    rooms.sendWhatWaits();
     running = { link, rooms, chats, drafts, tree, status, commands };
     return running;
 }

@@ -18,6 +18,12 @@ const READING_MS = 10_000;
 class StoredOutbox implements Outbox {
     constructor(private readonly storage: vscode.Memento) {}
 
+    /** Sessions that something waits for. */
+    sessions(): Set<string> {
+        const keys = this.storage.keys().filter((key) => key.startsWith(UNSENT));
+        return new Set(keys.map((key) => key.slice(UNSENT.length, key.lastIndexOf(':'))));
+    }
+
     load(sessionId: string): Unsent[] {
         const prefix = `${UNSENT}${sessionId}:`;
         const keys = this.storage.keys().filter((key) => key.startsWith(prefix));
@@ -47,6 +53,7 @@ export class Rooms implements vscode.Disposable {
     private readonly leaving = new Map<string, Promise<void>>();
     private readonly painted = new vscode.EventEmitter<Room>();
     private readonly disposables: vscode.Disposable[] = [this.painted];
+    private readonly outbox: StoredOutbox;
     private latest: string | undefined;
     /** Something in a room is to be shown again. */
     readonly onPaint = this.painted.event;
@@ -54,8 +61,9 @@ export class Rooms implements vscode.Disposable {
     constructor(
         private readonly link: Link,
         private readonly tell: Tell,
-        private readonly storage: vscode.Memento,
+        storage: vscode.Memento,
     ) {
+        this.outbox = new StoredOutbox(storage);
         this.disposables.push(
             link.onNotification(({ method, params }) => {
                 this.rooms.get(params.sessionId ?? (params as { session?: { sessionId?: string } }).session?.sessionId ?? '')?.notified(method, params as { changes?: Change[] });
@@ -154,11 +162,28 @@ export class Rooms implements vscode.Disposable {
         }
     }
 
+    /** Opens the sessions of an earlier window, or of a closed tab, in which something was said that the daemon does not have yet. */
+    sendWhatWaits(): void {
+        for (const id of this.outbox.sessions()) {
+            this.join(id);
+        }
+    }
+
     /** Leaves the session that this belongs to, unless a tab still shows it. VS Code keeps documents for a while when their tabs are gone. */
     release(uri: vscode.Uri | undefined): void {
         const id = idOf(uri);
-        const room = this.get(id);
-        if (id === undefined || room === undefined || tabsOf(id, CHAT).length > 0 || tabsOf(id, DRAFT).length > 0) {
+        if (id !== undefined) {
+            this.releaseSession(id);
+        }
+    }
+
+    private releaseSession(id: string): void {
+        const room = this.rooms.get(id);
+        if (room === undefined || tabsOf(id, CHAT).length > 0 || tabsOf(id, DRAFT).length > 0) {
+            return;
+        }
+        // What was said is sent all the same; `allSent` comes here again.
+        if (room.unsent.length > 0 && room.state !== 'gone') {
             return;
         }
         this.rooms.delete(id);
@@ -178,7 +203,7 @@ export class Rooms implements vscode.Disposable {
         return {
             wire: this.link,
             clock: systemClock,
-            outbox: new StoredOutbox(this.storage),
+            outbox: this.outbox,
             newId: () => `vscode-${randomUUID()}`,
             paint: (room) => this.painted.fire(room),
             failed: (doing, failure) => this.tell.failed(doing, failureOf(failure)),
@@ -189,6 +214,7 @@ export class Rooms implements vscode.Disposable {
             showDraft: (room, text) => this.views.showDraft(room, text),
             draftSettled: (room) => this.views.draftSettled(room),
             draftChanged: (room) => this.views.draftChanged(room),
+            allSent: (room) => this.releaseSession(room.id),
         };
     }
 

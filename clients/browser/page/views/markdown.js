@@ -1,5 +1,5 @@
 // Markdown to elements that can run nothing: the renderer makes no raw HTML, and what it makes goes through the sanitizer, which
-// leaves HTML only (no SVG, no MathML, no forms, no styles) and links to the web, mail and this page.
+// leaves HTML only (no SVG, no MathML, no forms, no styles) and links to the web and mail.
 
 import MarkdownIt from '../vendor/markdown-it.js'
 import DOMPurify from '../vendor/purify.js'

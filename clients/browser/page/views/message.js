@@ -3,8 +3,9 @@
 import { h, oneLine, timeElement, timeOfDay, oncePerFrame } from '../dom.js'
 import { code, isPicture, markdown, plain } from './markdown.js'
 
-const ROLES = { user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
-const STATUS = { streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
+// What a message calls itself may be the name of anything that objects have.
+const ROLES = { __proto__: null, user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
+const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
 const FEW = 2000 // characters of a growing text from which on it is drawn less often
 const SLOWLY_MS = 250
 

@@ -3,7 +3,7 @@
 import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
 import { dayOf, h, nameOf, oneLine } from '../dom.js'
-import { recall, remember } from '../settings.js'
+import { draftOf, recall, remember } from '../settings.js'
 import { messageView, redrawer } from './message.js'
 import { ScrollWindow } from './scroll.js'
 
@@ -24,7 +24,7 @@ export class SessionView {
     this.element = h('section', { class: 'session', 'aria-label': 'Session' })
     this.title = h('h2', {}, '…')
     this.facts = h('p', { class: 'facts' })
-    this.tools = h('div', { class: 'tools', role: 'toolbar', 'aria-label': 'This session' })
+    this.tools = h('div', { class: 'tools', role: 'group', 'aria-label': 'This session' })
     this.aside = h('details', { class: 'aside', hidden: true })
     this.window = new ScrollWindow({
       read: (params) => this.#room.call('session/read', params),
@@ -88,7 +88,7 @@ export class SessionView {
     room.on('problem', (error) => this.#over([error.message, error.hint].filter(Boolean).join(': ')))
     this.unlisten = this.#app.outbox.listen((name, details) => {
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) this.#refused(details)
-      if (name === 'sent' || name === 'refused') this.#countWaiting()
+      if (name === 'sent' || name === 'dropped') this.#countWaiting()
     })
     this.#countWaiting()
   }
@@ -263,7 +263,7 @@ export class SessionView {
   // What is written
 
   #compose() {
-    const draft = `draft.${this.sessionId}`
+    const draft = draftOf(this.sessionId)
     this.text.value = recall(draft) ?? ''
     let warned = false
     this.text.addEventListener('input', () => {
@@ -283,10 +283,11 @@ export class SessionView {
       const content = this.text.value
       if (content.trim() === '') return
       this.text.value = ''
-      remember(draft, null)
       this.window.toEnd()
       this.#app.attempt(async () => {
-        await this.#app.send(this.sessionId, content)
+        await this.#app.keep(this.sessionId, content)
+        remember(draft, this.text.value || null) // not before: the tab may be closed at any moment
+        await this.#app.send()
         await this.#countWaiting()
       })
     })
@@ -301,7 +302,7 @@ export class SessionView {
   #refused({ entry, error }) {
     const text = entry.params.messages?.map((message) => message.content).join('\n\n') ?? ''
     this.text.value = [text, this.text.value].filter(Boolean).join('\n\n')
-    remember(`draft.${this.sessionId}`, this.text.value)
+    remember(draftOf(this.sessionId), this.text.value)
     this.composer.hidden = false
     this.#app.fail(error)
   }

@@ -44,6 +44,8 @@ export interface RoomHost {
     showDraft(room: Room, text: string): void;
     draftSettled(room: Room): void;
     draftChanged(room: Room): void;
+    /** All that was said in the room is durable. */
+    allSent(room: Room): void;
 }
 
 const FIRST_PAGE = 200;
@@ -326,6 +328,9 @@ export class Room {
             this.transcript.put(message);
             this.draft.touch();
             this.host.paint(this);
+            if (this.unsent.length === 0) {
+                this.host.allSent(this);
+            }
         }
     }
 

@@ -13,11 +13,16 @@ export function counted(count: number, what: string): string {
     return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** `one two -three`: tags to add and to take away, on top of those that are there. */
+/** Tags as a person types them: with blanks between them, in quotes where one has a blank of its own. */
+export function typedTags(tags: string[]): string {
+    return tags.map((tag) => (/[\s,]/.test(tag) ? `"${tag}"` : tag)).join(' ');
+}
+
+/** `one two -three "four five"`: tags to add and to take away, on top of those that are there. */
 export function changedTags(tags: string[], typed: string): string[] {
     const changed = [...tags];
-    for (const word of typed.split(/[\s,]+/)) {
-        const tag = word.replace(/^[-+#]+/, '');
+    for (const word of typed.match(/[-+#]*"[^"]*"|[^\s,]+/g) ?? []) {
+        const tag = word.replace(/^[-+#]+/, '').replace(/^"(.*)"$/, '$1').trim();
         if (tag === '') {
             continue;
         }

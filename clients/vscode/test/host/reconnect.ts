@@ -1,7 +1,9 @@
 // The relay or the daemon dies under an open conversation.
 
 import assert from 'node:assert/strict';
-import { begin, heads, hooks, other, parts, say, shows, status, wait } from './help';
+import * as vscode from 'vscode';
+import { CHAT, DRAFT, tabsOf } from '../../src/uris';
+import { begin, heads, hooks, other, parts, say, shows, status, useRelay, wait } from './help';
 
 async function lose(): Promise<void> {
     const { link } = await parts();
@@ -73,6 +75,22 @@ describe('reconnect', () => {
         await fresh.append(id, { role: 'user', content: 'live again' });
         await shows(id, 'one', 'cut', '留守の間に', 'live again');
         assert.equal(link.state, 'up');
+    });
+
+    it('what was said while the daemon was away is sent once, though the tab was closed meanwhile', async () => {
+        const id = await begin('closed');
+        await shows(id);
+        const { rooms, link } = await parts();
+        await useRelay(['sh', '-c', 'exit 69']);
+        await wait('the loss is noticed', () => rooms.get(id)!.state === 'lost');
+        await say(id, 'said and left');
+        await vscode.commands.executeCommand('workbench.action.closeAllEditors');
+        await wait('no tab shows it', () => tabsOf(id, CHAT).length + tabsOf(id, DRAFT).length === 0);
+        assert.equal(rooms.get(id)!.unsent.length, 1);
+        await useRelay();
+        await wait('it is left', () => rooms.get(id) === undefined);
+        assert.equal(link.state, 'up');
+        assert.deepEqual(await other().contents(id), ['said and left']);
     });
 
     it('all open sessions are caught up', async () => {

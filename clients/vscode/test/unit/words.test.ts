@@ -6,7 +6,7 @@ import { SessionInfo } from '../../src/core/protocol';
 import { MARK, Renderer } from '../../src/core/render';
 import { Transcript } from '../../src/core/transcript';
 import { dayName, localTime } from '../../src/core/when';
-import { changedTags, fenced, fileName, marked, title } from '../../src/core/words';
+import { changedTags, fenced, fileName, marked, title, typedTags } from '../../src/core/words';
 
 function session(sessionId: string, more: Partial<SessionInfo> = {}): SessionInfo {
     return {
@@ -49,6 +49,9 @@ test('groups keep the order of days and sort tags and folders, those without las
 test('tags are added and taken away', () => {
     assert.deepEqual(changedTags(['a', 'x'], '+c -x b, #d'), ['a', 'c', 'b', 'd']);
     assert.deepEqual(changedTags(['a'], '-a - +'), []);
+    assert.deepEqual(changedTags(['two words'], '-"two words" #"c, d" "" 5"'), ['c, d', '5"']);
+    const tags = ['home', 'two words', 'a,b'];
+    assert.deepEqual(changedTags([], typedTags(tags)), tags);
 });
 
 test('a selection is fenced so that nothing in it ends the fence', () => {
