@@ -274,10 +274,11 @@ export class StorageService {
 
   #changed() {
     this.#inOrder(async () => {
-      if (this.#model === null) return
+      const isNews = async () => this.#model !== null && !same(bare(await this.#last()), bare(this.#stateOf(this.#model)))
+      if (!(await isNews()) || (await this.#isBusy())) return // what is on its way leads here again
+      // What was on its way till now is in the model only since.
+      if (!(await isNews())) return
       const state = this.#stateOf(this.#model, new Date().toISOString())
-      if (same(bare(await this.#last()), bare(state))) return
-      if (await this.#isBusy()) return // its answers lead here again
       await this.#remember(state)
       this.#emit('AGENT_SESSION_CHANGED', { state: structuredClone(state) })
     })
@@ -381,7 +382,7 @@ function merge(mine, shown, next, sessionId) {
     } else if (known.has(message.id)) removed++ // the program took it back, and all that it knows after it
     else kept.push(shown.messages[place])
   }
-  const fresh = next.messages.slice(messages.length).map((message) => freshOf(message, kept))
+  const fresh = next.messages.slice(messages.length).map((message, place) => freshOf(message, kept, mine.messages[messages.length + place]))
   const values = {}
   const keys = new Set([...Object.keys(valuesOf(mine)), ...Object.keys(valuesOf(next))])
   for (const key of keys) {
@@ -394,10 +395,12 @@ function merge(mine, shown, next, sessionId) {
   return { requests, whole, mine: { ...next, messages: [...messages, ...fresh] } }
 }
 
-// A message that is not in the session yet has an id of its own there.
-function freshOf(message, kept) {
-  const free = message.id !== undefined && !kept.some((one) => one.id === message.id)
-  return { ...message, id: free ? message.id : newId() }
+// A message that is not in the session yet, as far as is known, has an id of its own there. One that this program sent before (`sent`
+// stood in its place then) keeps its id, so that it is there once if it is on its way still.
+function freshOf(message, kept, sent) {
+  const id = message.id ?? (sent !== undefined && saysTheSame(sent, message) ? sent.id : undefined)
+  const free = id !== undefined && !kept.some((one) => one.id === id)
+  return { ...message, id: free ? id : newId() }
 }
 
 function requestsFor(messages, values, sessionId) {
