@@ -5,6 +5,7 @@ writes, nor a file ahead of what is known of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
@@ -17,8 +18,9 @@ async def unbroken(work: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait({task})
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):  # again: the first one goes on below
+                await asyncio.wait({task})
         if not task.cancelled():
             task.exception()  # seen: nobody waits for it any more
         raise

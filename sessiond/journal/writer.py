@@ -165,8 +165,9 @@ class JournalWriter:
         journal that is read-only, too. ReadOnly where it is closed. Nobody may purge meanwhile.
         """
         found: list[Held] = []
-        await unbroken(self._order(lambda: found.append(self._segments.hold())))
-        try:
+        order = self._order(lambda: found.append(self._segments.hold()))
+        try:  # from here on: whoever is cancelled while he waits for it has to let go, too
+            await unbroken(order)
             yield found[0]
         finally:
             if not self._closed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
+import threading
 
 import pytest
 
@@ -74,4 +76,33 @@ async def test_a_journal_that_failed_can_be_copied() -> None:
         await writer.commit("default", "a", 2, b"who knows")
     async with writer.held() as held:
         assert copy(fs, held)["a"][0] == b"kept"
+    await writer.close()
+
+
+async def test_who_gives_up_while_he_waits_holds_nothing() -> None:
+    """A backup that is cancelled before the journal is held for it, even twice, leaves a journal that is trimmed as ever."""
+    fs = CrashFS()
+    writer, _ = await JournalWriter.recover(fs, "/data/journal", LIMITS)
+    for seq in range(1, 9):
+        await writer.commit("default", "a", seq, b"word %d of a" % seq)
+    busy = threading.Event()
+    waiting = writer._order(lambda: None if busy.wait(30) else None)
+
+    async def hold() -> None:
+        async with writer.held():
+            pytest.fail("it was cancelled before that")
+
+    holding = asyncio.create_task(hold())
+    for _ in range(2):
+        await asyncio.sleep(0)
+        holding.cancel()
+    await asyncio.sleep(0)
+    busy.set()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+    await waiting
+    before = writer.total_bytes
+    writer.note_saved("default", "a", 8)
+    await writer.rotate_and_trim()
+    assert writer.total_bytes < before
     await writer.close()
