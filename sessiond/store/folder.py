@@ -98,9 +98,21 @@ class FolderStore:
     def _track(self, local_id: str) -> Tracked:
         return self._tracked.setdefault(local_id, Tracked(local_id))
 
-    def _forget(self, tracked: Tracked) -> None:
-        if tracked.session is None and not tracked.dirty and not tracked.io.locked():
-            self._tracked.pop(tracked.local_id, None)
+    def _forget(self, tracked: Tracked, *, mine: bool = False) -> None:
+        """`mine`: the caller holds io himself."""
+        needed = tracked.session is not None or tracked.dirty or (tracked.io.locked() and not mine)
+        if not needed and self._tracked.get(tracked.local_id) is tracked:
+            del self._tracked[tracked.local_id]
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, local_id: str) -> AsyncIterator[Tracked]:
+        """Holds io. Who had it before may have forgotten what he tracked: what is tracked now counts."""
+        while True:
+            tracked = self._track(local_id)
+            async with tracked.io:
+                if self._tracked.get(local_id) is tracked:
+                    yield tracked
+                    return
 
     def _reachable(self, local_id: str | None = None) -> None:
         if self._problem is not None and self._problem.kind == "unavailable":
@@ -147,8 +159,7 @@ class FolderStore:
 
     async def load(self, local_id: str) -> Loaded:
         self._reachable(local_id)
-        tracked = self._track(local_id)
-        async with tracked.io:
+        async with self._alone(local_id) as tracked:
             try:
                 if tracked.session is None:
                     await self._sync.load(tracked)
@@ -158,8 +169,7 @@ class FolderStore:
                 raise self._os_error(local_id, error) from error
             finally:
                 session = tracked.session
-                if session is None and not tracked.dirty:
-                    self._tracked.pop(local_id, None)
+                self._forget(tracked, mine=True)
         if session is None:
             raise SessionNotFound(f"no session {local_id!r} in the store {self.name!r}")
         return Loaded(session, self._sync.warnings(tracked))
@@ -199,16 +209,13 @@ class FolderStore:
 
     async def begin(self, local_id: str, created_at: str) -> Session:
         self._writable()
-        while True:
-            tracked = self._track(local_id)
-            async with tracked.io:  # a load of this id that is under way must not take the new session for what it read
-                if self._tracked.get(local_id) is not tracked:
-                    continue
-                if await self.exists(local_id):
-                    raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
-                tracked.prints = await self._run(self._files.own_prints, local_id)
-                session = tracked.session = Session(local_id, created_at)
-                return session
+        # A load of it that is under way must not take the new session for what it read.
+        async with self._alone(local_id) as tracked:
+            if await self.exists(local_id):
+                raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
+            tracked.prints = await self._run(self._files.own_prints, local_id)
+            session = tracked.session = Session(local_id, created_at)
+            return session
 
     async def commit(self, session: Session, changes: Sequence[Change]) -> None:
         self._writable()
@@ -232,8 +239,7 @@ class FolderStore:
 
     async def _put(self, session: Session) -> Saved:
         local_id = session.local_id
-        tracked = self._track(local_id)
-        async with tracked.io:
+        async with self._alone(local_id) as tracked:
             if await self.exists(local_id):
                 raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
             tracked.session = session
@@ -265,8 +271,7 @@ class FolderStore:
 
     async def _take(self, receiving: Receiving, session: Session) -> Saved:
         local_id = session.local_id
-        tracked = self._track(local_id)
-        async with tracked.io:
+        async with self._alone(local_id) as tracked:
             if await self.exists(local_id):
                 raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
             await self._run(self._files.clear_leftovers, local_id)
@@ -278,12 +283,11 @@ class FolderStore:
     @contextlib.asynccontextmanager
     async def still(self, local_id: str) -> AsyncIterator[None]:
         """No save and no merge of this session's files meanwhile."""
-        tracked = self._track(local_id)
-        try:
-            async with tracked.io:
+        async with self._alone(local_id) as tracked:
+            try:
                 yield
-        finally:
-            self._forget(tracked)
+            finally:
+                self._forget(tracked, mine=True)
 
     async def release(self, local_id: str) -> None:
         tracked = self._tracked.get(local_id)
@@ -435,15 +439,14 @@ class FolderStore:
                 await unbroken(self._delete(local_id, permanent))
 
     async def _delete(self, local_id: str, permanent: bool) -> None:
-        tracked = self._track(local_id)
-        async with tracked.io:
+        async with self._alone(local_id) as tracked:
             try:
                 if tracked.session is None:
                     await self._sync.load(tracked)
             except BadFile:
                 await self._discard_unreadable(local_id)
             except SessionNotFound:
-                self._forget_after(tracked)
+                self._forget(tracked, mine=True)
                 raise
             async with tracked.gate:
                 kept = None if permanent else tracked.session
@@ -451,14 +454,10 @@ class FolderStore:
                     files = await self._originals(tracked)
                     await self._sync.discard(kept, local_id, "deleted", files)
                 await self._sync.delete(tracked)
-        self._tracked.pop(local_id, None)
+            self._forget(tracked, mine=True)
         if permanent:
             await self._run(self._trash.remove, local_id)
             await self._journal.purge(self.name, local_id)
-
-    def _forget_after(self, tracked: Tracked) -> None:
-        if tracked.session is None and not tracked.dirty:
-            self._tracked.pop(tracked.local_id, None)
 
     async def _originals(self, tracked: Tracked) -> dict[str, bytes]:
         """The files byte for byte, where they say all that the session holds."""
@@ -489,7 +488,7 @@ class FolderStore:
         if await self.exists(new_id):
             raise AlreadyExists(f"there is a session {new_id!r} already", hint="rename or delete that one first")
         if files and new_id == was_id:
-            async with self._track(new_id).io:
+            async with self._alone(new_id):
                 await self._run(self._files.put_back, new_id, files)
             await self._run(self._trash.remove, trash_id, mark)
             return await self.load(new_id)

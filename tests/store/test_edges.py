@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -292,3 +293,42 @@ async def test_the_store_for_tests_is_a_store() -> None:
     for failing in (store.load("a"), store.delete("a", permanent=False), store.restore("a", "a")):
         with pytest.raises(SessionNotFound):
             await failing
+
+
+async def test_an_open_that_waits_for_a_copy_opens_the_session(house: House) -> None:
+    """A session that is opened while a backup copies it can be written to afterwards."""
+    store = house.store
+    await begun(store, "a", 1)
+    await store.save("a")
+    await store.release("a")
+    async with store.still("a"):
+        opening = asyncio.create_task(store.load("a"))
+        await asyncio.sleep(0)
+    session = (await opening).session
+    await store.commit(session, [appended(2)])
+    await store.save("a")
+    assert len((await (await house.open()).load("a")).session) == 2
+
+
+async def test_who_comes_late_forgets_nothing_of_the_next_session_of_that_id(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that waited while its session was deleted finds none, or the one that was begun since, and leaves that one alone."""
+    store = house.store
+    await begun(store, "a", 1)
+    await store.save("a")
+
+    async def slowly(function: Any, *args: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(*args)
+
+    monkeypatch.setattr(store, "_run", slowly)
+    monkeypatch.setattr(store._sync, "run", slowly)
+    deleting = asyncio.create_task(store.delete("a", permanent=False))
+    await asyncio.sleep(0)
+    late = asyncio.create_task(store.load("a"))
+    await deleting
+    session = await store.begin("a", NOW)
+    await asyncio.gather(late, return_exceptions=True)
+    await store.commit(session, [created("another"), appended(2)])
+    assert [one.id for one in (await store.load("a")).session.messages()] == ["m2"]
