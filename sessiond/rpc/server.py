@@ -43,6 +43,8 @@ class Server:
         self.documents = documents
         self._token = token
         self._connections: set[Connection] = set()
+        self._turned_out: set[Connection] = set()
+        """Of these, those that end as soon as the loop comes to it."""
         self._last_number = 0
         self._empty = asyncio.Event()
         self._empty.set()
@@ -71,12 +73,14 @@ class Server:
             return False
         return hmac.compare_digest(token.encode(), self._token.encode())
 
-    def refusal(self, trusted: bool) -> bytes | None:
-        if len(self._connections) < self.limits.connections:
+    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+        if len(self._connections) - len(self._turned_out) + coming < self.limits.connections:
             return None
         # Strangers may fill every place, but not lock out who needs no token.
-        stranger = min((one for one in self._connections if one.is_stranger), key=lambda one: one.id, default=None)
+        strangers = (one for one in self._connections - self._turned_out if one.is_stranger)
+        stranger = min(strangers, key=lambda one: one.id, default=None)
         if trusted and stranger is not None:
+            self._turned_out.add(stranger)
             stranger.turn_out()
             return None
         return failure(
@@ -104,6 +108,7 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._turned_out.discard(connection)
         if not self._connections:
             self._empty.set()
 

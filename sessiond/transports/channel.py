@@ -70,8 +70,10 @@ class Receiver(Protocol):
 class Acceptor(Protocol):
     """Decides about new peers."""
 
-    def refusal(self, trusted: bool) -> bytes | None:
-        """The message that a peer gets instead of a connection, or None if there is room. `trusted` as in `Channel`."""
+    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+        """The message that a peer gets instead of a connection, or None if there is room. `trusted` as in `Channel`; `coming`: how
+        many were let in of whom `connect` has not been told yet.
+        """
 
     def connect(self, channel: Channel) -> Receiver: ...
 

@@ -13,9 +13,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from sessiond.limits import Limits
-from sessiond.transports.channel import Acceptor
+from sessiond.transports.channel import Acceptor, Channel, Receiver
 from sessiond.transports.framing import Decoder, encode
 from sessiond.transports.stream import StreamChannel
 
@@ -51,6 +52,8 @@ class Listener:
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._spare = _open_spare()
         self._joining: set[asyncio.Task[None]] = set()
+        self._coming: set[socket.socket] = set()
+        """Let in, and nobody counts them yet."""
         self.channels: set[StreamChannel] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock, self._accept_waiting)
@@ -91,25 +94,32 @@ class Listener:
         elif (word := self._refusal()) is not None:
             self._refuse(peer, word)
         else:
+            self._coming.add(peer)
             task = self._loop.create_task(self._join(peer))
             self._joining.add(task)
             task.add_done_callback(self._joining.discard)
 
     async def _join(self, peer: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._make_channel, peer)
+            await self._loop.connect_accepted_socket(partial(self._make_channel, peer), peer)
         except OSError as error:
             _log.info("a connection on %s was gone before it began: %s", self._kind, error)
             peer.close()
+        finally:
+            self._coming.discard(peer)
 
     def _refusal(self) -> bytes | None:
         """Why there is no room for another peer, or None."""
-        return self._acceptor.refusal(self._trusted)
+        return self._acceptor.refusal(self._trusted, len(self._coming))
 
-    def _make_channel(self) -> StreamChannel:
+    def _make_channel(self, peer: socket.socket) -> StreamChannel:
+        def connect(channel: Channel) -> Receiver:
+            self._coming.discard(peer)
+            return self._acceptor.connect(channel)
+
         limits = self._limits
         channel = StreamChannel(
-            self._acceptor.connect,
+            connect,
             kind=self._kind,
             trusted=self._trusted,
             limits=limits,

@@ -59,12 +59,13 @@ class WsListener(Listener):
         self.host, self.port = str(sock.getsockname()[0]), int(sock.getsockname()[1])
 
     def _refusal(self) -> bytes | None:
-        return _FULL if len(self.channels) >= self._limits.connections else None
+        return _FULL if len(self.channels) + len(self._coming) >= self._limits.connections else None
 
     def _last_word(self, word: bytes) -> bytes:
         return serialize(Answer(503, "application/json", word), "")
 
-    def _make_channel(self) -> StreamChannel:
+    def _make_channel(self, peer: socket.socket) -> StreamChannel:
+        self._coming.discard(peer)
         channel = WsChannel(self, self._acceptor, self._limits, self._buffer)
         self.channels.add(channel)
         return channel

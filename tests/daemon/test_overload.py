@@ -66,7 +66,7 @@ def test_a_thousand_connections(home: Home) -> None:
             assert b"protocolVersion" in sock.recv(4096)
         others_are_answered(home)
         said = b""
-        while b"connections already" not in said:  # one after the other: a burst is counted when it is in
+        while b"connections already" not in said:
             assert len(crowd) < 1030
             crowd.append(home.connect())
             with contextlib.suppress(BrokenPipeError):

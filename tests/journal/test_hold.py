@@ -86,7 +86,11 @@ async def test_who_gives_up_while_he_waits_holds_nothing() -> None:
     for seq in range(1, 9):
         await writer.commit("default", "a", seq, b"word %d of a" % seq)
     busy = threading.Event()
-    waiting = writer._order(lambda: None if busy.wait(30) else None)
+
+    def wait() -> None:
+        busy.wait(30)
+
+    waiting = writer._order(wait)
 
     async def hold() -> None:
         async with writer.held():

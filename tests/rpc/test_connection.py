@@ -403,6 +403,26 @@ async def test_strangers_lock_nobody_out() -> None:
         assert await stranger.at_end() == b""
 
 
+async def test_each_of_a_burst_takes_the_place_of_another_stranger() -> None:
+    """Who needs no token comes in for one stranger each, also when several come at the same moment; the limit holds."""
+    async with world(Limits(connections=4)) as w:
+        strangers = [await w.tcp_client() for _ in range(4)]
+        while w.server.connections < 4:
+            await asyncio.sleep(0)
+        burst = []
+        for _ in range(3):  # nothing is accepted meanwhile
+            burst.append(socket.socket(socket.AF_UNIX))
+            burst[-1].connect(w.path)
+        for stranger in strangers[:3]:
+            assert (await stranger.receive())["error"]["data"]["kind"] == "unauthorized"
+            assert await stranger.at_end() == b""
+        while sum(not one.is_stranger for one in w.server._connections) < 3:
+            await asyncio.sleep(0)
+        assert w.server.connections == 4
+        for sock in burst:
+            sock.close()
+
+
 async def test_silent_peer() -> None:
     """Who says nothing in time is told and closed; who said something stays."""
     async with world(Limits(first_message_s=0.05)) as w:

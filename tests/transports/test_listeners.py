@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import socket
@@ -71,9 +72,10 @@ class Acceptor:
     def __init__(self) -> None:
         self.made: list[Echo] = []
         self.word: bytes | None = None
+        self.limit = 1000
 
-    def refusal(self, trusted: bool) -> bytes | None:
-        return self.word
+    def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
+        return self.word if len(self.made) + coming < self.limit else b"{full}"
 
     def connect(self, channel: Channel) -> Echo:
         self.made.append(Echo(channel))
@@ -235,6 +237,28 @@ async def test_refusal(folder: Path) -> None:
     assert await end(reader) == encode(b"full", lines=False)
     assert acceptor.made == []
     await hang_up(writer)
+    listener.close()
+
+
+async def test_a_burst_is_counted_before_it_is_in(folder: Path) -> None:
+    """Of many that come in one turn of the loop only as many are let in as there is room for; the others are told."""
+    path = folder / "s.sock"
+    listener, acceptor = listen(path)
+    acceptor.limit = 5
+    crowd = []
+    for _ in range(40):  # nothing is accepted meanwhile
+        crowd.append(socket.socket(socket.AF_UNIX))
+        crowd[-1].connect(str(path))
+    while len(acceptor.made) < 5:
+        await asyncio.sleep(0)
+    told, loop = 0, asyncio.get_running_loop()
+    for sock in crowd:
+        with sock:
+            sock.setblocking(False)
+            with contextlib.suppress(BrokenPipeError):
+                await loop.sock_sendall(sock, b"{1}\n")
+            told += await loop.sock_recv(sock, 100) == encode(b"{full}", lines=False)
+    assert (len(acceptor.made), told) == (5, 35)
     listener.close()
 
 
