@@ -5,6 +5,7 @@ daemon knows the token.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -61,8 +62,10 @@ class PageSite:
         try:
             with open(os.path.join(self._root, folder, name), "rb") as file:
                 return Answer(200, kind, file.read())
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a stranger's question is no fault of the disk's
+                return None
+            raise
 
 
 def _json(value: dict[str, str | int]) -> Answer:

@@ -96,6 +96,7 @@ def test_the_first_message_shows_the_token(ws: Ws) -> None:
         initialize("wrong"),
         initialize(None),
         initialize("ü🦊"),
+        initialize("\ud800"),
         "[" + request(1, "session/list") + "]",
         "no JSON",
     ],
@@ -209,7 +210,7 @@ def test_only_the_pages_files(ws: Ws) -> None:
     assert "script-src 'self'" in headers["Content-Security-Policy"]
     assert ws.get("/sessiond.js")[0] == 200
     for path in ("/README.md", "/../../pyproject.toml", "/page/../../../pyproject.toml", "/%2e%2e/x.js", "/test/", "/page/",
-                 "//etc/passwd", "/page/%00.js", "/.hidden.js"):  # fmt: skip
+                 "//etc/passwd", "/page/%00.js", "/.hidden.js", f"/{'x' * 300}.js", "/page%2f..%2f..%2fREADME.md", "/page/vendor/VENDORED.md"):  # fmt: skip
         assert ws.get(path)[0] == 404, path
 
 
