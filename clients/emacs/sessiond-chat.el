@@ -279,6 +279,19 @@ ON-ERROR is as in `sessiond-request'."
         (sessiond-save-quietly sessiond-session-id)))
     (sessiond-detach sessiond-session-id sessiond-chat--listener)))
 
+(defun sessiond-chat--may-leave-emacs ()
+  "Whether leaving Emacs loses nothing that was typed, or nobody minds."
+  (or (sessiond-connected-p)
+      (not (or (sessiond-pending-p)
+               (cl-some (lambda (buffer)
+                          (with-current-buffer buffer
+                            (and (derived-mode-p 'sessiond-chat-mode)
+                                 (sessiond-compose-unkept-p))))
+                        (buffer-list))))
+      (yes-or-no-p "The sessiond daemon is away and does not have what you typed; leave Emacs anyway? ")))
+
+(add-hook 'kill-emacs-query-functions #'sessiond-chat--may-leave-emacs)
+
 (defun sessiond-chat--leave-emacs ()
   "Keep all drafts, and wait a moment for the daemon to have them."
   (dolist (buffer (buffer-list))

@@ -179,16 +179,25 @@ If that fails it comes back there."
     (with-current-buffer buffer
       (sessiond-compose-keep))))
 
+(defun sessiond-compose--unsent ()
+  "What was typed and is not in the session yet, or nil."
+  (let ((text (string-join `(,@(mapcar #'cadr sessiond-compose--pending)
+                             ,(sessiond-compose-input))
+                           "\n\n")))
+    (and (not (string-blank-p text)) text)))
+
+(defun sessiond-compose-unkept-p ()
+  "Whether something was typed here that the daemon does not have."
+  (let ((text (sessiond-compose--unsent)))
+    (and text (not (equal text sessiond-compose--draft)))))
+
 (defun sessiond-compose-keep (&optional now)
   "Keep what was typed and is not in the session yet, if it has changed.
 Without a connection wait for one, unless NOW is non-nil."
   (when sessiond-compose--timer
     (cancel-timer sessiond-compose--timer)
     (setq sessiond-compose--timer nil))
-  (let ((text (string-join `(,@(mapcar #'cadr sessiond-compose--pending)
-                             ,(sessiond-compose-input))
-                           "\n\n")))
-    (setq text (and (not (string-blank-p text)) text))
+  (let ((text (sessiond-compose--unsent)))
     (when (and sessiond-compose--opened
                (not sessiond-compose--deleted)
                (not (equal text sessiond-compose--draft)))

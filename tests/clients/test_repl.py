@@ -422,6 +422,20 @@ def test_drafts(home, repl):
     wait_until(lambda: said(home, session_id) == ["下書き not sent"] and draft() is None)
 
 
+def test_a_draft_while_there_is_no_daemon(home, repl):
+    """What was typed while there was no daemon is kept as soon as there is one, without another key."""
+    terminal = repl()
+    session_id = new_id(terminal)
+    terminal.say("before")
+    wait_until(lambda: said(home, session_id) == ["before"])
+    home("stop")
+    terminal.shows("no daemon")
+    terminal.type("typed meanwhile 間")
+    terminal.shows("> typed meanwhile 間")
+    home("append", session_id, "from the shell")  # starts one
+    wait_until(lambda: read(home, session_id)["state"].get("draft:repl") == "typed meanwhile 間")
+
+
 def test_editing(home, repl):
     """Alt-Enter, a backslash and a paste make more than one line; Up brings back what was said; Ctrl-C empties the line."""
     terminal = repl()

@@ -49,11 +49,6 @@ def test_what_was_typed_survives_a_killed_vim(at: House, command: Callable[..., 
     vim_scenarios.draft_survives(at, command, KEY)
 
 
-def test_a_draft_is_stored_at_most_once_a_second(at: House, command: Callable[..., list[str]]) -> None:
-    """However fast the letters come, the session's state changes no more often than seconds pass."""
-    vim_scenarios.draft_is_stored_once_a_second(at, command, KEY)
-
-
 def test_leaving_keeps_draft_and_session(at: House, command: Callable[..., list[str]]) -> None:
     """`:qall` right after typing asks nothing; the daemon has the draft, and the session file the message."""
     vim_scenarios.leaving_keeps_everything(at, command, KEY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,19 +55,6 @@ def draft_survives(at: House, command: Command, key: str) -> None:
     wait_until(lambda: draft(client, "a", key) is None)
     third.type(":qall", "Enter")
     wait_until(lambda: third.ended)
-
-
-def draft_is_stored_once_a_second(at: House, command: Command, key: str) -> None:
-    client = at.client()
-    terminal = shown(at, command, client)
-    begun = time.monotonic()
-    typed = "abcdefghijklmnopqrstuvwxyz"
-    terminal.type("i")
-    for letter in typed:
-        terminal.type(letter)
-    wait_until(lambda: draft(client, "a", key) == typed)
-    kinds = [params["changes"][0]["kind"] for method, params in client.notifications if method == "session/changed"]
-    assert 1 <= kinds.count("state") <= time.monotonic() - begun + 1
 
 
 def leaving_keeps_everything(at: House, command: Command, key: str) -> None:

@@ -329,6 +329,22 @@
     (should-error (sessiond-new) :type 'user-error)
     (should-error (sessiond-switch "x") :type 'user-error)))
 
+(sessiond-test sessiond-chat-leaving-emacs
+    "Emacs is not left without a question while the daemon is away and does not have what was typed."
+  (let ((asked 0))
+    (cl-letf (((symbol-function 'yes-or-no-p) (lambda (_prompt) (cl-incf asked) nil))
+              ((symbol-function 'may-leave)
+               (lambda () (run-hook-with-args-until-failure 'kill-emacs-query-functions))))
+      (sessiond-test-open (sessiond-test-new))
+      (sessiond-test-type "only here")
+      (should (may-leave))
+      (sessiond-disconnect)
+      (should-not (may-leave))
+      (should (= asked 1))
+      (delete-region sessiond-compose--input (point-max))
+      (should (may-leave))
+      (should (= asked 1)))))
+
 (sessiond-test sessiond-chat-deleted
     "When somebody deletes the session, what was typed stays, and sending says why not."
   (let ((id (sessiond-test-new)))

@@ -24,6 +24,18 @@ local function failing(kind, message)
   return { error = { code = -31005, message = message, data = { kind = kind, hint = 'look at the disk' } } }
 end
 
+-- The messages that a fake daemon was asked to append.
+local function appended(log)
+  local messages = {}
+  for _, line in ipairs(vim.fn.readfile(log)) do
+    local message = vim.json.decode(line)
+    if message.method == 'session/append' then
+      messages[#messages + 1] = message.params.messages[1]
+    end
+  end
+  return messages
+end
+
 local function open_x()
   vim.cmd('edit sessiond://x')
   t.wait_for_statusline('[x:0]')
@@ -112,18 +124,26 @@ return {
       vim.cmd('SessiondSay once')
       t.wait_for_message('not sent: the disk failed')
       vim.cmd('SessiondSay')
-      local sent
       t.wait('it is sent again', function()
-        sent = {}
-        for _, line in ipairs(vim.fn.readfile(log)) do
-          local message = vim.json.decode(line)
-          if message.method == 'session/append' then
-            sent[#sent + 1] = message.params.messages[1]
-          end
-        end
-        return #sent == 2
+        return #appended(log) == 2
       end)
-      t.equal(sent[1], sent[2])
+      t.equal(appended(log)[1], appended(log)[2])
+    end,
+  },
+  {
+    'what waits is sent when the buffer goes away before the session is open again',
+    function()
+      t.new('left')
+      local log = fake({ ['session/open'] = vim.NIL })
+      client.abandon()
+      t.wait_for_statusline('[left:0 offline]')
+      vim.cmd('SessiondSay 待っている')
+      t.wait_for_statusline('[left:0 … 1 unsent]')
+      vim.cmd('bdelete!')
+      t.wait('it is sent', function()
+        local messages = appended(log)
+        return #messages == 1 and messages[1].content == '待っている'
+      end)
     end,
   },
   {

@@ -71,9 +71,13 @@ class Chat:
 
     async def new(self, name: str | None = None) -> None:
         """A session of its own from here on."""
-        made = await self.call("session/new", cwd=os.getcwd(), name=name)
-        self._enter(made["session"])
-        self.screen.info(f"new session {self.session_id}")
+        self._holding += 1
+        try:
+            made = await self.call("session/new", cwd=os.getcwd(), name=name)
+            self._enter(made["session"])
+            self.screen.info(f"new session {self.session_id}")
+        finally:
+            self._release()
 
     async def open(self, session_id: str) -> None:
         """That session from here on. What is there is shown, the newest of it. SessionNotFound and others."""

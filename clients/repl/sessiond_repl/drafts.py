@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, SessionNotFound
 from sessiond_repl.chat import DRAFT, Chat
 
 EVERY_S = 1.0
@@ -40,13 +40,19 @@ class Drafts:
             with contextlib.suppress(SessiondError):
                 await self._send()
             await asyncio.sleep(EVERY_S)
+            if self._text != self._kept:  # there was no daemon, or it could not: nobody may type again before it can
+                self._changed.set()
 
     async def _send(self) -> None:
         session_id, text = sending = self._text
         if sending == self._kept or not self._chat.link.online:
             return
         view = self._chat.view
-        answer = await self._chat.call("state/set", sessionId=session_id, values={DRAFT: text or None})
+        try:
+            answer = await self._chat.call("state/set", sessionId=session_id, values={DRAFT: text or None})
+        except SessionNotFound:  # deleted: there is nowhere to keep it
+            self._kept = sending
+            return
         self._kept = sending
         if view.session_id == session_id:
             view.cursor.take([answer["seq"]])

@@ -22,6 +22,12 @@ def Failing(kind: string, message: string): dict<any>
   return {error: {code: -31005, message: message, data: {kind: kind, hint: 'look at the disk'}}}
 enddef
 
+# The messages that a fake daemon was asked to append.
+def Appended(log: string): list<dict<any>>
+  var appends = filter(readfile(log), (_, line) => line =~# 'session/append')
+  return mapnew(appends, (_, line) => json_decode(line).params.messages[0])
+enddef
+
 def DraftText(): list<string>
   return getbufline('sessiond-draft://x', 1, '$')
 enddef
@@ -94,9 +100,21 @@ def g:Test_a_message_whose_fate_is_unknown_is_sent_again_under_its_id()
   SessiondSay once
   t.WaitForMessage('not sent: the disk failed')
   SessiondSay
-  var Sent = () => mapnew(filter(readfile(log), (_, line) => line =~# 'session/append'), (_, line) => json_decode(line).params.messages[0])
-  t.Wait('it is sent again', () => len(Sent()) == 2)
-  assert_equal(Sent()[0], Sent()[1])
+  t.Wait('it is sent again', () => len(Appended(log)) == 2)
+  assert_equal(Appended(log)[0], Appended(log)[1])
+enddef
+
+def g:Test_what_waits_is_sent_when_the_buffer_goes_away_before_the_session_is_open_again()
+  t.New('left')
+  var log = Fake({'session/open': v:null})
+  for relay in job_info()
+    job_stop(relay, 'kill')
+  endfor
+  t.Wait('it is noticed', () => sessiond#Statusline() ==# '[left:0 offline]')
+  SessiondSay 待っている
+  t.Wait('it is opened again', () => sessiond#Statusline() ==# '[left:0 … 1 unsent]')
+  bdelete!
+  t.Wait('it is sent', () => mapnew(Appended(log), (_, message) => message.content) == ['待っている'])
 enddef
 
 def g:Test_a_silent_daemon_does_not_stop_vim()

@@ -91,7 +91,10 @@ local function leave(room)
         say.error(room.id .. ' is not saved', failure)
       end
     end)
-  elseif room.state ~= 'opening' then
+  elseif room.state == 'opening' then
+    -- After a lost connection nothing was sent yet; what was sent already is taken once.
+    outbox().send_all(room)
+  else
     outbox().take_back(room)
   end
   if room.state == 'open' or room.state == 'opening' then

@@ -129,7 +129,10 @@ def Leave(room: any)
         Failed($'{room.id} is not saved', error)
       endif
     })
-  elseif room.state !=# 'opening'
+  elseif room.state ==# 'opening'
+    # After a lost connection nothing was sent yet; what was sent already is taken once.
+    outbox.SendAll(room)
+  else
     outbox.TakeBack(room)
   endif
   if room.state[: 3] ==# 'open'
