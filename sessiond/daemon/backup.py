@@ -129,16 +129,17 @@ class _Copy:
         self._tree = tree
         self._progress = progress
         self._done = self._total = 0
+        self._looked_at: set[str] = set()
         self._sessions: dict[str, dict[str, bool]] = {}
         """Store -> session -> whether its files were understood."""
         self._warnings: dict[str, NotCopied] = {}
 
     async def fill(self, journal: JournalWriter, now: str) -> Manifest:
-        for store in list(self._mounts.stores.values()):
-            await self._first_pass(store)
+        await self._first_passes()
         await off_loop(self._trash)
         async with self._mounts.moves.none(), journal.held() as held:
             await off_loop(self._journal, held)
+            await self._first_passes()  # of those that were adopted meanwhile
             for name in list(self._sessions):
                 await self._second_pass(self._mounts.stores[name])
             await off_loop(self._trash)
@@ -147,6 +148,12 @@ class _Copy:
         return manifest
 
     # Stores
+
+    async def _first_passes(self) -> None:
+        for name, store in list(self._mounts.stores.items()):
+            if name not in self._looked_at:
+                self._looked_at.add(name)
+                await self._first_pass(store)
 
     async def _first_pass(self, store: FolderStore) -> None:
         if store.problem is not None and store.problem.kind == "unavailable":
@@ -226,7 +233,11 @@ class _Copy:
         data = self._where.data
         for name in sorted(self._fs.list_dir(data)):
             if name not in _OURS_ALONE and not is_temporary(name):
-                stat = self._fs.stat(f"{data}/{name}")
+                try:
+                    stat = self._fs.stat(f"{data}/{name}")
+                except OSError as error:
+                    self._passed(f"{data}/{name}", error)
+                    continue
                 if stat is not None and stat.is_dir:
                     self._copy_tree(f"{data}/{name}", f"{DATA}/{name}")
                 elif stat is not None and stat.is_file:
@@ -235,7 +246,8 @@ class _Copy:
 
     def _copy_tree(self, source: str, name: str) -> None:
         """All that is there now, and nothing else."""
-        found = [relative for relative in walk(self._fs, source) if not is_temporary(posixpath.basename(relative))]
+        there = walk(self._fs, source, passed=self._passed)
+        found = [relative for relative in there if not is_temporary(posixpath.basename(relative))]
         for relative in found:
             self._copy(posixpath.join(source, relative), f"{name}/{relative}")
         wanted = {f"{name}/{relative}" for relative in found}
@@ -252,6 +264,9 @@ class _Copy:
         if not there and self._fs.has_name(source):
             self._warn(source, "is a link that leads nowhere")
         return there
+
+    def _passed(self, path: str, error: OSError) -> None:
+        self._warn(path, f"cannot be looked at: {error.strerror or error}")
 
     def _warn(self, path: str, message: str, line: int | None = None) -> None:
         self._warnings[path] = NotCopied(path, message, line)

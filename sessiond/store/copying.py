@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -162,17 +162,33 @@ def remove_tree(fs: FileSystem, folder: str) -> None:
     fs.remove_dir(folder)
 
 
-def walk(fs: FileSystem, root: str, below: str = "") -> Iterator[str]:
-    """Regular files under `root`, as relative paths. What goes meanwhile is left out."""
+def walk(
+    fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, OSError], None] | None = None
+) -> Iterator[str]:
+    """Regular files under `root`, as relative paths. What goes meanwhile is left out. `passed` is told of what cannot be looked
+    at, and why; without it that is raised.
+    """
+    place = posixpath.join(root, below) if below else root
     try:
-        names = fs.list_dir(posixpath.join(root, below) if below else root)
+        names = fs.list_dir(place)
     except FileNotFoundError:
+        return
+    except OSError as error:
+        if passed is None:
+            raise
+        passed(place, error)
         return
     for name in sorted(names):
         relative = posixpath.join(below, name)
-        stat = fs.stat(posixpath.join(root, relative))
+        try:
+            stat = fs.stat(posixpath.join(root, relative))
+        except OSError as error:
+            if passed is None:
+                raise
+            passed(posixpath.join(root, relative), error)
+            continue
         if stat is not None and stat.is_dir:
-            yield from walk(fs, root, relative)
+            yield from walk(fs, root, relative, passed=passed)
         elif stat is not None and stat.is_file:
             yield relative
 

@@ -10,6 +10,7 @@ from sessiond.clock import Clock
 from sessiond.fs import off_loop
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
+from sessiond.store.moves import Moves
 from sessiond.store.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -20,10 +21,13 @@ _DAY_MS = 24 * 3600 * 1000
 class Expiry:
     """Looks into every trash at start and once an hour. `trashes`: by the store's name, as they are now."""
 
-    def __init__(self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits, moves: Moves | None = None
+    ) -> None:
         self._trashes = trashes
         self._clock = clock
         self._limits = limits
+        self._moves = moves or Moves()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -46,7 +50,8 @@ class Expiry:
         before = timestamp(self._clock.now_ms() - int(self._limits.trash_days * _DAY_MS))
         for name, trash in self._trashes().items():
             try:
-                gone = await off_loop(trash.expire, before)
+                async with self._moves.one():
+                    gone = await off_loop(trash.expire, before)
             except OSError as error:
                 log.warning("the trash of store %s cannot be cleared: %s", name, error)
             else:

@@ -79,11 +79,13 @@ class Mounts:
         self._pending = dict(pending)
         self._mounted: dict[str, _Mounted] = {}
         self._mounter = Mounter(fs, data_dir)
-        self._autosave = AutoSave(lambda: self.stores, journal, limits)
-        self._expiry = Expiry(lambda: {name: mounted.trash for name, mounted in self._mounted.items()}, clock, limits)
-        self._rounds: asyncio.Task[None] | None = None
         self.moves = Moves()
         """Of all stores, for a backup of all of them."""
+        self._autosave = AutoSave(lambda: self.stores, journal, limits)
+        self._expiry = Expiry(
+            lambda: {name: mounted.trash for name, mounted in self._mounted.items()}, clock, limits, self.moves
+        )
+        self._rounds: asyncio.Task[None] | None = None
 
     # Mounting
 

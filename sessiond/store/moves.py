@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 
 class Moves:
-    """Deletions, restores and purges each hold `one`, any number at a time; a backup holds `none` of them. Who holds either
+    """Deletions, restores, purges and expiries each hold `one`, any number at a time; a backup holds `none` of them. Who holds either
     takes no second one.
     """
 

@@ -1,0 +1,121 @@
+"""daemon/backup.py: what happens around a backup at its odd moments, with the parts of a daemon put together by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.config import load
+from sessiond.daemon.backup import Backups
+from sessiond.endpoint import Places
+from sessiond.fs import RealFileSystem, off_loop
+from sessiond.journal import Held, JournalWriter
+from sessiond.limits import Limits
+from sessiond.model.session import Session
+from sessiond.store.expiry import Expiry
+from sessiond.store.mounts import Mounts
+from sessiond.store.proof import prove
+from tests.fakes.clock import ManualClock
+
+NOW = "2026-01-11T14:30:22.000Z"
+
+
+class Guarded(RealFileSystem):
+    """Folders of this name may not be listed, as `lost+found` may not by anybody but root; nor may what is named `odd` be looked at."""
+
+    def list_dir(self, path: str) -> list[str]:
+        if path.endswith("/lost+found"):
+            raise PermissionError(13, "Permission denied", path)
+        return super().list_dir(path)
+
+    def stat(self, path: str) -> Any:
+        if path.endswith("/odd"):
+            raise PermissionError(13, "Permission denied", path)
+        return super().stat(path)
+
+
+class Rig:
+    def __init__(self, home: Path, journal: JournalWriter) -> None:
+        names = ("data", "config", "cache", "run", "log")
+        self.where = Places(**{name: str(home / name) for name in names}, home=str(home))
+        self.fs = Guarded()
+        self.clock = ManualClock()
+        self.journal = journal
+        self.mounts = Mounts(
+            self.fs, self.where.data, journal, self.clock, Limits(), interval_s=0, idle_s=0, pending={}
+        )
+        config = load(self.fs, self.where, {})
+        self.backups = Backups(self.fs, self.where, config, self.clock, journal, self.mounts)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    home = tmp_path / "home"
+    (home / "data").mkdir(parents=True)
+    journal, _ = await JournalWriter.recover(RealFileSystem(), str(home / "data" / "journal"), Limits())
+    made = Rig(home, journal)
+    await made.mounts.mount_default()
+    yield made
+    await made.mounts.close()
+    await journal.close()
+
+
+def problems(folder: Path) -> list[str]:
+    return [f"{one.what}: {one.problem}" for one in prove(RealFileSystem(), str(folder)) if one.problem]
+
+
+async def test_a_folder_that_may_not_be_looked_into_costs_the_rest_nothing(rig: Rig, tmp_path: Path) -> None:
+    """A data folder that is a disk of its own has a `lost+found` of root's: it is told, and all else is copied."""
+    data = Path(rig.where.data)
+    (data / "lost+found").mkdir()
+    (data / "odd").write_bytes(b"")
+    (data / "notes" / "lost+found").mkdir(parents=True)
+    (data / "notes" / "odd").write_bytes(b"")
+    (data / "notes" / "mine.txt").write_text("kept")
+    done = await rig.backups.make(str(tmp_path / "copy"), None)
+    assert {(one["path"], one["message"]) for one in done["warnings"]} == {
+        (str(data / name), "cannot be looked at: Permission denied")
+        for name in ("lost+found", "odd", "notes/lost+found", "notes/odd")
+    }
+    assert (tmp_path / "copy" / "data" / "notes" / "mine.txt").read_text() == "kept"
+    assert problems(tmp_path / "copy") == []
+
+
+async def test_a_store_that_is_adopted_meanwhile_is_in_the_copy(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration that is copied names it, so its sessions have to be there too."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    held = rig.journal.held
+
+    @contextlib.asynccontextmanager
+    async def adopted_first() -> AsyncIterator[Held]:
+        store = await rig.mounts.mount("theirs", str(theirs), "jsonl")
+        await store.put(Session("late", NOW))
+        async with held() as found:
+            yield found
+
+    monkeypatch.setattr(rig.journal, "held", adopted_first)
+    await rig.backups.make(str(tmp_path / "copy"), None)
+    assert (tmp_path / "copy" / "stores" / "theirs" / "late.jsonl").read_bytes() == (theirs / "late.jsonl").read_bytes()
+    assert problems(tmp_path / "copy") == []
+
+
+async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_path: Path) -> None:
+    """What has lain there too long goes before that moment or after it: no entry is copied in part."""
+    trash = rig.mounts._mounted["default"].trash
+    trash.put("old", Session("old", NOW), {}, at="2020-01-01T00:00:00.000Z", reason="deleted")
+    expiry = Expiry(lambda: {"default": trash}, rig.clock, Limits(), rig.mounts.moves)
+    async with rig.mounts.moves.none():
+        going = asyncio.create_task(expiry.round())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert [one.trash_id for one in await off_loop(trash.list)] == ["old"]
+    await going
+    assert trash.list() == []
