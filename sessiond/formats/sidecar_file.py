@@ -17,7 +17,6 @@ FOLDER = ".sessiond"
 EPOCH = "1970-01-01T00:00:00.000Z"
 _NAME_CHARS = 200
 """Ids up to this length are the sidecar's name as they are."""
-_NAME_CHARS = 200
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 
 @cache
 def available() -> bool:
-    """Whether the extra `semantic` is installed, its model included. Imports none of it."""
+    """Whether the extra `semantic` is installed, its model included. Imports none of it; looks at the disk."""
     found = importlib.util.find_spec("wordllama")
     if found is None or found.origin is None or importlib.util.find_spec("numpy") is None:
         return False
