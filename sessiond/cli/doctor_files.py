@@ -78,7 +78,8 @@ class StoreDoctor:
     def _problems(self, local_id: str, snapshot: Snapshot, decoded: Decoded, *, but: str) -> Iterator[Finding]:
         side = sidecar_path(local_id)
         main = self._files.format.main_path(local_id)
-        lines = [one.line for one in decoded.problems if one.path == main and one.line and not one.fatal]
+        lines = [one.line for one in decoded.problems if one.line and self._may_go(one, main)]
+        taken: list[str] = []
         told = [one for one in decoded.problems if one.path != but]
         if decoded.fatal is not None:
             told = [decoded.fatal]
@@ -90,8 +91,8 @@ class StoreDoctor:
                 yield Finding(where, problem.message, f"{_REPAIR} puts it aside: {lost}", mend)
             elif problem.fatal:
                 yield self._fatal(where, problem, main, snapshot)
-            elif self._store.format == "jsonl" and problem.line and "names another id" not in problem.message:
-                mend = partial(self._take_out, main, snapshot.files[main], problem.line, lines)
+            elif self._may_go(problem, main):
+                mend = partial(self._take_out, main, snapshot.files[main], lines, taken)
                 hint = f"the rest of the file is read; {_REPAIR} takes the line out and keeps a copy"
                 yield Finding(where, problem.message, hint, mend)
             else:
@@ -114,14 +115,20 @@ class StoreDoctor:
         self._fs.sync_dir(posixpath.dirname(path))
         return f"put aside as {copy}; {words}"
 
-    def _take_out(self, main: str, content: bytes, line: int, lines: list[int]) -> str:
-        """All wrong lines at once; the first of them does the work."""
-        if line == lines[0]:
+    def _may_go(self, problem: Problem, main: str) -> bool:
+        """A line of ours that nobody can read, while the rest of the file can be."""
+        ours = self._store.format == "jsonl" and problem.path == main and not problem.fatal
+        return ours and problem.line is not None and "names another id" not in problem.message
+
+    def _take_out(self, main: str, content: bytes, lines: list[int], taken: list[str]) -> str:
+        """All wrong lines at once, at the first of them with which it succeeds; `taken` says so to the others."""
+        if not taken:
             copy = self._trash.keep_bytes(main.replace("/", "%2F"), content)
             kept = [one for number, one in enumerate(content.split(b"\n"), 1) if number not in lines]
             self._replace(main, b"\n".join(kept))
-            return f"taken out; the file as it was is {copy}"
-        return f"taken out, together with line {lines[0]}"
+            taken.append(f"taken out; the file as it was is {copy}")
+            return taken[0]
+        return "taken out, together with the other"
 
     def _replace(self, main: str, content: bytes) -> None:
         path = self._files.path(main)

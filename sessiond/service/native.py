@@ -33,7 +33,7 @@ class NativeIntake:
 
     async def run(self, path: str, name: str) -> None:
         """Everything at `path` that is in the format `name`."""
-        if name == "jsonl" and os.path.isfile(path):
+        if name == "jsonl" and await asyncio.to_thread(os.path.isfile, path):
             await self.file(path)
             return
         fmt = formats.get(name)

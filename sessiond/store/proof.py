@@ -47,8 +47,14 @@ def prove(fs: FileSystem, folder: str) -> Iterator[Checked]:
 
 
 def _files(fs: FileSystem, folder: str, sums: dict[str, str], manifest: Manifest) -> Iterator[Checked]:
-    there = {name for name in walk(fs, folder) if name != SUMS}
-    wrong = 0
+    passed: list[Checked] = []
+
+    def closed(path: str, error: OSError) -> None:
+        passed.append(Checked(path, f"cannot be looked at: {error.strerror or error}"))
+
+    there = {name for name in walk(fs, folder, passed=closed) if name != SUMS}
+    yield from passed
+    wrong = len(passed)
     for name in sorted(sums.keys() | there):
         path = posixpath.join(folder, name)
         problem = None
@@ -115,7 +121,7 @@ def _session(files: StoreFiles, local_id: str) -> str | None:
 def _trash(fs: FileSystem, folder: str, manifest: Manifest) -> Iterator[Checked]:
     root = posixpath.join(folder, DATA, "trash")
     found: dict[str, int] = {}
-    for name in walk(fs, root):
+    for name in walk(fs, root, passed=lambda *_: None):  # which was told already
         store, _, rest = name.partition("/")
         if rest.count("/") == 1 and rest.endswith("/meta.json"):
             found[store] = found.get(store, 0) + 1

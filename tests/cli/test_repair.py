@@ -123,6 +123,19 @@ def test_lines_that_are_no_json(stopped: Shell) -> None:
     assert words(stopped) == ["first words", "second words", "third words"]
 
 
+def test_a_wrong_line_below_a_line_that_stays(stopped: Shell) -> None:
+    """A header that names another id is only told; the line that cannot be read goes, and nothing else does."""
+    path = stopped.data / "sessions" / "x.jsonl"
+    before = path.read_bytes().replace(b'"id":"x"', b'"id":"other"', 1)
+    assert b'"id":"other"' in before
+    path.write_bytes(before + b"no json\n")
+    done = stopped("doctor", "--repair", "--json")
+    mended = {one["problem"]: one["mended"] for one in done.json["findings"] if one["problem"] and one.get("mended")}
+    assert [one.split(";")[0] for one in mended.values()] == ["taken out"], done
+    assert path.read_bytes() == before
+    assert "names another id" in stopped("doctor").out
+
+
 def test_a_file_of_nuls(stopped: Shell) -> None:
     """It is put aside, its id is free, and the words say where a good one may come from."""
     path = stopped.data / "sessions" / "x.jsonl"
