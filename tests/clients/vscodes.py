@@ -174,9 +174,14 @@ def run_suite(at: House, folder: Path, tests: str) -> str:
                 break
             page.wait_for_timeout(100)
     said = result.read_text("utf-8") if result.exists() else "\n".join(printed)
-    assert ended == [0], f"ended with {ended}\n{said}"
+    assert ended == [0], f"ended with {ended}\n{said}\n{_logs(at)}"
     assert said.startswith("ok "), said
     return said
+
+
+def _logs(at: House) -> str:
+    """What the extension wrote into its log."""
+    return "\n".join(path.read_text("utf-8", "replace") for path in sorted((at.path / "vscode").rglob("*sessiond.log")))
 
 
 @contextlib.contextmanager

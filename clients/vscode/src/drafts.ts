@@ -9,6 +9,7 @@ import { CHAT, documentOf, DRAFT, draftUri, idOf, tabsOf } from './uris';
 
 /** Of the height, where conversation and draft have the window to themselves. */
 const CHAT_HEIGHT = 0.75;
+const FILL_TRIES = 20;
 
 export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposable {
     private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
@@ -28,7 +29,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
             vscode.workspace.registerFileSystemProvider(DRAFT, this, { isCaseSensitive: true }),
             vscode.workspace.onDidChangeTextDocument(({ document }) => {
                 if (document.uri.scheme === DRAFT) {
-                    this.rooms.get(idOf(document.uri))?.draft.touch(document.getText());
+                    this.touched(document);
                 }
             }),
         );
@@ -88,22 +89,57 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         }
     }
 
-    private async fill(room: Room): Promise<void> {
+    /** A tab that is closed has been saved before, or the person wants none of it. */
+    draftClosed(room: Room): void {
+        const document = documentOf(room.id, DRAFT);
+        if (this.coming.has(room.id)) {
+            return; // a text that comes opens its tab again
+        }
+        room.draft.discard();
+        const text = room.draft.kept;
+        // VS Code reads what was there before, but not while it is saving: then the document has the text that is not wanted.
+        if (document !== undefined && document.getText() !== text) {
+            this.coming.set(room.id, { text, base: document.getText() });
+            this.showing = this.showing
+                .then(() => this.fill(room, false))
+                .then(() => document.save())
+                .then(undefined, (error: unknown) => this.log.error(`the draft cannot be taken back: ${String(error)}`));
+        }
+    }
+
+    private touched(document: vscode.TextDocument): void {
+        const id = idOf(document.uri)!;
+        const room = this.rooms.get(id);
+        if (room !== undefined) {
+            room.draft.touch(document.getText());
+        } else if (document.isDirty && !this.coming.has(id) && tabsOf(id, DRAFT).length === 0) {
+            // Saving it failed after its tab had been closed. VS Code would open it again.
+            void document.save();
+        }
+    }
+
+    private async fill(room: Room, show = true): Promise<void> {
         const coming = this.coming.get(room.id);
         if (coming === undefined) {
             return;
         }
         const uri = documentOf(room.id, DRAFT)?.uri ?? draftUri({ sessionId: room.id, name: room.info?.name ?? null });
         const document = await vscode.workspace.openTextDocument(uri);
-        const edit = new vscode.WorkspaceEdit();
-        edit.set(document.uri, [changeTo(document, coming.text, coming.base)]);
-        if (document.getText() !== coming.text && !(await vscode.workspace.applyEdit(edit))) {
-            throw new Error('VS Code did not take the text');
+        for (let tries = 0; document.getText() !== coming.text; tries += 1) {
+            const edit = new vscode.WorkspaceEdit();
+            edit.set(document.uri, [changeTo(document, coming.text, coming.base)]);
+            if (await vscode.workspace.applyEdit(edit)) {
+                break;
+            }
+            // Somebody typed at the same time.
+            if (tries === FILL_TRIES) {
+                throw new Error('VS Code did not take the text');
+            }
         }
         if (this.coming.get(room.id) === coming) {
             this.coming.delete(room.id);
         }
-        if (coming.text !== '' && tabsOf(room.id, DRAFT).length === 0) {
+        if (show && coming.text !== '' && tabsOf(room.id, DRAFT).length === 0) {
             await this.open(room, true);
         }
         room.draft.touch();
@@ -143,7 +179,14 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     }
 
     async writeFile(uri: vscode.Uri): Promise<void> {
+        const id = idOf(uri);
+        if (id !== undefined && this.rooms.get(id) === undefined && tabsOf(id, DRAFT).length === 0) {
+            return; // nobody wants it any more
+        }
         const room = this.room(uri);
+        if (room.draft.text() === room.draft.kept) {
+            return;
+        }
         if (room.state !== 'open') {
             throw vscode.FileSystemError.Unavailable('the daemon is away; the text is kept here till it is back');
         }

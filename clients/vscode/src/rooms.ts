@@ -16,6 +16,9 @@ const READING_MS = 10_000;
 
 /** In VS Code's own storage, an entry a message, so that windows do not write over each other's. */
 class StoredOutbox implements Outbox {
+    /** What was last asked for, by key; undefined: not to be there. */
+    private readonly wanted = new Map<string, string | undefined>();
+
     constructor(private readonly storage: vscode.Memento) {}
 
     /** Sessions that something waits for. */
@@ -26,16 +29,27 @@ class StoredOutbox implements Outbox {
 
     load(sessionId: string): Unsent[] {
         const prefix = `${UNSENT}${sessionId}:`;
-        const keys = this.storage.keys().filter((key) => key.startsWith(prefix));
-        return keys.map((key) => ({ id: key.slice(prefix.length), text: this.storage.get<string>(key, '') }));
+        const keys = new Set([...this.storage.keys(), ...this.wanted.keys()].filter((key) => key.startsWith(prefix)));
+        return [...keys].flatMap((key) => {
+            const text = this.wanted.has(key) ? this.wanted.get(key) : this.storage.get<string>(key);
+            return text === undefined ? [] : [{ id: key.slice(prefix.length), text }];
+        });
     }
 
     keep(sessionId: string, unsent: Unsent): void {
-        void this.storage.update(`${UNSENT}${sessionId}:${unsent.id}`, unsent.text);
+        void this.store(`${UNSENT}${sessionId}:${unsent.id}`, unsent.text);
     }
 
     drop(sessionId: string, unsent: Unsent): void {
-        void this.storage.update(`${UNSENT}${sessionId}:${unsent.id}`, undefined);
+        void this.store(`${UNSENT}${sessionId}:${unsent.id}`, undefined);
+    }
+
+    /** VS Code loses a change that is made just before it hears of the end of an earlier one, so each is looked at when it is done. */
+    private async store(key: string, text: string | undefined): Promise<void> {
+        this.wanted.set(key, text);
+        do {
+            await this.storage.update(key, text);
+        } while (this.wanted.get(key) === text && this.storage.get(key) !== text);
     }
 }
 
@@ -45,6 +59,8 @@ export interface Views {
     showDraft(room: Room, text: string): void;
     draftSettled(room: Room): void;
     draftChanged(room: Room): void;
+    /** The last tab of the draft was closed. */
+    draftClosed(room: Room): void;
 }
 
 export class Rooms implements vscode.Disposable {
@@ -55,6 +71,7 @@ export class Rooms implements vscode.Disposable {
     private readonly disposables: vscode.Disposable[] = [this.painted];
     private readonly outbox: StoredOutbox;
     private latest: string | undefined;
+    private readonly outbox: Outbox;
     /** Something in a room is to be shown again. */
     readonly onPaint = this.painted.event;
 
@@ -79,8 +96,12 @@ export class Rooms implements vscode.Disposable {
             }),
             vscode.workspace.onDidCloseTextDocument((document) => this.release(document.uri)),
             vscode.window.tabGroups.onDidChangeTabs(({ opened, closed }) => {
-                for (const tab of closed) {
-                    this.release(uriOfTab(tab));
+                for (const uri of closed.map(uriOfTab)) {
+                    const room = uri?.scheme === DRAFT ? this.get(idOf(uri)) : undefined;
+                    if (room !== undefined && tabsOf(room.id, DRAFT).length === 0) {
+                        this.views.draftClosed(room);
+                    }
+                    this.release(uri);
                 }
                 // A document that VS Code kept is shown again without being read.
                 for (const id of opened.map((tab) => idOf(uriOfTab(tab)))) {
@@ -122,8 +143,14 @@ export class Rooms implements vscode.Disposable {
 
     /** The room of a session that VS Code reads. If no tab shows it in the end, it is left again. */
     joinToRead(uri: vscode.Uri, id: string): Room {
-        setTimeout(() => this.release(uri), READING_MS).unref();
-        return this.join(id);
+        const room = this.join(id);
+        setTimeout(() => {
+            // A later room of the same session is on its way to a tab of its own.
+            if (this.rooms.get(id) === room) {
+                this.release(uri);
+            }
+        }, READING_MS).unref();
+        return room;
     }
 
     /** The room of a session for a person who asks for it: one that is gone is opened once more. */

@@ -83,6 +83,13 @@ export class Draft {
         return text;
     }
 
+    /** The person does not want what was typed since it was last stored: it is not stored, and taken back where that is going on. */
+    discard(): void {
+        this.typed = this.kept;
+        const going = this.storing;
+        void going.catch(() => undefined).then(() => this.touch()); // whoever stores it complains
+    }
+
     /** Something was typed (then this is the text now) or sent: the daemon gets it now, or when a second is over. */
     touch(typed?: string): void {
         this.typed = worth(typed ?? this.typed);
@@ -122,7 +129,7 @@ export class Draft {
 
     private async store(): Promise<void> {
         const wait = this.storedAt + EVERY_MS - this.clock.now();
-        if (wait > 0) {
+        if (wait > 0 && this.text() !== this.kept) {
             await new Promise<void>((resolve) => this.clock.later(wait, resolve));
         }
         const text = this.text();
@@ -134,6 +141,9 @@ export class Draft {
             await this.host.set(text === '' ? null : text);
         } catch (error) {
             const failure = failureOf(error);
+            if (this.text() === this.kept) {
+                return; // discarded meanwhile
+            }
             if (failure.kind !== 'disconnected' && !this.complained) {
                 this.complained = true;
                 this.host.complain(failure);

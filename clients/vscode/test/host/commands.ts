@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import * as vscode from 'vscode';
 import type { Node } from '../../src/tree';
-import { begin, document, hears, hooks, open, other, parts, run, said, say, shows, status, texts, wait, willChoose, willSaveAs, willType } from './help';
+import { begin, Chooser, document, hears, hooks, open, other, parts, run, said, say, shows, status, texts, wait, willChoose, willSaveAs, willType } from './help';
 
 async function groupsShown(): Promise<[string, string[]][]> {
     const { tree } = await parts();
@@ -72,16 +72,19 @@ describe('commands', () => {
         await peer.request('session/new', { sessionId: 'sw', name: 'switch here', tags: ['there'], messages: [{ role: 'user', content: 'x' }] });
         let pick: vscode.QuickPick<vscode.QuickPickItem> | undefined;
         const make = vscode.window.createQuickPick;
-        vscode.window.createQuickPick = (() => (pick = make())) as typeof make;
+        let chooser: Chooser<vscode.QuickPickItem> | undefined;
+        vscode.window.createQuickPick = (() => {
+            pick = make();
+            chooser = new Chooser(pick);
+            return pick;
+        }) as typeof make;
         try {
             const switched = run('switch');
             const item = await wait('it is offered', () => pick?.items.find(({ label }) => label === 'switch here'));
             assert.match(item!.description!, /^\d{4}-\d\d-\d\d \d\d:\d\d · 1 message · #there$/);
             await wait('all are there', () => !pick!.busy);
             pick!.value = 'switch here';
-            pick!.activeItems = [item!];
-            await wait('it is active', () => pick!.activeItems[0] === item);
-            await vscode.commands.executeCommand('workbench.action.acceptSelectedQuickOpenItem');
+            await chooser!.accept(item!);
             await switched;
         } finally {
             vscode.window.createQuickPick = make;
@@ -97,6 +100,7 @@ describe('commands', () => {
         const { commands } = await parts();
         await run('search');
         const { pick } = commands.searching!;
+        const chooser = new Chooser(pick);
         pick.value = 'カタツ';
         const hit = await wait('a hit', () => pick.items.find(({ detail }) => detail?.includes('«カタツ»')));
         assert.equal(hit!.label, 'snails');
@@ -106,8 +110,7 @@ describe('commands', () => {
         await wait('no hit', () => pick.items.length === 0 && pick.title === 'Search: 0 hits');
         pick.value = 'カタツムリ';
         await wait('a hit again', () => pick.items.length === 1);
-        pick.activeItems = [pick.items[0]];
-        await vscode.commands.executeCommand('workbench.action.acceptSelectedQuickOpenItem');
+        await chooser.accept(pick.items[0]);
         const below = (): string | undefined => {
             const editor = vscode.window.activeTextEditor;
             const line = (editor?.selection.active.line ?? 0) + 1;

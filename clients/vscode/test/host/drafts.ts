@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import * as vscode from 'vscode';
-import { begin, closeAll, document, draft, hooks, keptDraft, open, other, parts, run, shows, type, wait } from './help';
+import { DRAFT, tabsOf } from '../../src/uris';
+import { begin, closeAll, document, draft, held, hooks, keptDraft, open, other, parts, run, shows, type, wait } from './help';
 
 const text = (id: string): string | undefined => draft(id)?.getText();
 
@@ -33,6 +34,7 @@ describe('drafts', () => {
     it('it comes back when the session is opened again', async () => {
         const id = await begin('back');
         await type(id, 'still here');
+        await run('close');
         await closeAll();
         const peer = other();
         assert.equal(await keptDraft(peer, id), 'still here');
@@ -68,6 +70,28 @@ describe('drafts', () => {
         await wait('it is shown', () => text(id) === 'theirs');
         assert.ok(!draft(id)!.isDirty);
     });
+
+    for (const [fate, kept] of [['taken', 'worth keeping'], ['refused', 'worth keeping']]) {
+        it(`a draft that is discarded while it is being stored does not come back: the daemon has ${fate} it`, async () => {
+            const id = await begin(`discarded ${fate}`);
+            const peer = other();
+            await type(id, kept);
+            await wait('it is saved', async () => (await keptDraft(peer, id)) === kept && !draft(id)!.isDirty);
+            const answer = await held('state/set', fate === 'refused');
+            await type(id, 'never mind');
+            const saving = draft(id)!.save();
+            await answer.asked;
+            await vscode.commands.executeCommand('workbench.action.revertAndCloseActiveEditor');
+            await wait('its tab is closed', () => tabsOf(id, DRAFT).length === 0);
+            answer.give();
+            await saving;
+            const { drafts, rooms } = await parts();
+            assert.ok(!draft(id)!.isDirty, 'VS Code would open it again');
+            await wait('the daemon has what it had before', async () => (await keptDraft(peer, id)) === kept);
+            await drafts.open(rooms.get(id)!);
+            await wait(() => `it is there, not ${text(id)}`, () => text(id) === kept && !draft(id)!.isDirty);
+        });
+    }
 
     it('what is typed while the daemon is away is kept when it is back', async () => {
         const id = await begin('away');

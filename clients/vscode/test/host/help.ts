@@ -115,6 +115,22 @@ export async function begin(name: string): Promise<string> {
     return rooms.current!.id;
 }
 
+/** A person at a list: sees what the window shows, which is later than what the extension asks for. To be made before the list is filled. */
+export class Chooser<T extends vscode.QuickPickItem> {
+    private active: readonly T[] = [];
+
+    constructor(private readonly pick: vscode.QuickPick<T>) {
+        pick.onDidChangeActive((items) => (this.active = items));
+    }
+
+    /** Presses Enter as soon as the window shows this entry as the one meant. */
+    async accept(item: T): Promise<void> {
+        this.pick.activeItems = [item];
+        await wait('it is active', () => this.active[0] === item);
+        await vscode.commands.executeCommand('workbench.action.acceptSelectedQuickOpenItem');
+    }
+}
+
 /** Shows a session that somebody else made. */
 export async function open(id: string): Promise<vscode.TextEditor> {
     const { chats, rooms } = await parts();
@@ -144,6 +160,28 @@ export async function useRelay(command?: string[]): Promise<void> {
     // After those that the settings brought about.
     await link.restart().catch(() => undefined);
     said.length = 0;
+}
+
+/** Holds back the next request of this kind: `asked` settles when it is made, `give` lets it go on or refuses it. */
+export async function held(method: string, refused: boolean): Promise<{ asked: Promise<void>; give: () => void }> {
+    const { link } = await parts();
+    const request = link.request.bind(link);
+    let give!: () => void;
+    const given = new Promise<void>((resolve) => (give = resolve));
+    const asked = new Promise<void>((resolve) => {
+        link.request = async <T>(name: string, params: object, token?: vscode.CancellationToken): Promise<T> => {
+            if (name === method) {
+                link.request = request;
+                resolve();
+                await given;
+                if (refused) {
+                    throw Object.assign(new Error('the disk is full'), { code: -31005, data: { kind: 'readOnly' } });
+                }
+            }
+            return request<T>(name, params, token);
+        };
+    });
+    return { asked, give };
 }
 
 /** The state of the session that the daemon keeps for our draft. */

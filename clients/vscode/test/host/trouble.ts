@@ -114,10 +114,10 @@ describe('trouble', () => {
 
     it('a message whose fate is unknown is sent again under its id', async () => {
         const log = await fake({ 'session/append': failing('indeterminate', 'the disk failed') });
-        await open('y');
-        await say('y', 'once');
+        await open('x');
+        await say('x', 'once');
         await hears('Not sent: the disk failed');
-        await drafted('y', 'once');
+        await drafted('x', 'once');
         await run('sendDraft');
         const sent = await wait('it is sent again', () => {
             const appends = readFileSync(log, 'utf8').split('\n').filter((line) => line.includes('"session/append"'));
