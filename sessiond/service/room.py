@@ -90,8 +90,7 @@ class Room:
             if not waiting.started:
                 raise
             # On its way to the disk: too late to take back, so the answer counts. (No shield: it costs every append a round of the loop.)
-            if waiting.answer.cancelled():
-                waiting.answer = asyncio.get_running_loop().create_future()
+            _renew(waiting)
             return await waiting.answer
 
     async def _write(self) -> None:
@@ -235,12 +234,22 @@ class Room:
         return [message_id for message_id, writer in self.writers.items() if writer == peer.id]
 
 
+def _renew(waiting: _Waiting) -> None:
+    """Have an answer that can be given. Whoever comes first does this: the one who was cancelled may learn of that only after the
+    answer is there.
+    """
+    if waiting.answer.cancelled():
+        waiting.answer = asyncio.get_running_loop().create_future()
+
+
 def _answer(waiting: _Waiting, result: Any) -> None:
+    _renew(waiting)
     if not waiting.answer.done():
         waiting.answer.set_result(result)
 
 
 def _fail(waiting: _Waiting, error: Exception) -> None:
+    _renew(waiting)
     if not waiting.answer.done():
         waiting.answer.set_exception(error)
         waiting.answer.exception()  # whoever waits sees it; if nobody does any more, it is no news

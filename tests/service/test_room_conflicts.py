@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sessiond.errors import Conflict, SessionNotFound
+from sessiond.errors import Conflict, ReadOnly, SessionNotFound
 
 
 def _one(text: str) -> list[dict]:
@@ -68,3 +68,21 @@ async def test_a_cancelled_new_that_is_on_its_way_to_the_disk_is_answered(servic
     await asyncio.sleep(0)
     gate.set()
     assert (await making)["sessionId"] == "a"
+
+
+async def test_a_cancelled_append_is_answered_in_the_moment_of_its_cancellation(service, store, peer):
+    """Who is cancelled while the commit ends, and does not know it yet, is answered all the same: with what is so, or with why not."""
+    await service.new(peer, session_id="a")
+    appending: list[asyncio.Task] = []
+    appending.append(asyncio.create_task(service.append(peer, "a", _one("kept"))))
+    store.before_commit = appending[0].cancel
+    assert (await asyncio.wait_for(appending[0], 10))["seq"] == 1
+
+    def full() -> None:
+        appending[1].cancel()
+        raise ReadOnly("the disk is full")
+
+    store.before_commit = full
+    appending.append(asyncio.create_task(service.append(peer, "a", _one("refused"))))
+    with pytest.raises(ReadOnly):
+        await asyncio.wait_for(appending[1], 10)
