@@ -16,12 +16,8 @@
   (let* ((params (obj-of :session-id session-id :name name :model model :cwd (or cwd (now-cwd)) :tags tags
                          :metadata metadata :store store :messages messages))
          (info (ref (call client "session/new" params) "session")))
-    (if messages
-        (open-session client (ref info "sessionId"))
-        (enlist client (ref info "sessionId")
-                (lambda (session)
-                  (setf (session-info session) info)
-                  (jump session (ref info "seq")))))))
+    ;; Opened once more: what others say between the answer and now would be missing.
+    (open-session client (ref info "sessionId"))))
 
 (defun open-session (client id &key (last 200))
   "The session of that id with its newest LAST messages; LOAD-OLDER brings more. Its changes go to its listeners."

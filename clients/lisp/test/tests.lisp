@@ -318,6 +318,7 @@
   (let ((info (obj :session-id "x" :name "x" :message-count 0 :seq 0 :tags #())))
     (apply #'obj "daemon/hello" (obj :result (obj :protocol-version 1))
            "session/new" (obj :result (obj :session info))
+           "session/open" (obj :result (obj :session info :messages #() :notes #() :state (obj)))
            "state/set" (obj :result (obj :seq 1))
            more)))
 
@@ -436,8 +437,8 @@
 (deftest repl-commands
     "/sessions, /save, /name, /search, /new, /help and a command that is none answer what they should."
   (let ((out (talk '("日本語の話" "/name 私" "/save" "/sessions" "/search 日本語" "/nope" "/new" "/help" "//slash" "/quit"))))
-    (dolist (expected '("is \"私\" now" "Saved /" "2 messages" "1 found" "there is no command /nope" "/load ID" "0 messages"))
-      (check (or (search expected out) (and (equal expected "2 messages") (search "1 messages" out)))))))
+    (dolist (expected '("is \"私\" now" "Saved /" "1 messages" "1 found" "there is no command /nope" "/load ID" "0 messages"))
+      (check (search expected out)))))
 
 (deftest repl-changes-the-session
     "/tag, /archive, /fork and /older do what they say; the prompt has name and count."

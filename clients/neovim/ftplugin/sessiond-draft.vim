@@ -6,4 +6,4 @@ let b:did_ftplugin = 1
 
 setlocal textwidth=0
 nnoremap <buffer> <silent> <CR> <Cmd>SessiondSay<CR>
-let b:undo_ftplugin = 'setlocal textwidth<'
+let b:undo_ftplugin = 'setlocal textwidth< | silent! nunmap <buffer> <CR>'

@@ -294,6 +294,20 @@ return {
     end,
   },
   {
+    'another filetype takes the maps away',
+    function()
+      local id = t.new('maps')
+      for buf, own in pairs({ [vim.fn.bufnr()] = 'i', [vim.fn.bufadd('sessiond-draft://' .. id)] = '<CR>' }) do
+        vim.cmd('buffer ' .. buf)
+        t.matches('Sessiond', vim.fn.maparg(own, 'n'))
+        vim.cmd('setlocal filetype=text')
+        for _, keys in ipairs({ '<CR>', '[[', ']]', 'i', 'O' }) do
+          t.equal('', vim.fn.maparg(keys, 'n'), keys)
+        end
+      end
+    end,
+  },
+  {
     'jumping from message to message',
     function()
       t.new('jump')

@@ -8,4 +8,4 @@ b:did_ftplugin = 1
 
 setlocal textwidth=0
 nnoremap <buffer> <silent> <CR> <Cmd>SessiondSay<CR>
-b:undo_ftplugin = 'setlocal textwidth<'
+b:undo_ftplugin = 'setlocal textwidth< | silent! nunmap <buffer> <CR>'

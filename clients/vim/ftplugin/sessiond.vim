@@ -15,8 +15,8 @@ endif
 
 nnoremap <buffer> <silent> [[ <ScriptCmd>sessiond.Jump(-1)<CR>
 nnoremap <buffer> <silent> ]] <ScriptCmd>sessiond.Jump(1)<CR>
+b:undo_ftplugin = 'setlocal wrap< linebreak< statusline< | silent! nunmap <buffer> [[| silent! nunmap <buffer> ]]'
 for key in ['i', 'I', 'a', 'A', 'o', 'O']
   execute $'nnoremap <buffer> <silent> {key} <Cmd>SessiondDraft<CR><Cmd>startinsert!<CR>'
+  b:undo_ftplugin ..= $'| silent! nunmap <buffer> {key}'
 endfor
-
-b:undo_ftplugin = 'setlocal wrap< linebreak< statusline<'

@@ -213,6 +213,18 @@ def g:Test_commands_without_a_session_say_so()
   assert_equal('', sessiond#Statusline())
 enddef
 
+def g:Test_another_filetype_takes_the_maps_away()
+  var id = t.New('maps')
+  for [buf, own] in [[bufnr(), 'i'], [bufadd('sessiond-draft://' .. id), '<CR>']]
+    execute 'buffer' buf
+    assert_match('Sessiond', maparg(own, 'n'))
+    setlocal filetype=text
+    for keys in ['<CR>', '[[', ']]', 'i', 'O']
+      assert_equal('', maparg(keys, 'n'), keys)
+    endfor
+  endfor
+enddef
+
 def g:Test_jumping_from_message_to_message()
   t.New('jump')
   SessiondSay one
