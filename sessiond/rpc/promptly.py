@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Coroutine, Generator
 from typing import Any
 
@@ -17,20 +16,27 @@ def begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         waits_for = work.send(None)
     except StopIteration:
         return None
-    return asyncio.get_running_loop().create_task(_go_on(work, waits_for))
+    return asyncio.get_running_loop().create_task(_GoOn(work, waits_for))
 
 
-@types.coroutine
-def _go_on(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """Stands in for `work` from its first wait on: what it waits for is handed up, what comes of it is handed down."""
-    while True:
-        try:
-            result = yield waits_for
-        except BaseException as error:
-            failure: BaseException | None = error
-        else:
-            failure = None
-        try:
-            waits_for = work.send(result) if failure is None else work.throw(failure)
-        except StopIteration:
-            return
+class _GoOn(Coroutine[Any, Any, None]):
+    """Stands in for `work` from its first wait on. No generator: one that is cancelled before its first step never runs, and
+    `work`, which has begun, would never learn of it.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._work = work
+        self._first = [waits_for]
+
+    def send(self, value: Any) -> Any:
+        return self._first.pop() if self._first else self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._first.clear()
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        raise TypeError("only a task goes on with this")

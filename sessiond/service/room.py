@@ -88,6 +88,7 @@ class Room:
             return await waiting.answer
         except asyncio.CancelledError:
             if not waiting.started:
+                waiting.answer.cancel()
                 raise
             # On its way to the disk: too late to take back, so the answer counts. (No shield: it costs every append a round of the loop.)
             _renew(waiting)

@@ -76,3 +76,21 @@ async def test_errors_and_cancellation_reach_the_work():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen == ["wrong", "cancelled"]
+
+
+async def test_work_that_is_cancelled_before_its_task_has_run_learns_of_it():
+    """Work that has begun and is cancelled in the same round of the loop is told, and can still answer."""
+    told = []
+
+    async def work() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            told.append("cancelled")
+
+    task = begin(work())
+    assert task is not None
+    task.cancel()
+    await task
+    assert told == ["cancelled"]
