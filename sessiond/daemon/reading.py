@@ -121,10 +121,11 @@ class SessionDocuments:
         parts = urlsplit(uri)
         if parts.scheme not in ("file", ""):
             return None
-        return await asyncio.to_thread(self._read, os.path.realpath(unquote(parts.path)), text)
+        return await asyncio.to_thread(self._read, unquote(parts.path), text)
 
     def _read(self, path: str, text: str | None) -> _Document | None:
-        for store in self._stores.values():
+        path = os.path.realpath(path)
+        for store in list(self._stores.values()):
             root = os.path.realpath(store.path)
             if path.startswith(root.rstrip("/") + "/"):
                 return _decode(store, root, path, text)

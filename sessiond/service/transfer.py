@@ -77,7 +77,7 @@ class Transfer:
     async def export(self, room: Room, fmt: str, path: str | None, overwrite: bool) -> dict[str, Json]:
         if fmt not in EXPORT_FORMATS:
             raise InvalidParams(f"format: expected one of {', '.join(EXPORT_FORMATS)}", field="format")
-        target = None if path is None else self._export_path(path, overwrite)
+        target = None if path is None else await asyncio.to_thread(self._export_path, path, overwrite)
         session = room.session.snapshot()
         content: bytes = await asyncio.to_thread(_render, session, fmt)
         if target is None:
@@ -92,7 +92,7 @@ class Transfer:
         return {"path": target, "bytes": len(content)}
 
     def _export_path(self, path: str, overwrite: bool) -> str:
-        real = outside(path, self._home_paths, self._rooms.stores.values())
+        real = outside(path, self._home_paths, list(self._rooms.stores.values()))
         if os.path.isdir(real):
             raise InvalidParams(f"path: {real} is a folder", hint="name a file in it", field="path")
         if os.path.lexists(path) and not overwrite:
@@ -125,7 +125,7 @@ class Transfer:
     ) -> dict[str, Json]:
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
-        if not os.path.exists(path):
+        if not await asyncio.to_thread(os.path.exists, path):
             raise InvalidParams(f"path: there is no {path}", field="path")
         if since is not None:
             try:
