@@ -21,6 +21,8 @@ from sessiond.store.port import Store, Trashed
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _SEARCH_PATIENCE_S = 1.0
 """How long a search waits for an index that is being rebuilt before it answers `incomplete`."""
+_CURSOR_CHARS = 24
+"""More than any cursor of the trash has."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
     "store": (str,), "tags": (list,), "archived": (bool,), "deleted": (bool,), "model": (str,), "cwd": (str,), "since": (str,),
     "until": (str,), "name": (str,), "role": (str,), "sessionId": (str,),
@@ -183,6 +185,6 @@ def _trashed_wire(store: Store, one: Trashed) -> dict[str, Json]:
 def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    if not cursor.startswith("trash-") or not cursor[6:].isdecimal():
+    if not cursor.startswith("trash-") or not cursor[6:].isdecimal() or len(cursor) > _CURSOR_CHARS:
         raise InvalidParams("cursor: not one of this list's", hint="start again without a cursor", field="cursor")
     return int(cursor[6:])
