@@ -83,14 +83,19 @@ def _path_to(nodes: dict[str, Any], leaf: Any) -> set[str]:
     found: set[str] = set()
     while isinstance(leaf, str) and leaf in nodes and leaf not in found:
         found.add(leaf)
-        leaf = nodes[leaf].get("parent") if isinstance(nodes[leaf], dict) else None
+        leaf = _parent(nodes[leaf])
     return found
+
+
+def _parent(node: Any) -> str | None:
+    parent = node.get("parent") if isinstance(node, dict) else None
+    return parent if isinstance(parent, str) else None
 
 
 def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
     """Every node once, parents before children, older branches first; nodes that no root leads to (holes, circles)
     last."""
-    roots = [key for key, node in nodes.items() if not isinstance(node, dict) or node.get("parent") not in nodes]
+    roots = [key for key, node in nodes.items() if _parent(node) not in nodes]
     done: set[str] = set()
     for start in (*roots, *nodes):
         stack = [start]

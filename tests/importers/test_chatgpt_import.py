@@ -94,3 +94,47 @@ def test_images_thoughts_and_broken_conversations(tmp_path: Path) -> None:
     stream = read(exported(tmp_path / "conversations.json", {"title": "broken", "mapping": 5}, talk(nodes)))
     assert stream.only[0]["content"] == [image, {"type": "text", "text": "what is it?"}]
     assert len(stream.skipped) == 1
+
+
+def test_a_tree_of_other_shapes(tmp_path: Path) -> None:
+    """Parents, children and nodes that are none cost the conversation only themselves, and the others in the file nothing."""
+    nodes = [
+        node("a", None, ["b", "b", 7, {"x": 1}, "nowhere"], "user", "one"),  # type: ignore[list-item]
+        {**node("b", "a", [], "assistant", "two"), "parent": {"id": "a"}},
+        {**node("c", "a", [], "user", "three"), "parent": ["a"]},
+        {**node("d", "d", ["d"], "user", "four")},
+        {**node("e", None, [], "user", "five"), "children": "a"},
+    ]
+    odd = talk(nodes, current_node="d")
+    odd["mapping"]["f"] = None
+    odd["mapping"]["g"] = {**node("g", None, [], "user", "six"), "message": "text"}
+    path = exported(
+        tmp_path / "conversations.json", odd, "none", talk([node("z", None, [], "user", "last")], conversation_id="c2")
+    )
+    stream = read(path)
+    assert sorted(one["content"] for one in stream.messages["c1"]) == ["five", "four", "one", "three", "two"]
+    assert [one["content"] for one in stream.messages["c2"]] == ["last"]
+    assert [one.reason for one in stream.skipped] == ["no conversation: it has no mapping"]
+
+
+def test_content_of_other_shapes(tmp_path: Path) -> None:
+    """What is said is found wherever it is a text; what is of no known shape is kept as it is written."""
+    shapes: list[Any] = [
+        {"content_type": "t", "result": "a result"},
+        {"content_type": "t", "user_instructions": "instructions"},
+        {"content_type": "x", "unknown": 1},
+        {"parts": ["one", "", None, {"asset_pointer": "file"}]},
+        "bare",
+    ]
+    nodes = [node(f"n{n}", f"n{n - 1}" if n else None, [f"n{n + 1}"], "user", "x") for n in range(len(shapes))]
+    for one, shape in zip(nodes, shapes, strict=True):
+        one["message"]["content"] = shape
+    nodes.append({**node("n5", "n4", [], "user", "x"), "message": {"author": None, "content": {"parts": ["whose"]}}})
+    nodes[4]["children"] = ["n5"]
+    stream = read(exported(tmp_path / "conversations.json", talk(nodes, current_node="n5")))
+    found = [one["content"] for one in stream.messages["c1"]]
+    assert found[:2] == ["a result", "instructions"]
+    assert json.loads(found[2]) == shapes[2]
+    assert [part.get("text") for part in found[3]] == ["one", None]
+    assert found[4:] == ["bare", "whose"]
+    assert stream.messages["c1"][5]["role"] == "unknown"
