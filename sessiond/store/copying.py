@@ -162,11 +162,9 @@ def remove_tree(fs: FileSystem, folder: str) -> None:
     fs.remove_dir(folder)
 
 
-def walk(
-    fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, OSError], None] | None = None
-) -> Iterator[str]:
+def walk(fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, OSError], None]) -> Iterator[str]:
     """Regular files under `root`, as relative paths. What goes meanwhile is left out. `passed` is told of what cannot be looked
-    at, and why; without it that is raised.
+    at, and why.
     """
     place = posixpath.join(root, below) if below else root
     try:
@@ -174,8 +172,6 @@ def walk(
     except FileNotFoundError:
         return
     except OSError as error:
-        if passed is None:
-            raise
         passed(place, error)
         return
     for name in sorted(names):
@@ -183,8 +179,6 @@ def walk(
         try:
             stat = fs.stat(posixpath.join(root, relative))
         except OSError as error:
-            if passed is None:
-                raise
             passed(posixpath.join(root, relative), error)
             continue
         if stat is not None and stat.is_dir:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,6 +29,10 @@ class Meddled(RealFileSystem):
         if self.before_read:
             self.before_read.pop(0)()  # type: ignore[operator]
         return super().read(path, offset, size)
+
+
+def refused(path: str, error: OSError) -> None:
+    pytest.fail(f"{path}: {error}")
 
 
 @pytest.fixture
@@ -116,8 +121,8 @@ def test_only_files_are_walked(fs: Meddled, tmp_path: Path) -> None:
     (tmp_path / "sub" / "a").write_bytes(b"")
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("nowhere")
-    assert list(walk(fs, str(tmp_path))) == ["sub/a"]
-    assert list(walk(fs, str(tmp_path / "no"))) == []
+    assert list(walk(fs, str(tmp_path), passed=refused)) == ["sub/a"]
+    assert list(walk(fs, str(tmp_path / "no"), passed=refused)) == []
 
 
 def test_sums_of_odd_names() -> None:
@@ -176,3 +181,34 @@ async def test_two_backups_hold_the_moves_one_after_the_other() -> None:
         assert order == []
     await asyncio.gather(*copies)
     assert order == ["first begins", "first ends", "second begins", "second ends"]
+
+
+def test_a_proof_tells_what_it_may_not_look_at(
+    tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of the backup that cannot be listed, or a name in it that cannot be looked at, is a problem of its own."""
+    tree.put("data/closed/a", b"1")
+    tree.put("data/trash/default/x/meta.json", b"{}")
+    tree.put("odd", b"2")
+    manifest = Manifest(1, "0", "now", "/d", 0, 0, [], {"default": 1}, 3, 4)
+    tree.put(MANIFEST, msgspec.json.encode(manifest))
+    tree.finish()
+    list_dir, stat = fs.list_dir, fs.stat
+
+    def listed(path: str) -> list[str]:
+        if path.endswith(("/closed", "/x")):
+            raise PermissionError(13, "Permission denied", path)
+        return list_dir(path)
+
+    def looked(path: str) -> Any:
+        if path.endswith("/odd"):
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path)
+
+    monkeypatch.setattr(fs, "list_dir", listed)
+    monkeypatch.setattr(fs, "stat", looked)
+    copy = tmp_path / "copy"
+    told = [(one.what, one.problem) for one in prove(fs, str(copy))]
+    for name in ("data/closed", "data/trash/default/x", "odd"):
+        assert (str(copy / name), "cannot be looked at: Permission denied") in told
+    assert (str(copy / "data/trash"), "0 entries where 1 were copied") in told
