@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import * as vscode from 'vscode';
+import { chatUri } from '../../src/uris';
 import { begin, document, heads, hooks, open, other, parts, say, shows, status, texts, wait } from './help';
 
 describe('live', () => {
@@ -19,6 +20,30 @@ describe('live', () => {
         await shows(id, 'from the other', 'side', 'von hier');
         await status('both:3');
         assert.equal(document(id)!.languageId, 'sessiond');
+    });
+
+    it('what is said while VS Code reads a conversation is shown', async () => {
+        const peer = other();
+        await peer.request('session/new', { sessionId: 'grows', messages: [{ role: 'user', content: 'before' }] });
+        const { chats } = await parts();
+        const read = chats.readFile.bind(chats);
+        chats.readFile = async (uri) => {
+            chats.readFile = read;
+            const bytes = await read(uri);
+            const told = new Promise<void>((resolve) => {
+                const listening = chats.onDidChangeFile(() => {
+                    listening.dispose();
+                    resolve();
+                });
+            });
+            await peer.append('grows', { role: 'user', content: 'meanwhile' });
+            await told;
+            return bytes;
+        };
+        // No tab shows it yet.
+        await vscode.workspace.openTextDocument(chatUri({ sessionId: 'grows', name: null }));
+        await shows('grows', 'before', 'meanwhile');
+        await open('grows');
     });
 
     it('a streamed reply grows by code points', async () => {
