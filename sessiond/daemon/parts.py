@@ -63,6 +63,7 @@ class Parts:
             idle_s=config.autosave_idle_s,
             pending=recovery.pending,
             on_back=self._store_is_back,
+            on_watched=self._store_is_watched,
             on_event=self.health.store,
         )
         self.backups = Backups(self._fs, where, config, self._clock, journal, mounts)
@@ -100,6 +101,12 @@ class Parts:
     def _store_is_back(self, store: FolderStore) -> None:
         if self._service is not None:
             self._service.catalog.start([store])
+
+    async def _store_is_watched(self, store: FolderStore) -> None:
+        """What was written between the check at the start and the first hint is in neither."""
+        if self._service is not None:
+            await self._service.catalog.ready.wait()
+            await self._service.catalog.check(store)
 
     def _refill(self) -> None:
         """The index lost what it had."""

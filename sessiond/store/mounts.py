@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from sessiond.clock import Clock
@@ -49,7 +49,8 @@ class _Mounted:
 
 class Mounts:
     """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that was out of
-    reach is there again, `on_event(name, event)` of all that a store tells.
+    reach is there again, `on_watched(store)` when what others write from now on is noticed, `on_event(name, event)` of all
+    that a store tells.
     """
 
     def __init__(
@@ -64,10 +65,12 @@ class Mounts:
         idle_s: float,
         pending: Mapping[tuple[str, str], list[bytes]],
         on_back: Callable[[FolderStore], None] = lambda _: None,
+        on_watched: Callable[[FolderStore], Awaitable[object]] | None = None,
         on_event: Callable[[str, Event], None] = lambda _name, _event: None,
     ) -> None:
         self.stores: dict[str, FolderStore] = {}
         self.on_back = on_back
+        self._on_watched = on_watched
         self._on_event = on_event
         self._fs = fs
         self._data_dir = data_dir
@@ -154,7 +157,7 @@ class Mounts:
 
     def _start_watch(self, mounted: _Mounted) -> None:
         if mounted.watch is None:
-            mounted.watch = Watch(mounted.store)
+            mounted.watch = Watch(mounted.store, self._on_watched)
             mounted.watch.start()
 
     def files_of(self, name: str) -> StoreFiles:

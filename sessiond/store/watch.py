@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from sessiond.store.folder import FolderStore
 
@@ -14,10 +15,13 @@ _RETRY_S = 2.0
 
 
 class Watch:
-    """Watches one store's folder for as long as it is there."""
+    """Watches one store's folder for as long as it is there. `begun(store)` is awaited each time after it has begun: what
+    was written since the store was listed, and before that, gave no hint.
+    """
 
-    def __init__(self, store: FolderStore) -> None:
+    def __init__(self, store: FolderStore, begun: Callable[[FolderStore], Awaitable[object]] | None = None) -> None:
         self._store = store
+        self._begun = begun
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -34,11 +38,20 @@ class Watch:
         watchfiles = await asyncio.to_thread(__import__, "watchfiles")
         while not self._stop.is_set():
             try:
-                async for changes in watchfiles.awatch(
+                hints = watchfiles.awatch(
                     self._store.path, watch_filter=_is_theirs, debounce=200, step=50, stop_event=self._stop, rust_timeout=5000,
                     ignore_permission_denied=True,
-                ):  # fmt: skip
-                    await self._look([path for _, path in changes])
+                )  # fmt: skip
+                first = asyncio.ensure_future(anext(hints, None))
+                await asyncio.sleep(0)  # it watches from its first step on
+                try:
+                    if self._begun is not None:
+                        await self._begun(self._store)
+                    await self._look(await first)
+                    async for changes in hints:
+                        await self._look(changes)
+                finally:
+                    first.cancel()
             except (OSError, RuntimeError) as error:
                 log.info("store %s cannot be watched now: %s", self._store.name, error)
             except Exception:  # a fault of ours: hints go on coming, and the files are compared at other times too
@@ -46,8 +59,8 @@ class Watch:
             if not self._stop.is_set():
                 await _pause(self._stop, _RETRY_S)
 
-    async def _look(self, paths: list[str]) -> None:
-        for local_id in self._store.ids_of(paths):
+    async def _look(self, changes: set[tuple[int, str]] | None) -> None:
+        for local_id in self._store.ids_of([path for _, path in changes or ()]):
             await self._store.look_at(local_id)
 
 

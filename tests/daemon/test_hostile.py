@@ -17,6 +17,7 @@ import pytest
 import sessiond.rpc.handlers  # noqa: F401 - fills the registry
 from sessiond.rpc.methods import METHODS
 from tests.home import Home
+from tests.shell import wait_until
 
 SECRET = "hunter2-the-secret"
 HOSTILE = "\x1b[31m\x1b]0;owned\x07\n2026-01-11T14:30:22.000Z ERROR   sessiond: forged\u202e"
@@ -193,6 +194,8 @@ def test_the_log_is_one_line_a_message_and_knows_no_secrets(tmp_path: Path) -> N
         client.fails("session/search", query=SECRET + "(", mode="regex")
         client.notify("session/extend", {"sessionId": "s", "messageId": SECRET, "text": SECRET})
         client.call("session/search", query="x")
+        log = tmp_path / "log" / "sessiond.log"
+        wait_until(lambda: "evil" in log.read_text())
         for odd in client.call("session/list")["sessions"]:
             client.answer(client.send("session/open", {"sessionId": odd["sessionId"]}))
         (folder / "s.jsonl").write_bytes(b"\0" * 50)
