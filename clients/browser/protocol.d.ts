@@ -199,11 +199,12 @@ export interface Hit {
   sessionId: string
   name: string | null
   messageId: string | null
-  seq: number
+  /** Null for a session's name. */
+  seq: number | null
   role: string | null
   timestamp: string
   snippet: string
-  /** Code points of the snippet, each [start, end), of what was found. */
+  /** Code points of the snippet, each [start, end), of what was found; none where only the meaning is near. */
   ranges: Array<Array<number>>
   score: number
 }
@@ -508,7 +509,7 @@ export interface SearchFilter {
 /** What to look for. */
 export interface SearchParams {
   query: string
-  /** `text` if absent. */
+  /** `text` if absent; `semantic` only where `searchModes` of `initialize` has it. */
   mode?: "regex" | "semantic" | "text" | null
   limit?: number | null
   cursor?: string | null
@@ -518,9 +519,10 @@ export interface SearchParams {
 /** A page of hits. */
 export interface SearchResult {
   hits: Array<Hit>
+  /** Exact, and the same on every page. By meaning: what the words find and the 200 that are nearest. */
   total: number
   nextCursor: string | null
-  /** The index is being rebuilt; there may be more. */
+  /** The index is being rebuilt, or vectors are being made; there may be more. */
   incomplete?: boolean
 }
 
@@ -774,7 +776,7 @@ export interface Requests {
   /** Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for. */
   'session/search': { params: {
   query: string
-  /** `text` if absent. */
+  /** `text` if absent; `semantic` only where `searchModes` of `initialize` has it. */
   mode?: "regex" | "semantic" | "text" | null
   limit?: number | null
   cursor?: string | null

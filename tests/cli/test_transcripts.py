@@ -62,6 +62,7 @@ def test_a_conversation(home: Shell) -> None:
         $ sessiond search --regex "hay.t.ck"
         talk  #2  assistant  ...  In the haystack.
         $ sessiond search nothing-of-the-kind
+        $ sessiond search -q nothing-of-the-kind
         [1]
         $ sessiond search -l in:name talk
         talk
@@ -148,7 +149,7 @@ def test_what_is_wrong_is_one_line(home: Shell) -> None:
         [1]
         $ sessiond search --regex "a("
         sessiond: query: missing ), unterminated subpattern at position 1...
-        [2]
+        [1]
         """,
     )
 

@@ -33,7 +33,7 @@ def test_found_by_meaning(home: Shell) -> None:
         found = home("search", "--semantic", "my kid is ill", "--json")
     assert found.json["hits"][0]["sessionId"] == "med"
     assert found.json["total"] == len(found.json["hits"])
-    assert home("search", "my kid is ill").code == 1
+    assert home("search", "-q", "my kid is ill").code == 1
     assert home("search", "--mode", "semantic", "-l", "something to cook").out.startswith("food\n")
     home("rm", "med")
     assert "med" not in home("search", "--semantic", "-l", "my kid is ill").out
