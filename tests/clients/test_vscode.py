@@ -21,7 +21,7 @@ KEY = "draft:vscode"
 SUITES = ("commands files", "live", "reconnect wire", "drafts trouble")
 """Parts of the suite that share one VS Code."""
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,32 @@ def _command(page: Any, title: str) -> None:
     page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
 
 
+def _remembered(page: Any, *tabs: str) -> None:
+    """Waits until VS Code, which writes down every few seconds which tabs are open, has written down these."""
+    page.wait_for_function(
+        """async (tabs) => {
+            for (const { name } of await indexedDB.databases()) {
+                if (!name.startsWith('vscode-web-state-db')) continue;
+                const db = await new Promise((resolve, reject) => {
+                    const asked = indexedDB.open(name);
+                    asked.onsuccess = () => resolve(asked.result);
+                    asked.onerror = () => reject(asked.error);
+                });
+                const values = await new Promise((resolve, reject) => {
+                    const asked = db.transaction('ItemTable').objectStore('ItemTable').get('memento/workbench.parts.editor');
+                    asked.onsuccess = () => resolve(asked.result);
+                    asked.onerror = () => reject(asked.error);
+                });
+                db.close();
+                if (tabs.every((tab) => String(values).includes(tab))) return true;
+            }
+            return false;
+        }""",
+        arg=list(tabs),
+        polling=200,
+    )
+
+
 def _shows(page: Any, text: str) -> None:
     # The editor renders blanks as no-break spaces.
     page.locator(".view-lines", has_text=re.compile(re.escape(text).replace(r"\ ", r"\s"))).first.wait_for()
@@ -163,6 +189,7 @@ def test_the_whole_user_interface(at: House) -> None:
         _picture(page, "conversation")
 
         # Another window: what was typed is there again, and so is the conversation.
+        _remembered(page, "/sessiond-chat/lid/", "/sessiond-draft/lid/")
         page.reload()
         _shows(page, "it goes on while you type.")
         _shows(page, "Does it hold after a crash?")

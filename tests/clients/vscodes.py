@@ -43,8 +43,8 @@ SETTINGS = {
     "chat.disableAIFeatures": True,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
 }
-START_S = 180.0
-RUN_S = 900
+START_S = 90.0
+RUN_S = 280
 
 
 def installed() -> None:
