@@ -23,8 +23,9 @@ class StoredOutbox implements Outbox {
 
     /** Sessions that something waits for. */
     sessions(): Set<string> {
-        const keys = this.storage.keys().filter((key) => key.startsWith(UNSENT));
-        return new Set(keys.map((key) => key.slice(UNSENT.length, key.lastIndexOf(':'))));
+        const keys = [...this.storage.keys(), ...this.wanted.keys()].filter((key) => key.startsWith(UNSENT));
+        const ids = keys.map((key) => key.slice(UNSENT.length, key.lastIndexOf(':')));
+        return new Set(ids.filter((id) => this.load(id).length > 0));
     }
 
     load(sessionId: string): Unsent[] {
@@ -71,7 +72,6 @@ export class Rooms implements vscode.Disposable {
     private readonly disposables: vscode.Disposable[] = [this.painted];
     private readonly outbox: StoredOutbox;
     private latest: string | undefined;
-    private readonly outbox: Outbox;
     /** Something in a room is to be shown again. */
     readonly onPaint = this.painted.event;
 
