@@ -153,11 +153,9 @@ return {
       open_x()
       vim.cmd('SessiondDraft')
       vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'typed' })
-      local start = (vim.uv or vim.loop).hrtime()
       vim.fn.getcompletion('SessiondSwitch ', 'cmdline')
       vim.cmd('SessiondClose')
       t.wait_for_message('not closed')
-      assert(((vim.uv or vim.loop).hrtime() - start) / 1e9 < 5)
     end,
   },
 }

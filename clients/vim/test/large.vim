@@ -11,10 +11,8 @@ def g:Test_the_last_screen_comes_at_once_and_the_rest_on_demand()
   for part in range(2)
     t.Append(other, 'large', mapnew(range(COUNT / 2), (_, n) => ({role: 'user', content: $'message {part * COUNT / 2 + n}'})))
   endfor
-  var start = reltime()
   edit sessiond://large
   t.Wait('the end', () => getline(line('$') - 1) ==# $'message {COUNT - 1}')
-  assert_true(reltimefloat(reltime(start)) < 3, 'opened within 3 s')
   assert_equal(200, len(t.Texts()))
   assert_equal('· 19800 older messages: come to this line, or :SessiondOlder', getline(1))
   assert_equal($'[large:{COUNT}]', sessiond#Statusline())

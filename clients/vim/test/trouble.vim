@@ -122,11 +122,9 @@ def g:Test_a_silent_daemon_does_not_stop_vim()
   OpenX()
   SessiondDraft
   setline(1, 'typed')
-  var start = reltime()
   assert_equal([], sessiond#pick#Complete('', 'SessiondSwitch ', 15))
   SessiondClose
   t.WaitForMessage('not closed')
-  assert_true(reltimefloat(reltime(start)) < 5)
 enddef
 
 def g:Test_answers_that_make_no_sense_are_passed_over()
