@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -122,6 +123,20 @@ class Shell:
             os.kill(record.pid, signal.SIGKILL)
         wait_until(lambda: not self.held())
         shutil.rmtree(self.path)
+
+
+def on_terminal(home: Shell, *arguments: str, **env: str) -> tuple[int, str]:
+    """Exit code, and what the command writes to a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    full = {**home.env, "TERM": "xterm-256color", "COLUMNS": "100", "PAGER": "cat", **env}
+    process = subprocess.Popen(home.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=full, cwd="/")
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux ends a terminal with EIO
+        while chunk := os.read(ours, 4096):
+            shown += chunk
+    os.close(ours)
+    return process.wait(30), shown.decode().replace("\r\n", "\n")
 
 
 def wait_until(condition: Any, deadline_s: float = DEADLINE_S) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tests.cli.test_search_command import terminal
-from tests.shell import Shell
+from tests.shell import Shell, on_terminal
 
 
 def listing(home: Shell, columns: str = "100", *arguments: str) -> list[str]:
-    return terminal(home, "list", *arguments, COLUMNS=columns, NO_COLOR="1")[1].splitlines()
+    return on_terminal(home, "list", *arguments, COLUMNS=columns, NO_COLOR="1")[1].splitlines()
 
 
 def test_list_shows_what_people_choose_by(home: Shell) -> None:

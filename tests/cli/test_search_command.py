@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from sessiond.cli.terminal import Paint, colored
-from tests.shell import Shell
+from tests.shell import Shell, on_terminal
 
 TEXT = "first line\n\tthe needle is here\nthird line\nneedle again\nlast line"
 RED, END = "\x1b[1;31m", "\x1b[0m"
@@ -29,20 +25,6 @@ def talk(home: Shell) -> Shell:
     return home
 
 
-def terminal(home: Shell, *arguments: str, **env: str) -> tuple[int, str]:
-    """Exit code, and what is written to a terminal of 100 columns."""
-    ours, theirs = pty.openpty()
-    full = {**home.env, "TERM": "xterm-256color", "COLUMNS": "100", "PAGER": "cat", **env}
-    process = subprocess.Popen(home.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=full, cwd="/")
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # Linux ends a terminal with EIO
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    os.close(ours)
-    return process.wait(30), shown.decode().replace("\r\n", "\n")
-
-
 def test_a_line_a_match_for_scripts(talk: Shell) -> None:
     """Session, number, role, time and the line that matches, with tabs between; every matching line of a message."""
     rows = [line.split("\t") for line in talk("search", "needle", "role:user").out.splitlines()]
@@ -56,7 +38,7 @@ def test_matches_are_coloured_on_a_terminal(talk: Shell) -> None:
     """Under a heading for the session stands each matching line, the match in colour, however it is written; no
     escape of the text's own reaches the terminal.
     """
-    code, shown = terminal(talk, "search", "needle")
+    code, shown = on_terminal(talk, "search", "needle")
     assert code == 0
     assert f"the {RED}needle{END} is here\n" in shown
     assert f"{RED}NEEDLE{END} there" in shown
@@ -78,7 +60,7 @@ def test_matches_are_coloured_on_a_terminal(talk: Shell) -> None:
 )
 def test_when_there_are_colours(talk: Shell, arguments: tuple[str, ...], env: dict[str, str], coloured: bool) -> None:
     """--color beats NO_COLOR beats the terminal."""
-    assert (RED in terminal(talk, "search", "needle", *arguments, **env)[1]) is coloured
+    assert (RED in on_terminal(talk, "search", "needle", *arguments, **env)[1]) is coloured
 
 
 def test_pipes_get_colours_only_when_asked(talk: Shell) -> None:
@@ -159,8 +141,8 @@ def test_the_pager(talk: Shell, tmp_path: Path) -> None:
         script.chmod(0o755)
     one, two = str(tmp_path / "one"), f"{tmp_path / 'two'} -x"
     both = {"PAGER": one, "SESSIOND_PAGER": two}
-    assert terminal(talk, "search", "needle", PAGER=one)[1].startswith("PAGER LESS=FRX\n")
-    shown = terminal(talk, "search", "needle", **both)[1]
+    assert on_terminal(talk, "search", "needle", PAGER=one)[1].startswith("PAGER LESS=FRX\n")
+    shown = on_terminal(talk, "search", "needle", **both)[1]
     assert shown.startswith("SESSIOND_PAGER")
     assert RED in shown
     for arguments, env in (
@@ -168,7 +150,7 @@ def test_the_pager(talk: Shell, tmp_path: Path) -> None:
         ((), {**both, "SESSIOND_PAGER": ""}),
         ((), {"PAGER": "no-such-program"}),
     ):
-        shown = terminal(talk, "search", "needle", *arguments, **env)[1]
+        shown = on_terminal(talk, "search", "needle", *arguments, **env)[1]
         assert "LESS" not in shown
         assert "2 found" in shown
     assert "LESS" not in Shell.__call__(talk, "search", "needle").out
@@ -179,7 +161,7 @@ def test_a_pager_that_is_left_early(home: Shell) -> None:
     with home.client() as client:
         messages = [{"role": "user", "content": f"needle {number} " + "x" * 200} for number in range(900)]
         client.call("session/new", {"sessionId": "x", "messages": messages})
-    code, shown = terminal(home, "search", "needle", "--all", PAGER="head -n 2")
+    code, shown = on_terminal(home, "search", "needle", "--all", PAGER="head -n 2")
     assert code == 0
     assert "Traceback" not in shown
 

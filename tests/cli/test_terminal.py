@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
-import subprocess
 from pathlib import Path
 
 from sessiond.cli.output import clean, count, in_place, local_time, one_line
-from tests.shell import Shell
+from tests.shell import Shell, on_terminal
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eevil\x7f"
 
 
-def on_terminal(home: Shell, *arguments: str) -> str:
-    """What the command writes to a terminal of 100 columns."""
-    ours, theirs = pty.openpty()
-    env = {**home.env, "TERM": "xterm-256color", "COLUMNS": "100"}
-    process = subprocess.Popen(home.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd="/")
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # Linux ends a terminal with EIO
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    os.close(ours)
-    assert process.wait(30) == 0, shown
-    return shown.decode()
+def shown_on_terminal(home: Shell, *arguments: str) -> str:
+    code, shown = on_terminal(home, *arguments)
+    assert code == 0, shown
+    return shown
 
 
 def test_tables_and_hostile_names(home: Shell) -> None:
     """A heading and a row; what a name contains cannot colour, retitle or turn the terminal round."""
     home("new", "--id", "x", "--name", HOSTILE)
     home("append", "x", f"needle {HOSTILE}")
-    listed = on_terminal(home, "list")
+    listed = shown_on_terminal(home, "list")
     assert "messages" in listed
     assert "evil" in listed
-    found = on_terminal(home, "search", "needle")
+    found = shown_on_terminal(home, "search", "needle")
     assert "1 found" in found
-    shown = on_terminal(home, "show", "x")
+    shown = shown_on_terminal(home, "show", "x")
     for text in (listed, found, shown):
         assert not any(bad in text for bad in ("\x1b[31m", "\x1b]0", "\x9b", "\u202e", "\x7f", "\x07"))
 
@@ -47,8 +34,8 @@ def test_import_shows_progress_and_a_summary(home: Shell, tmp_path: Path) -> Non
     """The bar comes and goes; what stays is the summary."""
     source = tmp_path / "history.json"
     source.write_text('[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]')
-    assert "1 session with 2 messages came in" in on_terminal(home, "import", str(source))
-    assert "1 session brought nothing new" in on_terminal(home, "import", str(source))
+    assert "1 session with 2 messages came in" in shown_on_terminal(home, "import", str(source))
+    assert "1 session brought nothing new" in shown_on_terminal(home, "import", str(source))
 
 
 def test_text_for_people() -> None:

@@ -72,6 +72,19 @@ def ext4(tmp_path: Path, size: int, *options: str) -> Path:
     return image
 
 
+def on_a_healthy_disk(home: ForkedHome, witness: Witness, image: Path, data: Path, mounted: Mount) -> None:
+    """The machine goes down, the file system is repaired, and the next daemon carries on with all that was acknowledged."""
+    home.kill()
+    home.forget_clients()
+    run(["umount", str(data)])
+    subprocess.run([need("e2fsck"), "-fy", str(image)], check=False, capture_output=True)
+    mounted("-o", "loop", str(image), at=data)
+    home.start()
+    witness.check(home.client())
+    assert witness.append(home.client())
+    home.stop()
+
+
 def test_a_sync_that_really_fails(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
     """ext4 on a device that has no more blocks to give: its sync fails, and a second one would succeed and mean nothing.
     The first one is final; nothing acknowledged is lost when the disk is mended.
@@ -91,15 +104,7 @@ def test_a_sync_that_really_fails(zygote: Zygote, tmp_path: Path, mounted: Mount
     (below / "ballast").unlink()
     assert not witness.append(client), "the disk works again, and is not trusted"
     witness.check(client)
-    home.kill()
-    home.forget_clients()
-    run(["umount", str(data)])
-    subprocess.run([need("e2fsck"), "-fy", str(image)], check=False, capture_output=True)
-    mounted("-o", "loop", str(image), at=data)
-    home.start()
-    witness.check(home.client())
-    assert witness.append(home.client())
-    home.stop()
+    on_a_healthy_disk(home, witness, image, data, mounted)
 
 
 def test_a_disk_that_turns_read_only(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
@@ -119,15 +124,7 @@ def test_a_disk_that_turns_read_only(zygote: Zygote, tmp_path: Path, mounted: Mo
     assert client.call("daemon/status")["readOnly"]
     witness.check(client)
     assert client.call("session/open", sessionId="closed")["messages"][0]["content"] == "early"
-    home.kill()
-    home.forget_clients()
-    run(["umount", str(data)])
-    subprocess.run([need("e2fsck"), "-fy", str(image)], check=False, capture_output=True)
-    mounted("-o", "loop", str(image), at=data)
-    home.start()
-    witness.check(home.client())
-    assert witness.append(home.client())
-    home.stop()
+    on_a_healthy_disk(home, witness, image, data, mounted)
 
 
 def test_no_inode_is_left(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:

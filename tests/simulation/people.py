@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from typing import Any
 from unittest import mock
 
 from sessiond.errors import Conflict, Indeterminate, ReadOnly, SessionNotFound
+from tests.fakes.peer import FakePeer
 from tests.simulation.world import World
 
 SHARED = "shared"
-
-
-class SimPeer:
-    """A connection that reads, or stalls."""
-
-    _numbers = iter(range(1, 10**9))
-
-    def __init__(self, name: str) -> None:
-        self.id = next(self._numbers)
-        self.client = name
-        self.closed = False
-        self.stalled = False
-        self.got: list[tuple[str, dict[str, Any]]] = []
-
-    def notify(self, method: str, params: bytes) -> bool:
-        if self.stalled:
-            return False
-        self.got.append((method, json.loads(params)))
-        return True
-
-    def notify_owed(self, method: str, params: bytes) -> None:
-        self.got.append((method, json.loads(params)))
 
 
 class Watcher:
@@ -42,16 +20,16 @@ class Watcher:
     def __init__(self, world: World, rng: random.Random) -> None:
         self._world = world
         self._rng = rng
-        self._peer: SimPeer | None = None
+        self._peer: FakePeer | None = None
         self._at = 0
 
     async def step(self) -> None:
         service = self._world.service
         if self._peer is None:
-            self._peer = SimPeer("watcher")
+            self._peer = FakePeer("watcher")
             self._at = (await service.open(self._peer, SHARED, since=0))["session"]["seq"]
-        elif self._peer.stalled:
-            self._peer.stalled = False
+        elif self._peer.full:
+            self._peer.full = False
             service.drained(self._peer)
         else:
             self._look(self._peer)
@@ -60,9 +38,9 @@ class Watcher:
                 service.disconnected(self._peer)
                 self._peer = None
             elif chance < 0.3:
-                self._peer.stalled = True
+                self._peer.full = True
 
-    def _look(self, peer: SimPeer) -> None:
+    def _look(self, peer: FakePeer) -> None:
         got, peer.got = peer.got, []
         for method, params in got:
             if method == "session/resync":
@@ -87,12 +65,12 @@ class SharedWriter:
         self._known = known
         self._made = 0
         self._open: list[dict[str, Any]] = []
-        self._peer = SimPeer(f"writer {number}")
+        self._peer = FakePeer(f"writer {number}")
 
     async def step(self) -> None:
         if self._rng.random() < 0.1:
             self._world.service.disconnected(self._peer)
-            self._peer = SimPeer(f"writer {self._number}")
+            self._peer = FakePeer(f"writer {self._number}")
         if not self._open:
             for _ in range(self._rng.choice((1, 1, 2))):
                 self._made += 1
@@ -149,7 +127,7 @@ class Owner:
         self._indeterminate = False
 
     async def step(self) -> None:
-        service, peer, rng = self._world.service, SimPeer(self.name), self._rng
+        service, peer, rng = self._world.service, FakePeer(self.name), self._rng
         before = self.possible[-1]
         if len(self.possible) > 1:
             await self.settle(certain=not self._indeterminate)
