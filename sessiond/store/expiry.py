@@ -54,6 +54,8 @@ class Expiry:
                     gone = await off_loop(trash.expire, before)
             except OSError as error:
                 log.warning("the trash of store %s cannot be cleared: %s", name, error)
+            except Exception:  # whatever it is: the other stores' trash is looked into, and this one's next time
+                log.exception("the trash of store %s cannot be cleared", name)
             else:
                 for trash_id in gone:
                     log.info("store %s: %s left the trash after %g days", name, trash_id, self._limits.trash_days)

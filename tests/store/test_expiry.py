@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -46,6 +47,21 @@ async def left(tmp_path: Path, days: float) -> list[str]:
 async def test_only_what_lay_there_for_thirty_days_goes(tmp_path: Path) -> None:
     """It counts since when it was deleted, not since when it was written."""
     assert await left(tmp_path, DEFAULT.trash_days) == ["fresh"]
+
+
+async def test_a_trash_that_fails_keeps_no_other_from_being_cleared(tmp_path: Path) -> None:
+    """Whatever goes wrong in one store's trash is logged, and the others' turn comes."""
+
+    class Failing(Trash):
+        def expire(self, before: str) -> Sequence[str]:
+            raise ValueError("a fault of ours")
+
+    fs: FileSystem = RealFileSystem()
+    clock = ManualClock()
+    trash = Trash(fs, str(tmp_path / "trash"))
+    put(trash, "old", 30.1, clock)
+    await Expiry(lambda: {"a": Failing(fs, str(tmp_path / "a")), "b": trash}, clock, DEFAULT).round()
+    assert trash.list() == []
 
 
 async def test_zero_days_keep_for_ever(tmp_path: Path) -> None:
