@@ -1,4 +1,4 @@
-"""Frames on the pipes between the daemon and the processes that work for it.
+"""The processes that work for the daemon, and frames on the pipes between.
 
 frame   length (4 bytes, little endian) and so many bytes
 """
@@ -6,9 +6,29 @@ frame   length (4 bytes, little endian) and so many bytes
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
+from collections.abc import Mapping
 from typing import IO
 
 _LENGTH = struct.Struct("<I")
+
+
+def start(
+    script: str, *arguments: str, bare: bool = False, env: Mapping[str, str] | None = None, own_session: bool = False
+) -> subprocess.Popen[bytes]:
+    """Our own interpreter with a script of ours, nothing of the user's folder or environment on its path, and pipes to and
+    from it. `bare`: without `site`, for a script that needs the standard library only. OSError where it cannot be started.
+    """
+    return subprocess.Popen(  # noqa: S603  our own interpreter and our own script
+        [sys.executable, "-I", *(["-S"] if bare else []), script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=env,
+        start_new_session=own_session,
+    )
 
 
 def read_frame(file: IO[bytes]) -> bytes | None:

@@ -72,7 +72,11 @@ class Index:
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
         self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
-        self._semantic = SemanticSearch(self._path, self._limits, self._readers, self._held) if with_meaning else None
+        self._semantic = (
+            SemanticSearch(self._path, self._limits, self._readers, self._held, lambda: self._writer.behind)
+            if with_meaning
+            else None
+        )
         self._checking = Ticket(float("inf"))
         self._checker = (
             threading.Thread(target=self._check, name="index-check", daemon=True) if state == "unclean" else None

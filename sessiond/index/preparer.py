@@ -10,17 +10,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from sessiond import pipes
 from sessiond.index.prepared import Prepared, from_answer, prepare, prepare_requested, requested
 from sessiond.model.message import Message
-from sessiond.pipes import read_frame, write_frame
 
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preparing_worker.py")
 START_BYTES = 1024 * 1024
@@ -191,13 +189,7 @@ class _Worker:
     def __init__(self, on_ready: Callable[[], None], on_death: Callable[[], None]) -> None:
         self._on_ready = on_ready
         self._on_death = on_death
-        self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-            [sys.executable, "-I", _WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-        )
+        self._process = pipes.start(_WORKER)
         self.pid = self._process.pid
         self.dead = False
         self._under_way: deque[Job] = deque()
@@ -215,7 +207,7 @@ class _Worker:
             return False
         self._under_way.append(job)
         try:
-            write_frame(self._process.stdin, job.request)
+            pipes.write_frame(self._process.stdin, job.request)
         except OSError:
             self._process.kill()
             self._reader.join()
@@ -252,7 +244,7 @@ class _Worker:
         assert self._process.stdout is not None
         try:
             with self._process.stdout as answers:
-                while (answer := read_frame(answers)) is not None:
+                while (answer := pipes.read_frame(answers)) is not None:
                     self._under_way[0].take(from_answer(answer))
                     self._under_way.popleft()
                     self._on_ready()

@@ -12,7 +12,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from array import array
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from sessiond import pipes
 from sessiond.errors import Cancelled, InvalidParams
 from sessiond.index import cursors
 from sessiond.index.filters import Filter, page_limit, parse_filter
@@ -119,13 +119,7 @@ class _Job:
         with self._lock:
             if self._ticket.over():
                 raise self._ticket.ended()
-            self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-                [sys.executable, "-I", "-S", _WORKER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-            )
+            self._process = pipes.start(_WORKER, bare=True)
         with self._process as process:  # closes its pipes and waits for it
             request = json.dumps(self._request | {"seconds": self._ticket.left_s}).encode()
             try:

@@ -16,10 +16,9 @@ import os
 import select
 import sqlite3
 import subprocess
-import sys
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from os.path import dirname, join
@@ -27,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from sessiond import pipes
 from sessiond.errors import Unavailable
 from sessiond.index import cursors
 from sessiond.index.filters import Filter, page_limit, parse_filter
@@ -86,10 +86,13 @@ class _Answer(msgspec.Struct):
 
 
 class SemanticSearch:
-    """`search`, `changed` and `close` on the loop."""
+    """`search`, `changed` and `close` on the loop. `is_behind`: whether whole sessions are still being taken into the index."""
 
-    def __init__(self, index_path: str, limits: Limits, readers: Readers, held: cursors.Held) -> None:
+    def __init__(
+        self, index_path: str, limits: Limits, readers: Readers, held: cursors.Held, is_behind: Callable[[], bool]
+    ) -> None:
         self._limits = limits
+        self._is_behind = is_behind
         self._readers = readers
         self._held = held
         self._worker = _Process(index_path, join(dirname(index_path), "vectors.db"))
@@ -102,7 +105,13 @@ class SemanticSearch:
         self._gone = self._gone or gone
         if self._timer is None:
             delay = TELL_S if self._worker.running else START_S
-            self._timer = asyncio.get_running_loop().call_later(delay, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._due)
+
+    def _due(self) -> None:
+        if self._is_behind():  # the processors and the memory are an import's now
+            self._timer = asyncio.get_running_loop().call_later(START_S, self._due)
+        else:
+            self._tell()
 
     def _tell(self) -> None:
         if self._timer is not None:
@@ -276,14 +285,8 @@ class _Process:
         self.kill()
         self._started, self._awake = time.monotonic(), False
         threads = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-            [sys.executable, "-I", _WORKER, *self._paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={**os.environ, **threads, "HF_HUB_OFFLINE": "1"},
-            start_new_session=True,
+        self._process = pipes.start(
+            _WORKER, *self._paths, env={**os.environ, **threads, "HF_HUB_OFFLINE": "1"}, own_session=True
         )
 
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 import msgspec
 
+from sessiond import pipes
 from sessiond.importers import reading_worker, registry
 from sessiond.importers.reading import Counter, Reading
 from sessiond.importers.record import Event
 from sessiond.limits import MIB
-from sessiond.pipes import read_frame, write_frame
 from sessiond.unbroken import unbroken
 
 PROCESS_BYTES = 8 * MIB
@@ -80,20 +79,14 @@ class Reader:
         request = msgspec.msgpack.encode((found.importer, found.path))
         if self._process is None or self._process.poll() is not None:
             self.close()
-            self._process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-                [sys.executable, "-I", os.path.abspath(reading_worker.__file__)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-            )
+            self._process = pipes.start(os.path.abspath(reading_worker.__file__))
         assert self._process.stdin is not None
-        write_frame(self._process.stdin, request)
+        pipes.write_frame(self._process.stdin, request)
 
     def _answer(self) -> tuple[int, list[Event], tuple[int | None, str] | None]:
         assert self._process is not None
         assert self._process.stdout is not None
-        answer = read_frame(self._process.stdout)
+        answer = pipes.read_frame(self._process.stdout)
         if answer is None:
             raise ReadingFault("the process that reads has ended")
         size, rows, wrong = msgspec.msgpack.decode(answer)

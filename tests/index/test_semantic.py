@@ -19,6 +19,7 @@ from blockbuster import blockbuster_ctx
 
 from sessiond.errors import InvalidParams, Unavailable
 from sessiond.index import index as index_module
+from sessiond.index import semantic
 from sessiond.index.index import Index
 from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
 from sessiond.index.query import wording
@@ -267,6 +268,21 @@ async def test_a_process_that_fails_is_an_error_that_says_so(index: Index, monke
         await search(index, "cooking", mode="semantic")
     monkeypatch.undo()
     assert 12 in await seqs(index, "cooking")
+
+
+async def test_while_whole_sessions_come_in_no_vectors_are_made(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import has the processors for itself: the process is told of what came once the index is no longer behind."""
+    search = index._semantic
+    assert search is not None
+    told = asyncio.Event()
+    behind = [True, True, False]
+    monkeypatch.setattr(semantic, "START_S", 0.0)
+    monkeypatch.setattr(semantic, "TELL_S", 0.0)
+    monkeypatch.setattr(search, "_is_behind", lambda: behind.pop(0))
+    monkeypatch.setattr(search, "_tell", told.set)
+    search.changed(gone=False)
+    await told.wait()
+    assert behind == []
 
 
 async def test_without_the_extra_it_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
