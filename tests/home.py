@@ -126,10 +126,24 @@ class Home:
         return process
 
     def kill(self) -> None:
-        """kill -9, and wait till it is gone."""
+        """kill -9, and wait till it is gone, and its socket with it: a process that it was about to start has a copy until
+        its program is loaded, and would take in whoever comes next.
+        """
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        deadline = time.monotonic() + START_S
+        while self._is_listened():
+            assert time.monotonic() < deadline, "somebody still listens for the daemon that was killed"
+            time.sleep(0.002)
+
+    def _is_listened(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as sock:
+            try:
+                sock.connect(str(self.socket_path))
+            except OSError:
+                return False
+            return True
 
     def forget_clients(self) -> None:
         """Close every connection that was made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import resource
@@ -10,12 +11,13 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sessiond.fs import DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary, off_loop
+from sessiond.fs import DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary, off_loop, on_one_thread
 from sessiond.fs import real as real_module
 from tests.fakes.crashfs import Crash, CrashFS
 
@@ -177,6 +179,30 @@ async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
     await off_loop(fs.remove_dir, f"{root}/d")
     with pytest.raises(FileNotFoundError):
         await off_loop(fs.read, f"{root}/d/a")
+
+
+async def test_what_is_read_in_the_background_has_one_thread() -> None:
+    """One thing after the other on a thread that nobody else uses; tasks that outlive it go on elsewhere."""
+
+    def thread() -> str:
+        return threading.current_thread().name
+
+    outliving = asyncio.Event()
+
+    async def twice() -> tuple[str, str]:
+        first = await off_loop(thread)
+        await outliving.wait()
+        return first, await off_loop(thread)
+
+    with on_one_thread():
+        task = asyncio.create_task(twice())
+        names = await asyncio.gather(*(off_loop(thread) for _ in range(20)))
+    outside = await off_loop(thread)
+    outliving.set()
+    inside, after = await task
+    assert len({*names, inside}) == 1
+    assert "background" in inside
+    assert "background" not in outside + after
 
 
 # The real disk

@@ -19,6 +19,7 @@ from sessiond.model.values import Json, check_json, derived_id, normal_timestamp
 
 Kind: TypeAlias = Literal["header", "message", "change", "strange"]
 _decoder = msgspec.json.Decoder()
+_PLAIN = {"id", "seq", "role", "content", "timestamp"}
 
 
 def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -113,8 +114,8 @@ class Reader:
             raise ValueError("it has no role")
         if not isinstance(content, (str, list)):
             raise ValueError("its content is neither text nor a list of blocks")
-        seq, message_id = usable_seq(value.get("seq")), usable_id(value.get("id"))
-        time = usable_time(value.get("timestamp")) if isinstance(value.get("timestamp"), str) else None
+        seq, message_id, when = usable_seq(value.get("seq")), usable_id(value.get("id")), value.get("timestamp")
+        time = usable_time(when) if isinstance(when, str) else None
         taken = self._seqs.get(seq, message_id) != message_id if seq else True
         if seq is None or message_id is None or time is None or taken:
             self._foreign(value, message_id)
@@ -122,11 +123,15 @@ class Reader:
         known = self.messages.get(message_id)
         if known is not None and known.seq != seq:
             raise ValueError(f"it repeats the id {message_id!r}")
-        rest = {key: one for key, one in value.items() if key not in HEAD}
-        status = value.get("status") if value.get("status") in STATUSES else None
-        self.messages[message_id] = Message(
-            id=message_id, seq=seq, role=role, content=content, timestamp=time, status=status, rest=rest
-        )
+        if value.keys() == _PLAIN:  # as nearly all are
+            message = Message(id=message_id, seq=seq, role=role, content=content, timestamp=time)
+        else:
+            rest = {key: one for key, one in value.items() if key not in HEAD}
+            status = value.get("status") if value.get("status") in STATUSES else None
+            message = Message(
+                id=message_id, seq=seq, role=role, content=content, timestamp=time, status=status, rest=rest
+            )
+        self.messages[message_id] = message
         self._seqs[seq] = message_id
         self._held.add(seq)
         if known is None:

@@ -6,7 +6,7 @@ method raises OSError as the system gave it; `DiskFailed`, itself an OSError, sa
 known.
 """
 
-from sessiond.fs.asynchronous import off_loop
+from sessiond.fs.asynchronous import off_loop, on_one_thread
 from sessiond.fs.atomic import atomic_write, is_temporary
 from sessiond.fs.port import DiskFailed, FileSystem, Lock, LogFile, Stat
 from sessiond.fs.real import RealFileSystem
@@ -21,4 +21,5 @@ __all__ = [
     "atomic_write",
     "is_temporary",
     "off_loop",
+    "on_one_thread",
 ]

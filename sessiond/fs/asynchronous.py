@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import aiofiles.os
@@ -10,8 +13,43 @@ import aiofiles.os
 from sessiond.unbroken import unbroken
 
 
+class _OwnThread:
+    """`executor` is None again when its time is over: tasks that were begun meanwhile may outlive it."""
+
+    def __init__(self) -> None:
+        self.executor: ThreadPoolExecutor | None = ThreadPoolExecutor(1, thread_name_prefix="background")
+
+
+_own_thread: ContextVar[_OwnThread | None] = ContextVar("own_thread", default=None)
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+_on_a_thread = aiofiles.os.wrap(_call)  # once: making one costs as much as many calls
+
+
 async def off_loop(function: Callable[..., Any], *args: Any) -> Any:
     """Several synchronous steps as one call on one thread. A cancelled caller waits for its end, and so keeps its locks
     until then.
     """
-    return await unbroken(aiofiles.os.wrap(function)(*args))
+    own = _own_thread.get()
+    return await unbroken(_on_a_thread(function, *args, executor=own.executor if own is not None else None))
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """What this task, and tasks that it begins, do off the loop meanwhile is done one after the other on a thread of its own:
+    much that is read in the background keeps no thread from those whom somebody waits for, and is quicker on one that is
+    always awake.
+    """
+    own = _OwnThread()
+    assert own.executor is not None
+    executor, token = own.executor, _own_thread.set(own)
+    try:
+        yield
+    finally:
+        _own_thread.reset(token)
+        own.executor = None
+        executor.shutdown(wait=False)

@@ -50,6 +50,15 @@ class Batch:
     def begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
 
+    @property
+    def waiting(self) -> int:
+        """Documents that were put and are not written to the file yet."""
+        return len(self._docs)
+
+    def flush(self) -> None:
+        """Write them. They are seen once the transaction is committed, as all of it."""
+        self._docs.flush()
+
     def commit(self) -> None:
         self._docs.flush()
         for session_id, info in self._infos.items():

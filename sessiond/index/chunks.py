@@ -1,11 +1,11 @@
-"""Texts <-> stored bytes. Pure, stdlib only: the regex worker reads them too.
+"""Texts <-> stored bytes. Pure; the regex worker, which imports little, reads them too.
 
 The texts of many messages lie compressed in one chunk, because small texts alone do not compress, and because every
-call of zlib gives the interpreter lock away. A document is (chunk, offset, size) and packed as
+compression gives the interpreter lock away. A document is (chunk, offset, size) and packed as
 
     text     = kind (1 byte) length (4 bytes, little endian, of the UTF-8) UTF-8
     document = text of kind `key` { text }
-    chunk    = zlib({ document })
+    chunk    = a Zstandard frame, with its sum, of { document }
 
 The key is the id of the message or note, empty for a session's name.
 """
@@ -13,13 +13,21 @@ The key is the id of the message or note, empty for a session's name.
 from __future__ import annotations
 
 import struct
-import zlib
+import threading
 from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from os.path import dirname
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor, ZstdDecompressor
 
 KINDS = ("text", "tool", "thought", "key")
-CHUNK_BYTES = 8192
+CHUNK_BYTES = 16384
 """A chunk is closed once it holds this much; one that a longer text is in is longer."""
 
+_LEVEL = 2
 _HEAD = struct.Struct("<BI")
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 
@@ -57,12 +65,38 @@ def unpack(packed: bytes) -> tuple[str, list[tuple[str, str]]]:
 
 
 def compress(data: bytes) -> bytes:
-    return zlib.compress(data, 1)
+    return _tools().compressor.compress(data)
 
 
 def decompress(data: bytes) -> bytes:
     """Raises DamagedChunk."""
+    tools = _tools()
     try:
-        return zlib.decompress(data)
-    except zlib.error as error:
+        return tools.decompressor.decompress(data)
+    except (tools.error, MemoryError) as error:  # a damaged head may ask for any amount
         raise DamagedChunk(str(error)) from error
+
+
+@cache
+def library() -> str:
+    """The folder that the compression library is imported from, for a bare interpreter to have on its path."""
+    found = find_spec("zstandard")
+    assert found is not None
+    assert found.origin is not None
+    return dirname(dirname(found.origin))
+
+
+class _Tools(threading.local):
+    """Those of one thread: they may not be shared. Made when first needed, for most starts of a daemon read no chunk."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self.compressor: ZstdCompressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self.decompressor: ZstdDecompressor = zstandard.ZstdDecompressor()
+        self.error = zstandard.ZstdError
+
+
+@cache
+def _tools() -> _Tools:
+    return _Tools()

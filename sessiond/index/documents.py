@@ -19,7 +19,7 @@ from sessiond.index.prepared import Packing, Prepared, columns
 from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
 
-_ROWS = (256, 32, 4, 1)
+_ROWS = (1024, 256, 32, 4, 1)
 _DOC = "id, session, kind, seq, at, role, chunk, start, size"
 
 
@@ -93,9 +93,12 @@ class Documents:
         self._chunk_refs: Counter[int] = Counter()
         self._chunk: tuple[int, bytes] = (-1, b"")
         self._ready: list[_Ready] = []
+        self._prepared = 0
+        """Documents in `_ready`."""
 
     def __len__(self) -> int:
-        return len(self._pending)
+        """How many were put since the last `flush`."""
+        return len(self._pending) + self._prepared
 
     def put(self, doc: Doc, shelf: int, texts: Texts, before: Stored | None) -> None:
         """A new document, or, with `before`, another content of an old one, which keeps its id. The same content is no
@@ -120,6 +123,7 @@ class Documents:
     def put_prepared(self, session: int, shelf: int, roles: Sequence[int], prepared: Prepared) -> None:
         """New messages, with their roles' numbers, none of which the session has."""
         self._ready.append(_Ready(session, shelf, roles, prepared, self.next_doc, self.next_chunk))
+        self._prepared += len(prepared.docs)
         self.next_doc += len(prepared.docs)
         self.next_chunk += len(prepared.chunks)
 
@@ -173,6 +177,7 @@ class Documents:
         pending = sorted(self._pending.values(), key=lambda item: item.id)
         self._pending.clear()
         ready, self._ready = self._ready, []
+        self._prepared = 0
         if pending or ready:
             rows = self._doc_rows(pending)
             words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]

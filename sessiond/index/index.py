@@ -171,8 +171,10 @@ class Index:
         size = sum(_size(message) for message in messages)
         job = self._preparer.submit(messages, size)
         # Held once as what is asked of the preparer and once as the rows that it answers.
-        step = Step(session_id, 2 * size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), job)
-        self._writer.submit(step, bulk=True)
+        step = Step(
+            session_id, 2 * size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), True, job
+        )
+        self._writer.submit(step)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """Its fingerprint is kept only if all of it arrived."""
@@ -249,7 +251,7 @@ class Index:
     def _feed(
         self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
     ) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply), bulk=bulk)
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk))
         if self._semantic is not None and not self._incomplete:
             self._semantic.changed(gone=gone)  # while the index is filled, vectors wait
 

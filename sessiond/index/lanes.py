@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that was fed. `weight`: about how many bytes it keeps in memory. `job`: what must be ready before its turn
-    comes; in the bulk lane only.
+    """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: what
+    must be ready before its turn comes; in the bulk lane only.
     """
 
     session_id: str
     weight: int
     apply: Callable[[Batch], None]
+    bulk: bool = False
     job: Job | None = None
 
 
@@ -51,15 +52,15 @@ class Lanes:
         self.weight = 0
         """Of all that was put and is not `written`."""
 
-    def put(self, step: Step, *, bulk: bool = False, ahead: bool = False) -> None:
+    def put(self, step: Step, *, ahead: bool = False) -> None:
         """`ahead`: it goes live even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
-            if bulk or (not ahead and step.session_id in self._diverted):
+            if step.bulk or (not ahead and step.session_id in self._diverted):
                 self._diverted[step.session_id] += 1
                 self._bulk.append(step)
                 self._behind.add(id(step))
-                if not bulk:
+                if not step.bulk:
                     self._single.add(id(step))
             else:
                 self._live.append(step)

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -21,8 +22,8 @@ from sessiond.index.prepared import Prepared, from_answer, prepare, prepare_requ
 from sessiond.model.message import Message
 
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preparing_worker.py")
-START_BYTES = 1024 * 1024
-"""So much must wait before a process is started for it."""
+START_BYTES = 512 * 1024
+"""So much must have come, with no pause of IDLE_S, before a process is started for it."""
 IDLE_S = 3.0
 """Without work for so long, the process ends."""
 _AHEAD = 16
@@ -36,9 +37,9 @@ _log = logging.getLogger(__name__)
 class Job:
     """Some messages of one session. `result` can be called once `ready` is True."""
 
-    __slots__ = ("_messages", "_result", "ready", "request", "weight")
+    __slots__ = ("_messages", "_result", "ready", "request")
 
-    def __init__(self, messages: Sequence[Message], weight: int) -> None:
+    def __init__(self, messages: Sequence[Message]) -> None:
         self.request: bytes | None = None
         """None: it cannot be sent, for it has numbers beyond 64 bits or lone surrogates. Then it is prepared here."""
         self._messages: Sequence[Message] = ()
@@ -46,7 +47,6 @@ class Job:
             self.request = requested(messages)
         except (ValueError, OverflowError, RecursionError, TypeError):
             self._messages = messages
-        self.weight = weight
         self.ready = False
         self._result: Prepared | Exception | None = None
 
@@ -75,7 +75,9 @@ class Preparer:
     def __init__(self, on_ready: Callable[[], None]) -> None:
         self._on_ready = on_ready
         self._waiting: deque[Job] = deque()
-        self._weight = 0
+        self._lately = 0
+        """Bytes that came with no pause of IDLE_S."""
+        self._last = 0.0
         self._changed = threading.Condition()
         self._closed = False
         self._worker: _Worker | None = None
@@ -86,10 +88,12 @@ class Preparer:
 
     def submit(self, messages: Sequence[Message], weight: int) -> Job:
         """Returns at once. `weight`: about how many bytes they are."""
-        job = Job(messages, weight)
+        job = Job(messages)
+        now = time.monotonic()
         with self._changed:
             self._waiting.append(job)
-            self._weight += weight
+            self._lately = weight + (self._lately if now - self._last < IDLE_S else 0)
+            self._last = now
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="index-prepare", daemon=True)
                 self._thread.start()
@@ -134,9 +138,7 @@ class Preparer:
                     lambda: self._waiting or self._closed or self._worker_died(), patience
                 )
                 if self._waiting:
-                    job = self._waiting.popleft()
-                    self._weight -= job.weight
-                    return job
+                    return self._waiting.popleft()
                 if self._closed:
                     return None
             if idle or self._worker_died():
@@ -146,7 +148,7 @@ class Preparer:
         return self._worker is not None and self._worker.dead
 
     def _wants_worker(self) -> bool:
-        return self._weight > START_BYTES and self._failures < _FAILURES
+        return self._lately > START_BYTES and self._failures < _FAILURES
 
     def _start(self) -> None:
         try:

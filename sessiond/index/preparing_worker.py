@@ -8,6 +8,7 @@ It holds nothing and touches no file. When its input ends it ends: that is also 
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
@@ -25,6 +26,7 @@ NICE = 5
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
     os.nice(NICE)
+    gc.disable()  # what it makes has no circles, and goes with its answer
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # On a thread, so that the daemon can always write: it may be waiting to write while an answer waits to be read. It
     # never has more than a few requests under way.

@@ -23,6 +23,7 @@ import msgspec
 from sessiond import pipes
 from sessiond.errors import Cancelled, InvalidParams
 from sessiond.index import cursors
+from sessiond.index.chunks import library
 from sessiond.index.filters import Filter, page_limit, parse_filter
 from sessiond.index.hits import hits_of
 from sessiond.index.plan import filter_plans
@@ -110,7 +111,8 @@ class _Job:
     """One process; `run` on a thread of its own, `kill` from any."""
 
     def __init__(self, path: str, pattern: str, queries: list[Any], limit: int, ticket: Ticket) -> None:
-        self._request = {"path": quote(path), "pattern": pattern, "queries": queries, "limit": limit}
+        self._request: dict[str, Any] = {"path": quote(path), "pattern": pattern, "queries": queries, "limit": limit}
+        self._request["library"] = library()
         self._ticket = ticket
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,10 +1,10 @@
 """Mode regex's process: reads one request on standard input, answers on standard output, ends. Started by `regex.py`,
 killed by it.
 
-Run as a script in a bare interpreter (`-I -S`), so it imports the standard library and two pure modules of this package
-only. The kernel ends it a moment after its time even if nobody is left to kill it.
+Run as a script in a bare interpreter (`-I -S`), so it imports the standard library, three pure modules of this package and,
+from `library`, what the chunks are compressed with. The kernel ends it a moment after its time even if nobody is left to kill it.
 
-    request   {"path", "pattern", "seconds", "limit", "queries": [[sql, order, params], ...]}    each query: rows of doc id,
+    request   {"path", "library", "pattern", "seconds", "limit", "queries": [[sql, order, params], ...]}    each query: rows of doc id,
     chunk, start, size; a condition may be put before its order
     answer    {"ids": [...], "shown": {id: [snippet, [[start, end], ...]]}}   of the first `limit` ids;  or {"error",
     "position"};  or {"damage"}
@@ -41,6 +41,7 @@ _RANGES = 100
 
 def main() -> None:
     request = json.load(sys.stdin)
+    sys.path.append(request["library"])
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

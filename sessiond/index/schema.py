@@ -28,12 +28,12 @@ from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
 
 APPLICATION_ID = 0x53455344  # "SESD"
-VERSION = 2
+VERSION = 3
 PAGE_BYTES = 16384
 """Chunks and FTS5's own pages of 4 KB are packed well into it."""
 
-CHECKPOINT_PAGES = 250
-"""The log goes into the file in small portions: whoever waits for a change waits for one of them, and a disk may be slow."""
+LOG_PAGES = 4096
+"""64 MB, and the writing connection sees to it that the log begins anew."""
 
 LIVE, ARCHIVED, DELETED, UNKNOWN = range(4)
 """Shelves. UNKNOWN: messages came before their session did. The words of the last two are not indexed, their texts are
@@ -98,7 +98,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA journal_size_limit = 67108864")
-            db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     except sqlite3.Error:
         db.close()
         raise

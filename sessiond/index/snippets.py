@@ -1,4 +1,4 @@
-"""Which piece of a text is shown around a match. Pure, stdlib only: the regex worker uses it too."""
+"""Which piece of a text is shown around a match. Pure: the regex worker uses it too."""
 
 from __future__ import annotations
 

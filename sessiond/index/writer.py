@@ -2,8 +2,9 @@
 disk.
 
 - A transaction begins with the first thing that waits, and commits when nothing more does, but no sooner than
-  COMMIT_EVERY_S after the
-  last commit: a single append is found at once, a thousand a second cost twenty commits.
+  COMMIT_EVERY_S after the last commit: a single append is found at once, a thousand a second cost twenty commits.
+- Whole sessions come in long transactions, which cost much less by the message than short ones. They are written a
+  slice at a time as they come: where somebody waits for a single change, the transaction takes it in and ends.
 - The file broken, deleted or replaced: a fresh one is made, and `refill` is called, for somebody to feed everything
   again.
 - The disk full (or any other failure to write): what waits is kept up to `index_waiting_bytes` and tried again every
@@ -23,22 +24,24 @@ from concurrent.futures import Future
 
 from sessiond.index import schema
 from sessiond.index.batch import Batch
+from sessiond.index.checkpointer import Checkpointer
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.lanes import Lanes, Mark, Step
 
 COMMIT_EVERY_S = 0.05
-TRANSACTION_S = 0.1
+TRANSACTION_S = 0.2
 """No transaction takes in more than fits into this."""
+TRANSACTION_BYTES = 8 * 1024 * 1024
+"""Nor more than this, for larger ones cost no less by the message."""
+SLICE, LARGE_SLICE = 256, 1024
+"""Documents that are written at a time, in 8 and 25 ms: small ones while somebody types a search, say. Every statement gives
+the interpreter lock away and waits for it, and makes a segment that FTS5 has to merge, so large ones cost less.
+"""
+TYPING_S = 0.2
+"""So long after one question the next is expected."""
 RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
-TRANSACTION_BYTES = 4 * 1024 * 1024
-"""Nor more than this, for larger ones cost no less by the message."""
-SHORT_BYTES = 512 * 1024
-"""Nor more than this while somebody lists or searches: he waits for single changes, and so for one transaction of whole
-sessions before them."""
-SHORT_S = 1.0
-"""So long after one the next question is expected."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class Writer:
         """The file was empty when it was opened or replaced."""
         self._refill = refill
         self._lanes = Lanes()
+        self._checkpointer = Checkpointer(path)
         self._thread = threading.Thread(target=self._run, name="index-writer", daemon=True)
         self._suspect = threading.Event()
         self._closing = threading.Event()
@@ -73,15 +77,16 @@ class Writer:
         db, state = schema.open_or_make(self.path)
         self._take(db)
         self.fresh = state == "fresh"
+        self._checkpointer.start()
         self._thread.start()
         return state
 
-    def submit(self, step: Step, *, bulk: bool = False, ahead: bool = False) -> None:
+    def submit(self, step: Step, *, ahead: bool = False) -> None:
         """Returns at once. The lanes are explained in lanes.py."""
         if self.problem is not None and self._lanes.weight > self._most_waiting:
             self.lost.add(step.session_id)
         else:
-            self._lanes.put(step, bulk=bulk, ahead=ahead)
+            self._lanes.put(step, ahead=ahead)
 
     def mark(self, *, bulk: bool) -> Mark:
         """Done when all that was submitted to a lane before is committed, or when it turns out that it cannot be now."""
@@ -154,26 +159,38 @@ class Writer:
         self._end()
 
     def _gather(self, not_before: float) -> list[Step]:
-        """What waits, and what comes till `not_before`, till somebody asks for a commit, or till it is enough for one transaction.
+        """What a transaction begins with: single changes that wait, and that come till `not_before` or till somebody asks for
+        a commit; or the first part of a whole session.
 
-        Single changes that somebody waits for have every other transaction for themselves: he waits for no more whole
-        sessions than are being written just then.
+        Single changes that somebody waits for have every other transaction for themselves.
         """
         steps: list[Step] = []
-        weight = 0
         self._alone = self._lanes.waited_for and not self._alone
         item = self._lanes.take(None)
         while item is not None:
             if isinstance(item, Step):
                 steps.append(item)
-                weight += item.weight
+                if item.bulk or len(steps) >= SLICE:
+                    break
             else:
                 self._marks.append(item)
-            if weight > (SHORT_BYTES if self._lanes.asked_within(SHORT_S) else TRANSACTION_BYTES):
-                break
             wait = 0.0 if self._marks else max(0.0, not_before - time.monotonic())
             item = self._lanes.take(wait, live_only=self._alone)
         return steps
+
+    def _take_more(self, steps: list[Step], seconds: float) -> bool:
+        """Whether the transaction that wrote all `steps` goes on with another, waited for at most so long. What somebody
+        waits for comes first, and ends it.
+        """
+        if self._marks:
+            return False
+        item = self._lanes.take(seconds)
+        if isinstance(item, Step):
+            steps.append(item)
+            return True
+        if item is not None:
+            self._marks.append(item)
+        return False
 
     def _release_marks(self) -> None:
         marks, self._marks = self._marks, []
@@ -184,13 +201,13 @@ class Writer:
             mark.set_result(None)
 
     def _write(self, steps: list[Step]) -> None:
-        """All of them, in as many transactions as it takes; never raises."""
+        """All of them, in as many transactions as it takes, and what comes meanwhile, which is put to them; never raises."""
         at = 0
         while at < len(steps) or self._suspect.is_set():
             try:
                 if self._suspect.is_set() or not self.intact():
                     raise schema.Unusable("the file is gone or damaged")
-                at += self._transaction(steps[at:])
+                at += self._transaction(steps, at)
                 self._broken_in_a_row = 0
                 self._recovered()
             except Exception as error:
@@ -201,24 +218,34 @@ class Writer:
                     self.lost.add(steps[at].session_id)  # a fresh file broke on it too: it is not the file
                     at += 1
 
-    def _transaction(self, steps: list[Step]) -> int:
-        """Write the first steps in one transaction. How many they were."""
-        begun = time.monotonic()
-        done = 0
+    def _transaction(self, steps: list[Step], start: int) -> int:
+        """Write the steps from `start` on in one transaction. How many they were."""
+        until = time.monotonic() + TRANSACTION_S
+        at, weight = start, 0
+        only_bulk = True
         self._batch.begin()
-        for step in steps:
-            try:
-                step.apply(self._batch)
-            except (sqlite3.Error, schema.Unusable, DamagedChunk):
-                raise
-            except Exception:
-                _log.exception("the index could not take in a part of session %s", step.session_id)
-                self.lost.add(step.session_id)
-            done += 1
-            if time.monotonic() - begun > TRANSACTION_S:
+        while at < len(steps) or self._take_more(steps, max(0.0, until - time.monotonic()) if only_bulk else 0.0):
+            step = steps[at]
+            only_bulk = only_bulk and step.bulk
+            self._apply(step)
+            at += 1
+            weight += step.weight
+            if self._batch.waiting >= (SLICE if self._lanes.asked_within(TYPING_S) else LARGE_SLICE):
+                self._batch.flush()
+            if weight > TRANSACTION_BYTES or time.monotonic() > until:
                 break
         self._batch.commit()
-        return done
+        self._checkpointer.logged(weight)
+        return at - start
+
+    def _apply(self, step: Step) -> None:
+        try:
+            step.apply(self._batch)
+        except (sqlite3.Error, schema.Unusable, DamagedChunk):
+            raise
+        except Exception:
+            _log.exception("the index could not take in a part of session %s", step.session_id)
+            self.lost.add(step.session_id)
 
     def _recovered(self) -> None:
         if self.problem is not None:
@@ -256,6 +283,7 @@ class Writer:
         return True
 
     def _end(self) -> None:
+        self._checkpointer.close()
         try:
             if self.problem is None and self.intact():
                 schema.seal(self._db, self.path)

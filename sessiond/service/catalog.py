@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sessiond.errors import SessiondError
+from sessiond.fs import on_one_thread
 from sessiond.index.values import IndexedInfo
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
@@ -256,8 +257,9 @@ class Catalog:
             async with slots:
                 return await self._reindex(store, listed)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(listed)) for listed in changed]
+        with on_one_thread():
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(listed)) for listed in changed]
         return [warning for task in tasks for warning in task.result()]
 
     async def _reindex(self, store: Store, listed: Listed) -> list[FileWarning]:

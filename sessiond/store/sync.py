@@ -83,9 +83,10 @@ class Sync:
     async def load(self, tracked: Tracked) -> None:
         """Fill `tracked.session`. The caller holds io. SessionNotFound, BadFile."""
         for _ in range(_ATTEMPTS):
-            snapshot: Snapshot = await self.run(self.files.read, tracked.local_id)
+            # At once, for the way to a thread and back costs as much as a small session.
+            snapshot, decoded = await self.run(self._read_at_once, tracked.local_id, bool(tracked.pending))
             try:
-                await self._load(tracked, snapshot)
+                await self._load(tracked, snapshot, decoded)
             except OutsideChange:
                 continue
             return
@@ -96,7 +97,14 @@ class Sync:
             line=None,
         )
 
-    async def _load(self, tracked: Tracked, snapshot: Snapshot) -> None:
+    def _read_at_once(self, local_id: str, changed: bool) -> tuple[Snapshot, Decoded | None]:
+        """A session's files, and what they say where the journal has nothing to add."""
+        snapshot = self.files.read(local_id)
+        if changed or self.format.main_path(local_id) not in snapshot.files:
+            return snapshot, None
+        return snapshot, self.format.decode(local_id, snapshot.files)
+
+    async def _load(self, tracked: Tracked, snapshot: Snapshot, decoded: Decoded | None) -> None:
         main = self.format.main_path(tracked.local_id)
         created = next((change for change in tracked.pending if isinstance(change, Created)), None)
         if main not in snapshot.files and created is None:
@@ -107,7 +115,10 @@ class Sync:
             # A sidecar without its file is what is left of another life of this id, or of a first save: the journal has it all.
             for path in [path for path in snapshot.files if path.startswith(".sessiond/")]:
                 del snapshot.files[path]
-        decoded = await self._decode(tracked, snapshot.files)
+        if decoded is None or tracked.pending or tracked.recovered or tracked.session is not None:
+            decoded = await self._decode(tracked, snapshot.files)
+        elif decoded.fatal is not None:
+            raise self.bad_file(decoded.fatal)
         await self._keep_pending(tracked, replay(decoded, tracked.pending))
         if decoded.unlike is not None and main in snapshot.files:
             await self._look_into(tracked, decoded, decoded.unlike, snapshot)

@@ -228,9 +228,9 @@ async def test_searches_say_that_whole_sessions_wait(tmp_path: Path) -> None:
     """While a part of a whole session is not written, a search is incomplete; lists and single changes do not wait for it."""
     async with opened(tmp_path) as index:
         index.incomplete = False
-        never = Job([message(1, "late word")], 1)
+        never = Job([message(1, "late word")])
         index.put_info(info("s"))
-        index._writer.submit(Step("s", 1, lambda batch: batch.add_part("s", never.result()), never), bulk=True)
+        index._writer.submit(Step("s", 1, lambda batch: batch.add_part("s", never.result()), True, never))
         index.put_info(info("other"))
         index.add_messages("other", [message(1, "early word")])
         await index.settled(0.0)

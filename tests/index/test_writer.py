@@ -1,0 +1,118 @@
+"""What the feeding thread writes when, and who waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiond.index.batch import Batch
+from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES
+from sessiond.index.lanes import Step
+from sessiond.index.prepared import prepare
+from sessiond.index.writer import LARGE_SLICE, TRANSACTION_BYTES, Writer
+from tests.index.feeding import info, message
+from tests.shell import wait_until
+
+MINUTE = 60
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index.db"
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[Writer]:
+    one = Writer(str(path), 16 * 1024 * 1024, lambda: None)
+    one.open()
+    yield one
+    one.close()
+
+
+def bulk(session_id: str, apply: Callable[[Batch], None], weight: int = 1) -> Step:
+    return Step(session_id, weight, apply, bulk=True)
+
+
+def test_a_change_that_is_waited_for_ends_the_transaction_of_whole_sessions(writer: Writer) -> None:
+    """It is committed with what is being written of whole sessions just then, and not after all of them."""
+    begun, go, on = threading.Event(), threading.Event(), threading.Event()
+    done: list[int | str] = []
+
+    def first(_: Batch) -> None:
+        begun.set()
+        assert go.wait(MINUTE)
+
+    def later(number: int) -> Callable[[Batch], None]:
+        def apply(_: Batch) -> None:
+            done.append(number)
+            assert on.wait(MINUTE)
+
+        return apply
+
+    writer.submit(bulk("large", first))
+    assert begun.wait(MINUTE)
+    for number in range(20):
+        writer.submit(bulk("large", later(number)))
+    writer.submit(Step("small", 1, lambda _: done.append("change")))
+    mark = writer.mark(bulk=False)
+    go.set()
+    mark.result(MINUTE)
+    assert done[:2] in (["change"], ["change", 0]), "whole sessions went on before it could be seen"
+    on.set()
+    writer.mark(bulk=True).result(MINUTE)
+    assert done == ["change", *range(20)]
+
+
+def test_whole_sessions_are_committed_though_more_of_them_comes_all_the_time(writer: Writer) -> None:
+    """A transaction ends after so many bytes; what it took in can be seen while the next is written."""
+    seen: list[bool] = []
+    first = writer.mark(bulk=True)
+    writer.submit(bulk("s", lambda _: None, TRANSACTION_BYTES))
+    writer.submit(bulk("s", lambda _: None, TRANSACTION_BYTES))
+    middle = writer.mark(bulk=True)
+    writer.submit(bulk("s", lambda _: seen.append(middle.done())))
+    writer.mark(bulk=True).result(MINUTE)
+    assert first.done()
+    assert seen == [True]
+
+
+def test_documents_go_to_the_file_a_slice_at_a_time(writer: Writer) -> None:
+    """No more than a slice of them, and one part, gathers in memory before it is written."""
+    most: list[int] = []
+    told = info("s")
+
+    def part(start: int) -> Callable[[Batch], None]:
+        def apply(batch: Batch) -> None:
+            most.append(batch.waiting)
+            batch.add_part("s", prepare([message(start + n, f"word{start + n}") for n in range(100)]))
+
+        return apply
+
+    writer.mark(bulk=False).result(MINUTE)  # somebody asks
+    writer.submit(bulk("s", lambda batch: batch.begin_session(told, frozenset(), frozenset(), 1)))
+    for start in range(1, 2001, 100):
+        writer.submit(bulk("s", part(start)))
+    writer.mark(bulk=True).result(MINUTE)
+    assert len(most) == 20
+    assert max(most) <= LARGE_SLICE + 100
+
+
+def test_the_log_goes_into_the_file_without_the_writer(writer: Writer, path: Path) -> None:
+    """What was committed is copied into the file by somebody else, long before the writing connection would do it."""
+    before = path.stat().st_size
+    text = " ".join(f"word{number}" for number in range(3000))
+
+    def one(number: int) -> Callable[[Batch], None]:
+        def apply(batch: Batch) -> None:
+            batch.put_info(info(f"s{number}"), number)
+            batch.add_messages(f"s{number}", [message(1, f"{text} {number}")])
+
+        return apply
+
+    for number in range(EVERY_PAGES // COMMIT_PAGES + 1):
+        writer.submit(Step(f"s{number}", 1, one(number)))
+        writer.mark(bulk=False).result(MINUTE)  # a transaction of its own
+    wait_until(lambda: path.stat().st_size > before)
