@@ -215,7 +215,10 @@ Without a connection wait for one, unless NOW is non-nil."
       (when (buffer-live-p buffer)
         (with-current-buffer buffer
           (setq sessiond-compose--draft 'unknown)))
-      (message "sessiond: the draft was not kept: %s" (sessiond-error-text error)))))
+      ;; Of a session that was deleted meanwhile that is told, and the text
+      ;; stays where it is: there is nothing to add.
+      (unless (equal (plist-get error :kind) "sessionNotFound")
+        (message "sessiond: the draft was not kept: %s" (sessiond-error-text error))))))
 
 (defun sessiond-compose-restore (draft)
   "DRAFT is what was typed and not sent, or nil."

@@ -358,6 +358,21 @@
     (should (= (sessiond-test-times "last words") 1))
     (kill-buffer)))
 
+(sessiond-test sessiond-chat-deleted-under-a-draft
+    "A draft that was on its way when the session was deleted covers nothing of what is said."
+  (let ((said nil))
+    (sessiond-test-open (sessiond-test-new))
+    (cl-letf (((symbol-function 'message)
+               (lambda (format &rest args) (push (apply #'format-message format args) said))))
+      (funcall (sessiond-compose--draft-failed)
+               '(:kind "sessionNotFound" :message "no session"))
+      (should-not said)
+      (should (eq sessiond-compose--draft 'unknown))
+      (funcall (sessiond-compose--draft-failed)
+               '(:kind "readOnly" :message "the disk is full"))
+      (should (string-match-p "the disk is full" (car said))))
+    (kill-buffer)))
+
 (sessiond-test sessiond-chat-close
     "Leaving a chat saves the session, and closes it."
   (let* ((id (sessiond-test-new)))

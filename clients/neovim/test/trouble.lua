@@ -117,6 +117,28 @@ return {
     end,
   },
   {
+    'a draft of a session that is deleted covers no other message',
+    function()
+      local log = fake({
+        ['state/set'] = failing('sessionNotFound', 'no session'),
+        ['session/update'] = failing('readOnly', 'the disk is full'),
+      })
+      open_x()
+      vim.cmd('SessiondDraft')
+      vim.fn.setline(1, 'typed')
+      vim.cmd('doautocmd TextChanged')
+      vim.cmd('SessiondName later')
+      t.wait_for_message('not changed: the disk is full')
+      local stored = vim.tbl_filter(function(line)
+        return line:find('state/set', 1, true) ~= nil
+      end, vim.fn.readfile(log))
+      t.equal(1, #stored)
+      t.equal(nil, t.messages():find('the draft is not kept', 1, true))
+      draft_is({ 'typed' })
+      t.equal(true, vim.bo[vim.fn.bufadd('sessiond-draft://x')].modified)
+    end,
+  },
+  {
     'a message whose fate is unknown is sent again under its id',
     function()
       local log = fake({ ['session/append'] = failing('indeterminate', 'the disk failed') })

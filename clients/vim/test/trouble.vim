@@ -94,6 +94,20 @@ def g:Test_a_read_only_disk()
   assert_equal([], DraftText())
 enddef
 
+def g:Test_a_draft_of_a_session_that_is_deleted_covers_no_other_message()
+  var log = Fake({'state/set': Failing('sessionNotFound', 'no session'), 'session/update': Failing('readOnly', 'the disk is full')})
+  OpenX()
+  SessiondDraft
+  setline(1, 'typed')
+  doautocmd TextChanged
+  SessiondName later
+  t.WaitForMessage('not changed: the disk is full')
+  assert_equal(1, len(filter(readfile(log), (_, line) => line =~# 'state/set')))
+  assert_notmatch('the draft is not kept', execute('messages'))
+  assert_equal(['typed'], DraftText())
+  assert_true(getbufvar('sessiond-draft://x', '&modified'))
+enddef
+
 def g:Test_a_message_whose_fate_is_unknown_is_sent_again_under_its_id()
   var log = Fake({'session/append': Failing('indeterminate', 'the disk failed')})
   OpenX()

@@ -67,6 +67,9 @@ local function store(of, text)
       if room.is_here(of) then
         M.touch(of)
       end
+    elseif failure.kind == 'sessionNotFound' then
+      -- Deleted while this was on its way. That is told where it is heard of, and the text stays in its buffer.
+      return
     elseif failure.kind ~= 'disconnected' and not of.complained then
       of.complained = true
       say.error('the draft is not kept', failure)

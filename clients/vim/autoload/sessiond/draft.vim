@@ -123,6 +123,8 @@ def Store(of: any, typed: string)
       if room.IsHere(of)
         Touch(of)
       endif
+    elseif error.kind ==# 'sessionNotFound'
+      # Deleted while this was on its way. That is told where it is heard of, and the text stays in its buffer.
     elseif error.kind !=# 'disconnected' && !of.complained
       of.complained = true
       say.Error('the draft is not kept', error)

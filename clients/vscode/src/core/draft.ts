@@ -144,7 +144,8 @@ export class Draft {
             if (this.text() === this.kept) {
                 return; // discarded meanwhile
             }
-            if (failure.kind !== 'disconnected' && !this.complained) {
+            // Where the session was deleted meanwhile that is told, and the text stays in its editor.
+            if (!['disconnected', 'sessionNotFound'].includes(failure.kind) && !this.complained) {
                 this.complained = true;
                 this.host.complain(failure);
             }

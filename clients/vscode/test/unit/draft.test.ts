@@ -135,6 +135,16 @@ test('a daemon that does not take it is complained of once, and asked again when
     assert.deepEqual(desk.stored.map(([, value]) => value), ['abc']);
 });
 
+test('of a session that was deleted meanwhile nothing is said: that is told already', async () => {
+    const desk = new Desk();
+    desk.refuse = new Failure('sessionNotFound', 'no session');
+    desk.type('a');
+    await desk.clock.pass(3000);
+    assert.deepEqual(desk.complaints, []);
+    assert.equal(desk.text, 'a');
+    assert.equal(desk.draft.kept, '');
+});
+
 test('another window changes a draft that nobody types in', () => {
     const desk = new Desk();
     assert.equal(desk.draft.changed('theirs'), true);
