@@ -188,7 +188,10 @@ class Room:
         return planned
 
     def _no_more(self) -> SessionNotFound:
-        return SessionNotFound(f"the session {self.wire_id!r} was closed for good while this waited for its turn")
+        return SessionNotFound(
+            f"no session {self.wire_id!r} any more: it was deleted while this waited for its turn",
+            hint="`sessiond list --deleted` shows what can be restored",
+        )
 
     async def _refresh(self, stale: Session) -> bool:
         """The store has a newer session than the one that was planned on. False if not, which no retry would mend."""

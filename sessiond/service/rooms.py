@@ -73,18 +73,22 @@ class Rooms:
         """The room of a session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
         store, local_id = self.store_of(wire_id)
         wire_id = join_wire_id(store.name, local_id)
-        while (made := self._made.get(wire_id)) is not None:
-            await made.wait()
-        room = self._rooms.get(wire_id)
-        if room is not None and not room.gone:
-            self._touch(room)
-            return room
-        task = self._loading.get(wire_id)
-        if task is None:
-            task = asyncio.create_task(self._load(store, local_id, wire_id), name=f"load {wire_id}")
-            self._loading[wire_id] = task
-            task.add_done_callback(lambda done: self._loaded(wire_id, done))
-        return await asyncio.shield(task)
+        while True:
+            while (made := self._made.get(wire_id)) is not None:
+                await made.wait()
+            room = self._rooms.get(wire_id)
+            if room is not None and not room.gone:
+                self._touch(room)
+                return room
+            task = self._loading.get(wire_id)
+            if task is None:
+                task = asyncio.create_task(self._load(store, local_id, wire_id), name=f"load {wire_id}")
+                self._loading[wire_id] = task
+                task.add_done_callback(lambda done: self._loaded(wire_id, done))
+            room = await asyncio.shield(task)
+            # Somebody else who waited for it may have let it go again before it was our turn: nobody is told of what happens in there.
+            if not room.gone:
+                return room
 
     async def make(self, wire_id: str, work: Coroutine[Any, Any, T]) -> T:
         """Do `work`, which makes a session and opens its room; whoever asks for it meanwhile waits."""
@@ -135,6 +139,8 @@ class Rooms:
         room = await self.get(wire_id)
         if room is known:
             loaded = await room.store.load(room.session.local_id)
+            if room.gone:  # deleted, or let go, while the file was read
+                return await self.get(wire_id)
             if loaded.session is not room.session:
                 self._replaced(room, loaded.session)
             room.warnings = loaded.warnings

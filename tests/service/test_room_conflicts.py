@@ -41,6 +41,57 @@ async def test_a_session_that_vanishes_under_its_writer(service, store, peer):
     assert all(isinstance(one, SessionNotFound) for one in done), done
 
 
+async def test_what_waits_when_its_session_is_deleted(service, peer, other):
+    """Whoever has it open hears of the end first; then what waits is refused, with that as the reason."""
+    await service.new(peer, session_id="a", messages=_one("first"))
+    heard: list[str] = []
+
+    async def late() -> None:
+        with pytest.raises(SessionNotFound, match="it was deleted"):
+            await service.state_set(peer, "a", {"draft": "typed"})
+        heard.extend(method for method, _ in peer.got)
+
+    await asyncio.wait_for(asyncio.gather(service.delete(other, "a"), late()), 5)
+    assert heard == ["session/deleted"]
+
+
+async def test_a_session_that_one_lets_go_while_another_asks_for_it(service, store, peer):
+    """Two ask at once for a session that is not in memory, and the first needs it no more before the second has seen it: the second
+    finds it all the same.
+    """
+    await service.new(peer, session_id="a", messages=_one("first"))
+    await service.close_session(peer, "a")
+    await service.rooms.let_go(await service.rooms.get("a"))
+    assert service.rooms.peek("a") is None
+
+    async def briefly() -> None:
+        await service.rooms.let_go(await service.rooms.get("a"))
+
+    async def opened() -> None:
+        await service.open(peer, "a")
+
+    await asyncio.gather(briefly(), opened())
+    assert (await service.append(None, "a", _one("second")))["seq"] == 2
+    assert [method for method, _ in peer.got if method == "session/changed"] == ["session/changed"]
+
+
+async def test_a_session_that_is_let_go_while_its_file_is_compared(service, store, peer, monkeypatch):
+    """Opening a session looks at its file; where somebody lets the session go meanwhile, whoever opens it is told of changes all the same."""
+    await service.new(peer, session_id="a", messages=_one("first"))
+    await service.close_session(peer, "a")
+    room, load = await service.rooms.get("a"), store.load
+
+    async def slowly(local_id: str):
+        monkeypatch.undo()
+        await service.rooms.let_go(room)
+        return await load(local_id)
+
+    monkeypatch.setattr(store, "load", slowly)
+    await service.open(peer, "a")
+    await service.append(None, "a", _one("second"))
+    assert [method for method, _ in peer.got if method == "session/changed"] == ["session/changed"]
+
+
 async def test_nobody_sees_a_session_before_it_is_durable(service, store, peer, other):
     """Who asks for a session that is being made waits for it, and both are in the same room."""
     gate = asyncio.Event()
