@@ -1,12 +1,13 @@
 """Copies what was committed from SQLite's log into the file, on a thread of its own: that waits for the disk, and whoever
-waits for a change to be listed shall not.
+waits for a change to be listed shall not. When nothing more comes, a long log is cut.
 
-The writing connection does the same by itself once the log holds `schema.LOG_PAGES`; by then there is little left to do.
+The writing connection copies by itself once the log holds `schema.LOG_PAGES`; by then there is little left to do.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 
@@ -17,6 +18,9 @@ COMMIT_PAGES = 8
 """What even a small transaction adds to the log, about."""
 _PAGE_WEIGHT = 4096
 """So many bytes of what was fed become a page of the log, about."""
+IDLE_S = 1.0
+KEPT_BYTES = 4 * 1024 * 1024
+"""A log that is no longer than this stays as it is."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +29,7 @@ class Checkpointer:
     def __init__(self, path: str) -> None:
         self._path = path
         self._pages = 0
-        self._due = threading.Event()
+        self._changed = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="index-checkpoint", daemon=True)
 
@@ -35,33 +39,37 @@ class Checkpointer:
     def logged(self, weight: int) -> None:
         """A transaction of that weight, in bytes fed, was committed."""
         self._pages += COMMIT_PAGES + weight // _PAGE_WEIGHT
-        if self._pages >= EVERY_PAGES:
-            self._pages = 0
-            self._due.set()
+        self._changed.set()
 
     def close(self) -> None:
-        """Blocks while one is under way."""
+        """Blocks while the file is written."""
         self._closing = True
-        self._due.set()
+        self._changed.set()
         self._thread.join()
 
     def _run(self) -> None:
+        tidy = True
         while True:
-            self._due.wait()
-            self._due.clear()
+            came = self._changed.wait(None if tidy else IDLE_S)
+            self._changed.clear()
             if self._closing:
                 return
+            tidy = not came
             try:
-                self._checkpoint()
-            except (
-                sqlite3.Error
-            ) as error:  # the disk is full, or the file was replaced: the writing thread meets it too
+                if tidy and os.stat(self._path + "-wal").st_size > KEPT_BYTES:
+                    self._checkpoint("TRUNCATE")
+                elif self._pages >= EVERY_PAGES:
+                    self._pages = 0
+                    self._checkpoint("PASSIVE")
+            except (OSError, sqlite3.Error) as error:
+                # The disk is full, or the file was replaced: the writing thread meets it too.
                 _log.debug("the index's log was not copied into its file: %s", error)
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, mode: str) -> None:
         # A connection for each, so that none is left to a file that is replaced.
         db = schema.connect(self._path, reading=True)
         try:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            db.execute("PRAGMA busy_timeout = 0")  # who reads or writes just now is not waited for, nor kept waiting
+            db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
             db.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.index.batch import Batch
-from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES
+from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES
 from sessiond.index.lanes import Step
 from sessiond.index.prepared import prepare
 from sessiond.index.writer import LARGE_SLICE, TRANSACTION_BYTES, Writer
@@ -116,3 +116,16 @@ def test_the_log_goes_into_the_file_without_the_writer(writer: Writer, path: Pat
         writer.submit(Step(f"s{number}", 1, one(number)))
         writer.mark(bulk=False).result(MINUTE)  # a transaction of its own
     wait_until(lambda: path.stat().st_size > before)
+
+
+def test_a_long_log_is_cut_when_nothing_more_comes(writer: Writer, path: Path) -> None:
+    """What an import leaves beside the index is given back to the disk."""
+    log = path.with_name(path.name + "-wal")
+    text = " ".join(f"word{number}" for number in range(2000))
+    writer.submit(bulk("s", lambda batch: batch.begin_session(info("s"), frozenset(), frozenset(), 1)))
+    for start in range(1, 1001, 100):
+        prepared = prepare([message(start + n, f"{text} {start + n}") for n in range(100)])
+        writer.submit(bulk("s", lambda batch, prepared=prepared: batch.add_part("s", prepared)))  # type: ignore[misc]
+    writer.mark(bulk=True).result(MINUTE)
+    assert log.stat().st_size > KEPT_BYTES
+    wait_until(lambda: log.stat().st_size <= KEPT_BYTES)
