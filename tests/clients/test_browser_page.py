@@ -579,6 +579,55 @@ def test_a_hundred_thousand_messages(web: Web) -> None:
     expect(page.locator("[data-seq='100001']")).to_be_in_viewport()
 
 
+SLOWLY = """
+const { set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage')
+Object.defineProperty(WebSocket.prototype, 'onmessage', {
+  set(listener) { set.call(this, (event) => setTimeout(() => listener(event), 40)) },
+})
+"""
+"""What the daemon says takes its time."""
+PLACE = """() => {
+  const view = document.querySelector('.scroll').getBoundingClientRect()
+  const first = [...document.querySelectorAll('.message')].find((one) => one.getBoundingClientRect().bottom > view.top)
+  const top = first.getBoundingClientRect().top - view.top
+  return top < 20 ? [Number(first.dataset.seq), top] : null
+}"""
+"""The message where the view begins and how far below that it does; null if none is there."""
+
+
+SCROLL = """() => {
+  document.querySelector('.scroll').scrollBy(0, -3000)
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))
+}"""
+
+
+def test_scrolling_faster_than_the_messages_come(web: Web) -> None:
+    """Whoever scrolls up through what is not there yet gets as far as one who waits for it after each step."""
+    client = web.client()
+    client.call("session/new", sessionId="long")
+    say(client, "long", *(f"number {n} " + "word " * (n * 7 % 97) for n in range(1, 1001)))
+    context = web.context(viewport={"width": 1000, "height": 800})
+    context.add_init_script(SLOWLY)
+
+    def scrolled_up(patiently: bool) -> tuple[Page, int]:
+        page = web.open(context)
+        web.show(page, "long")
+        page.wait_for_selector("[data-seq='1000']")
+        voids = 0
+        for _ in range(20):
+            page.evaluate(SCROLL)
+            voids += page.evaluate(PLACE) is None
+            if patiently:
+                until(page, f"({PLACE})() !== null")
+        return page, voids
+
+    seq, top = scrolled_up(patiently=True)[0].evaluate(PLACE)
+    page, voids = scrolled_up(patiently=False)
+    assert voids > 0
+    there = f"([seq, top]) => {{ const now = ({PLACE})(); return now?.[0] === seq && Math.abs(now[1] - top) < 20 }}"
+    until(page, there, [seq, top])
+
+
 # Trouble
 
 

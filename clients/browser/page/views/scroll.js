@@ -10,6 +10,7 @@ const PAGE = 40 // messages read at once
 const PAGES = 8 // pages in the document
 const NEAR = 2 // views: how early the next page is read
 const GUESS = 160 // pixels of a message that nobody has measured
+const STAYS_MS = 80 // where the scroll bar is pulled to is built only if it stays there, so that a long pull reads little
 const HIGHEST = 8_000_000 // pixels of a spacer; browsers draw nothing beyond some more
 
 export class ScrollWindow {
@@ -24,6 +25,7 @@ export class ScrollWindow {
   #anchor = null
   #atEnd = true
   #observer
+  #jumping = null
 
   /**
    * `read(params)`: `session/read` for this session. `make(message)`: its element. `changed()`: after every change of what is in view
@@ -125,18 +127,18 @@ export class ScrollWindow {
 
   /** To the newest message, wherever the window is. */
   async goToEnd() {
-    if (this.#after) await this.#around({ last: PAGE * 2 }, 'end')
+    if (this.#after) await this.#around({ last: PAGE * 2 }, { atEnd: true })
     else this.toEnd()
   }
 
   async goToStart() {
-    if (this.#before) await this.#around({ since: 0, limit: PAGE * 2 }, 'start')
+    if (this.#before) await this.#around({ since: 0, limit: PAGE * 2 })
     this.element.scrollTop = 0
   }
 
   /** Bring a message into view; its article, or null where the session has no message of this seq. */
   async goTo(seq) {
-    if (this.bySeq(seq) === null) await this.#around({ since: Math.max(0, seq - 1 - PAGE / 2), limit: PAGE * 2 }, null)
+    if (this.bySeq(seq) === null) await this.#around({ since: Math.max(0, seq - 1 - PAGE / 2), limit: PAGE * 2 })
     const article = this.bySeq(seq)
     if (article === null) return null
     this.#atEnd = false
@@ -147,18 +149,22 @@ export class ScrollWindow {
 
   close() {
     this.#generation++
+    clearTimeout(this.#jumping)
     this.#observer.disconnect()
   }
 
   // Reading
 
-  async #around(params, edge) {
+  // `first`: the seq of what is to stand at the top, else the first that is read; from there whoever scrolls meanwhile goes on.
+  async #around(params, { atEnd = false, first = null } = {}) {
     const generation = ++this.#generation
+    const begun = this.element.scrollTop
     this.#busy = true
     this.list.setAttribute('aria-busy', 'true')
     try {
       const page = await this.#read(params)
       if (generation !== this.#generation) return
+      const meanwhile = this.element.scrollTop - begun
       this.#pages = []
       this.list.replaceChildren()
       const backwards = params.since === undefined
@@ -166,10 +172,14 @@ export class ScrollWindow {
       this.#before = backwards ? page.hasMore : (page.messages[0]?.seq ?? 1) > 1 && params.since > 0
       this.#after = backwards ? params.before !== undefined : page.hasMore
       this.#anchor = null
-      this.#atEnd = edge === 'end'
+      this.#atEnd = atEnd
       this.#space()
-      if (edge === 'end') this.toEnd()
-      else this.element.scrollTop = this.list.offsetTop
+      if (atEnd) this.toEnd()
+      else if (first === null) this.element.scrollTop = this.list.offsetTop
+      else {
+        const article = this.articles.find((one) => Number(one.dataset.seq) >= first) ?? this.list
+        this.element.scrollTop += article.getBoundingClientRect().top - this.element.getBoundingClientRect().top + meanwhile
+      }
       this.#remember()
     } finally {
       if (generation === this.#generation) this.#ready()
@@ -263,10 +273,14 @@ export class ScrollWindow {
 
   // How high what lies in so many seqs would be.
   #pixels(seqs) {
-    const shown = this.#pages.reduce((sum, page) => sum + page.articles.length, 0)
-    const average = shown > 0 && this.list.offsetHeight > 0 ? this.list.offsetHeight / shown : GUESS
     const dense = this.#size.seq > 0 ? Math.min(1, this.#size.count / this.#size.seq) : 1
-    return Math.min(HIGHEST, Math.max(0, Math.round(seqs * dense * average)))
+    return Math.min(HIGHEST, Math.max(0, Math.round(seqs * dense * this.#average)))
+  }
+
+  // How high a message is.
+  get #average() {
+    const shown = this.#pages.reduce((sum, page) => sum + page.articles.length, 0)
+    return shown > 0 && this.list.offsetHeight > 0 ? this.list.offsetHeight / shown : GUESS
   }
 
   // Put back what was in view to where it was, or the end to the end.
@@ -299,33 +313,28 @@ export class ScrollWindow {
     const wasAtEnd = this.#atEnd
     this.#atEnd = !this.#after && scrollTop + clientHeight >= scrollHeight - 8
     this.#remember()
-    const far = clientHeight * 3
-    if (this.#before && scrollTop + clientHeight < begin - far) this.#jump(scrollTop / Math.max(1, begin), 1, this.#pages[0].from)
-    else if (this.#after && scrollTop > end + far) {
-      this.#jump((scrollTop - end) / Math.max(1, scrollHeight - end), this.#pages.at(-1).to, this.#size.seq)
-    } else if (this.#before && scrollTop < begin + NEAR * clientHeight) this.#extend('start')
+    clearTimeout(this.#jumping)
+    if (this.#sought() !== null) this.#jumping = setTimeout(() => this.#jump(), STAYS_MS)
+    else if (this.#before && scrollTop < begin + NEAR * clientHeight) this.#extend('start')
     else if (this.#after && scrollTop + clientHeight > end - NEAR * clientHeight) this.#extend('end')
     if (wasAtEnd !== this.#atEnd) this.changed()
   }
 
-  // The scroll bar was pulled to where nothing is: build the window there. Only where it stays for a moment, so that a long pull reads
-  // little.
-  #jump(share, from, to) {
-    clearTimeout(this.jumping)
-    const generation = this.#generation
-    this.jumping = setTimeout(() => {
-      if (generation !== this.#generation || this.#busy) return
-      const place = this.element.scrollTop
-      const seq = Math.round(from + share * (to - from))
-      this.#around({ since: Math.max(0, seq - PAGE), limit: PAGE * 2 }, null).then(() => {
-        // The bar stays under the hand that pulls it: the spacers share what is above and below so that the window is here.
-        const shift = place - this.list.offsetTop - this.list.offsetHeight / 2
-        if (shift > 0 && this.#before) {
-          this.top.style.height = `${this.top.offsetHeight + shift}px`
-          this.element.scrollTop = place
-          this.#remember()
-        }
-      })
-    }, 80)
+  // The seq that a place far outside of the window stands for, or null where the view is in the window or so near that the next pages
+  // get there: whoever only scrolls faster than they come finds every message where it belongs.
+  #sought() {
+    const { scrollTop, clientHeight, scrollHeight } = this.element
+    const [begin, end] = [this.list.offsetTop, this.list.offsetTop + this.list.offsetHeight]
+    const far = Math.max(clientHeight * 3, PAGE * 2 * this.#average)
+    if (this.#before && scrollTop + clientHeight < begin - far) return Math.max(1, Math.round(this.#pages[0].from * scrollTop / begin))
+    if (!this.#after || scrollTop <= end + far) return null
+    const last = this.#pages.at(-1).to
+    return Math.round(last + (this.#size.seq - last) * (scrollTop - end) / Math.max(1, scrollHeight - end))
+  }
+
+  // The scroll bar was pulled to where nothing is: build the window there.
+  #jump() {
+    const seq = this.#busy ? null : this.#sought()
+    if (seq !== null) this.#around({ since: Math.max(0, seq - PAGE), limit: PAGE * 2 }, { first: seq })
   }
 }
