@@ -5,10 +5,13 @@ import { ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import * as vscode from 'vscode';
+import { StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { CloseAction, DynamicFeature, ErrorAction, LanguageClient, LanguageClientOptions, RevealOutputChannelOn, StaticFeature } from 'vscode-languageclient/node';
 import { Failure, failureOf } from './core/failure';
 import { PROTOCOL, Wire } from './core/protocol';
+import { LastWordsReader } from './core/reader';
 
 const FIRST_DELAY_MS = 200;
 const LAST_DELAY_MS = 10_000;
@@ -16,6 +19,8 @@ const LAST_DELAY_MS = 10_000;
 const UNREACHABLE = 69;
 const STOP_MS = 2000;
 
+/** What changes nothing, and may be asked again where the answer was lost with the connection. */
+const READING = new Set(['session/list', 'session/search', 'session/read', 'session/export']);
 const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved'];
 
 /** What runs as the relay. */
@@ -57,6 +62,11 @@ class Client extends LanguageClient {
         await super.handleConnectionClosed();
         this.resolve();
     }
+}
+
+function ask<T>(client: Client, method: string, params: object, token: vscode.CancellationToken | undefined): Promise<T> {
+    // A token that is undefined would be taken for one more of the params.
+    return token === undefined ? client.sendRequest<T>(method, params) : client.sendRequest<T>(method, params, token);
 }
 
 function expanded(path: string): string {
@@ -112,12 +122,18 @@ export class Link implements Wire, vscode.Disposable {
         return this.child?.pid;
     }
 
-    /** Rejects with a Failure. Starts the connection where there is none. */
+    /** Rejects with a Failure. Starts the connection where there is none. What only reads outlives the end of one connection. */
     async request<T>(method: string, params: object, token?: vscode.CancellationToken): Promise<T> {
         try {
             const client = await this.connect();
-            // A token that is undefined would be taken for one more of the params.
-            return await (token === undefined ? client.sendRequest<T>(method, params) : client.sendRequest<T>(method, params, token));
+            try {
+                return await ask<T>(client, method, params, token);
+            } catch (error) {
+                if (!READING.has(method) || !(await this.lost(client))) {
+                    throw error;
+                }
+                return await ask<T>(await this.connect(), method, params, token);
+            }
         } catch (error) {
             throw failureOf(error);
         }
@@ -165,6 +181,12 @@ export class Link implements Wire, vscode.Disposable {
         clearTimeout(this.timer);
     }
 
+    /** Whether this connection has ended. A request fails a moment before that is told. */
+    private async lost(client: Client): Promise<boolean> {
+        await new Promise((resolve) => setImmediate(resolve));
+        return this.client !== client && !this.disposed;
+    }
+
     private connect(): Promise<Client> {
         if (this.client !== undefined) {
             return Promise.resolve(this.client);
@@ -203,7 +225,9 @@ export class Link implements Wire, vscode.Disposable {
     }
 
     private newClient(child: ChildProcess): Client {
-        const client = new Client('sessiond', 'sessiond', () => Promise.resolve({ process: child, detached: true }), {
+        const transports = { reader: new LastWordsReader(child.stdout!), writer: new StreamMessageWriter(child.stdin!), detached: true };
+        createInterface({ input: child.stderr! }).on('line', (line) => this.log.error(line));
+        const client = new Client('sessiond', 'sessiond', () => Promise.resolve(transports), {
             // No documentSelector: which files are sessions is known only when the daemon has told where its stores are; see files.ts.
             outputChannel: this.log,
             revealOutputChannelOn: RevealOutputChannelOn.Never,

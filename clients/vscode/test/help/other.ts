@@ -2,9 +2,10 @@
 
 import { ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createMessageConnection, MessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
+import { createMessageConnection, MessageConnection, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { failureOf } from '../../src/core/failure';
 import { Wire } from '../../src/core/protocol';
+import { LastWordsReader } from '../../src/core/reader';
 
 export interface Heard {
     method: string;
@@ -23,7 +24,7 @@ export class Other implements Wire {
     constructor() {
         this.child = spawn('sessiond', ['--stdio'], { stdio: ['pipe', 'pipe', 'inherit'] });
         this.child.stdin!.on('error', () => undefined); // a relay that died is heard of by its end
-        this.connection = createMessageConnection(new StreamMessageReader(this.child.stdout!), new StreamMessageWriter(this.child.stdin!));
+        this.connection = createMessageConnection(new LastWordsReader(this.child.stdout!), new StreamMessageWriter(this.child.stdin!));
         this.connection.onNotification((method, params) => {
             this.heard.push({ method, params });
             this.listener(method, params);

@@ -109,6 +109,17 @@ describe('reconnect', () => {
         }
     });
 
+    it('what is asked while the connection is being lost is asked again over the next one', async () => {
+        await begin('asked');
+        const { link } = await parts();
+        process.kill(link.pid!, 'SIGSTOP');
+        const asked = link.request<{ sessions: { name: string }[] }>('session/list', { filter: { name: 'asked' } });
+        const changed = link.request('session/update', { sessionId: 'nobody', name: 'x' });
+        await lose();
+        assert.deepEqual((await asked).sessions.map(({ name }) => name), ['asked']);
+        await assert.rejects(changed, { kind: 'disconnected' });
+    });
+
     it('a daemon that stops in good order is started again', async () => {
         const id = await begin('stopped');
         await other().request('daemon/stop', {});
