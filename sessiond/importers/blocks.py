@@ -127,7 +127,7 @@ def _take_result(block: dict[str, Any], kept: list[Any], parts: Parts, *, alone:
     marks = {"tool_use_id": parts.result_ids[-1], **rest}
     for item in blocks or [{"type": "text", "text": ""}]:
         shown = _result_block(item)
-        kept.append(shown | marks if isinstance(shown, dict) else {"type": "text", "text": str(shown), **marks})
+        kept.append(shown | marks if isinstance(shown, dict) else {"type": "text", "text": as_text(shown), **marks})
 
 
 def _result_block(item: Any) -> Any:

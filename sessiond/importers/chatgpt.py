@@ -39,8 +39,8 @@ class ChatGpt:
                 yield item
             elif item.element:
                 yield from _conversation(path, item)
-            elif item.key is not None:
-                single[item.key] = item.value
+            else:
+                single[item.member] = item.value
         if "mapping" in single:
             yield from _conversation(path, Item(None, single, element=True, line=1))
 

@@ -33,6 +33,12 @@ class Item(msgspec.Struct, frozen=True):
     element: bool
     line: int
 
+    @property
+    def member(self) -> str:
+        """The key of a whole value, which always has one."""
+        assert self.key is not None
+        return self.key
+
 
 class _CutOff(Exception):
     """The document ends in the middle."""
@@ -210,6 +216,6 @@ def members(path: str, open_: Opener, arrays: frozenset[str]) -> dict[str, Any]:
     """The members of the root object but for `arrays`, wherever they stand in it; empty for anything else."""
     found: dict[str, Any] = {}
     for item in items(path, open_, arrays):
-        if isinstance(item, Item) and item.key is not None and not item.element:
-            found[item.key] = item.value
+        if isinstance(item, Item) and not item.element:
+            found[item.member] = item.value
     return found

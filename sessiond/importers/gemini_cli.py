@@ -15,7 +15,7 @@ from sessiond.importers.document import items, members
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, objects
-from sessiond.importers.record import Event, MessageRecord, Opener, SkippedLine
+from sessiond.importers.record import Event, Opener, SkippedLine
 
 _ROLES = {"gemini": "assistant", "user": "user", "info": "system", "error": "system", "warning": "system"}
 _ARRAYS = frozenset({"messages"})
@@ -140,7 +140,7 @@ def _result(draft: Draft, line: int, record: dict[str, Any], call: dict[str, Any
     result_id = f"{record['id']}-{call.get('id')}"
     metadata = {key: call[key] for key in ("status", "resultDisplay", "name") if call.get(key) is not None}
     time = call.get("timestamp") or record.get("timestamp")
-    for event in draft.message(
+    yield from draft.message(
         "tool",
         _content(call["result"]),
         line=line,
@@ -148,9 +148,7 @@ def _result(draft: Draft, line: int, record: dict[str, Any], call: dict[str, Any
         time=time,
         metadata=metadata,
         toolCallId=str(call.get("id") or ""),
-    ):
-        if isinstance(event, (MessageRecord, SkippedLine)):
-            yield event
+    )
 
 
 def _more(call: dict[str, Any]) -> dict[str, Any]:

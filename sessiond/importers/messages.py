@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import parts_of, tool_call
-from sessiond.importers.document import Item, items
+from sessiond.importers.document import items
 from sessiond.importers.draft import Draft, digest, moment
 from sessiond.importers.lines import head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -81,12 +81,12 @@ def _is_document(path: str, open_: Opener) -> bool:
 
 def _elements(path: str, open_: Opener, about: dict[str, Any]) -> Iterator[tuple[int, Any] | SkippedLine]:
     for item in items(path, open_, _ARRAYS):
-        if isinstance(item, Item) and item.element:
-            yield item.line, item.value
-        elif isinstance(item, Item) and item.key is not None:
-            about[item.key] = item.value
-        elif isinstance(item, SkippedLine):
+        if isinstance(item, SkippedLine):
             yield item
+        elif item.element:
+            yield item.line, item.value
+        else:
+            about[item.member] = item.value
 
 
 def _is_message(value: Any) -> bool:

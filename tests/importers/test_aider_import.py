@@ -126,3 +126,26 @@ def test_bytes_that_are_no_utf8_are_reported(tmp_path: Path) -> None:
     assert stream.told() == [("user", "caf\ufffd")]
     assert [s.line for s in stream.repaired] == [2]
     assert recognised(path) == "aider"
+
+
+def test_a_line_that_is_too_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is passed over with its number, and the lines around it are read."""
+    monkeypatch.setattr("sessiond.importers.lines.MAX_LINE_BYTES", 1000)
+    path = tmp_path / "h.md"
+    path.write_text("# aider chat started at 2025-01-01 00:00:00\n#### x\n" + "y" * 5000 + "\nanswer\n")
+    stream = read(path)
+    assert stream.told() == [("user", "x"), ("assistant", "answer")]
+    assert [s.line for s in stream.skipped] == [3]
+
+
+def test_words_before_the_first_chat_are_a_session(tmp_path: Path) -> None:
+    """The end of an older chat is no later than the first heading; a file without any heading is a session too."""
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text("#### from before\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x\n")
+    stream = read(path)
+    assert [[m["content"] for m in messages] for messages in stream.messages.values()] == [["from before"], ["x"]]
+    first, second = (messages[0]["timestamp"] for messages in stream.messages.values())
+    assert first == second
+    path.write_text("#### alone\n")
+    assert read(path).told() == [("user", "alone")]
+    assert read(path).only_info["cwd"] == str(tmp_path)

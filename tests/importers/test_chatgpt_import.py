@@ -138,3 +138,45 @@ def test_content_of_other_shapes(tmp_path: Path) -> None:
     assert [part.get("text") for part in found[3]] == ["one", None]
     assert found[4:] == ["bare", "whose"]
     assert stream.messages["c1"][5]["role"] == "unknown"
+
+
+def test_an_export_that_is_cut_off_gives_the_conversations_before(tmp_path: Path) -> None:
+    """What is whole is imported, and the cut is reported."""
+    path = exported(tmp_path / "conversations.json", talk([node("a", None, [], "user", "one")]), talk([]))
+    path.write_text(path.read_text()[:-30])
+    stream = read(path)
+    assert stream.told() == [("user", "one")]
+    assert "cut off" in stream.skipped[0].reason
+
+
+def test_one_conversation_by_itself_and_a_wrapped_list(tmp_path: Path) -> None:
+    """A file may be one conversation, or an object that holds the list."""
+    single = talk([node("a", None, [], "user", "one")])
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(single))
+    assert recognised(path) == "chatgpt"
+    assert read(path).told() == [("user", "one")]
+    path.write_text(json.dumps({"about": 1, "conversations": [single]}))
+    assert read(path).told() == [("user", "one")]
+
+
+def test_who_wrote_a_message(tmp_path: Path) -> None:
+    """A tool's name is kept, what the person never saw is injected, the model that answered is the session's."""
+    nodes = [
+        node("a", None, ["b"], "user", "about me", metadata={"is_user_system_message": True}),
+        node("b", "a", ["c"], "user", "hi"),
+        node("c", "b", ["d"], "tool", "found", author={"role": "tool", "name": "browser"}),
+        node("d", "c", [], "assistant", "ho", metadata={"model_slug": "gpt-q"}),
+    ]
+    stream = read(exported(tmp_path / "conversations.json", talk(nodes, current_node="d")))
+    assert [bool(m["metadata"].get("injected")) for m in stream.only] == [True, False, False, False]
+    assert stream.only[2]["metadata"]["author"] == {"role": "tool", "name": "browser"}
+    assert stream.only_info["model"] == "gpt-q"
+
+
+def test_a_message_without_content_or_with_thoughts_that_are_none(tmp_path: Path) -> None:
+    """Thoughts of another shape are no thinking; a thought that has only its summary is told by it."""
+    shapes = [{"thoughts": "none", "text": "a"}, {"thoughts": [{"summary": "Look"}, 5], "text": "b"}]
+    nodes = [node(f"n{n}", None, [], "assistant", shape) for n, shape in enumerate(shapes)]
+    stream = read(exported(tmp_path / "conversations.json", talk(nodes)))
+    assert [(m["content"], m.get("thinking")) for m in stream.only] == [("a", None), ("b", "Look")]

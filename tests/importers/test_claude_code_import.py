@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from collected import corpus, lines, read, recognised
+
+from sessiond.importers import claude_code
 
 FILES = (
     "1af7fc5e-8455-4414-9ccd-011d40f70b2a",
@@ -289,3 +292,86 @@ def test_utf_16_and_marks_are_read(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(text.encode(encoding))
         assert read(path, "claude-code").told() == [("user", "日本語")]
+
+
+def test_a_summary_names_a_session_beside_it(tmp_path: Path) -> None:
+    """A summary that tells of a record in another file names that file's session; where no file has it, nothing is named."""
+    other = "99999999-2222-4333-8444-555555555555"
+    lines(tmp_path / f"{other}.jsonl", turn("leaf", sessionId=other))
+    path = lines(
+        tmp_path / f"{S}.jsonl",
+        {"type": "summary", "summary": "The other one", "leafUuid": "leaf"},
+        {"type": "summary", "summary": "Nobody's", "leafUuid": "nowhere"},
+    )
+    stream = read(path)
+    assert (stream.starts, stream.info) == ({}, {other: {"name": "The other one", "metadata": {}}})
+    assert stream.ignored == {"summary": 2}
+
+
+def test_a_title_by_hand_comes_before_the_models(tmp_path: Path) -> None:
+    """The person's own title names the session, whichever was written last; a title that is no text is none."""
+    path = lines(
+        tmp_path / f"{S}.jsonl",
+        turn("a"),
+        {"type": "custom-title", "customTitle": "Mine", "sessionId": S},
+        {"type": "ai-title", "aiTitle": "The model's", "sessionId": S},
+        {"type": "ai-title", "aiTitle": None, "sessionId": S},
+    )
+    assert read(path).only_info["name"] == "Mine"
+
+
+def test_more_summaries_than_anyone_writes_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many are held; the first of them still names the session."""
+    monkeypatch.setattr(claude_code, "_SUMMARIES", 2)
+    many = [{"type": "summary", "summary": f"number {n}", "leafUuid": None} for n in range(5)]
+    stream = read(lines(tmp_path / f"{S}.jsonl", *many, turn("a")))
+    assert stream.only_info["name"] == "number 0"
+
+
+def test_what_else_a_turn_says_is_kept(tmp_path: Path) -> None:
+    """The model is the session's, but for the tool's own messages; ids of the vendor, other roles and late records stay."""
+    answer = turn("b", "ho", "assistant")
+    answer["message"] |= {"model": "claude-x", "id": "msg_1", "usage": {"output_tokens": 5}}
+    made_up = turn("c", "no answer", "assistant", isApiErrorMessage=True)
+    made_up["message"]["model"] = "<synthetic>"
+    path = lines(
+        tmp_path / f"{S}.jsonl",
+        turn("a"),
+        answer,
+        made_up,
+        {"type": "relay", "uuid": "d", "isSidechain": True, "message": {"role": "critic", "content": "hm"}},
+        {"type": "relay", "uuid": "e", "message": {"content": "whose?"}},
+        {"type": "marker", "at": 5},
+    )
+    stream = read(path)
+    assert stream.told() == [
+        ("user", "hello"),
+        ("assistant", "ho"),
+        ("assistant", "no answer"),
+        ("critic", "hm"),
+        ("system", ""),
+    ]
+    assert stream.only[1]["metadata"]["messageId"] == "msg_1"
+    assert stream.only[2]["status"] == "error"
+    assert stream.only[3]["metadata"]["sidechain"] is True
+    assert stream.only[4]["metadata"]["record"]["message"] == {"content": "whose?"}
+    assert stream.only_info["model"] == "claude-x"
+    assert stream.only_info["metadata"]["records"] == [{"type": "marker", "at": 5}]
+
+
+def test_a_file_that_begins_with_a_snapshot_is_recognised(tmp_path: Path) -> None:
+    """Claude Code writes a snapshot of files before the first turn."""
+    snapshot = {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
+    assert recognised(lines(tmp_path / "a.jsonl", snapshot)) == "claude-code"
+
+
+def test_a_side_chain_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """Whatever the file is called, a subagent's records lead to the session that they name; a renamed copy leads nowhere."""
+    path = lines(tmp_path / "agent-7.jsonl", turn("a", isSidechain=True, agentId="7"))
+    info = read(path).only_info
+    assert info["parent"] == {"sessionId": f"claude-code-{S}", "seq": None}
+    assert info["metadata"]["sidechain"] is True
+    assert read(path).only[0]["metadata"]["sidechain"] is True
+    assert "parent" not in read(lines(tmp_path / "copy.jsonl", turn("a"))).only_info
+    lines(tmp_path / f"{S}.jsonl", turn("z"))
+    assert read(tmp_path / "copy.jsonl").only_info["parent"]["sessionId"] == f"claude-code-{S}"

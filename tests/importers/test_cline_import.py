@@ -90,3 +90,18 @@ def test_a_file_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
     assert stream.skipped[-1].line == text[: text.index('"m3"')].count("\n"), (
         "the line on which the broken element begins"
     )
+
+
+def test_what_is_no_message_is_reported_and_the_model_kept(tmp_path: Path) -> None:
+    """An element of another shape costs itself only; the model that answered last is the session's."""
+    path = tmp_path / "x.messages.json"
+    messages = [
+        "no message",
+        {"role": 5},
+        {"id": "a", "role": "assistant", "content": "ho", "ts": 1700000000000, "modelInfo": {"id": "m1"}},
+    ]
+    path.write_text(json.dumps({"version": 1, "sessionId": "s", "messages": messages}))
+    stream = read(path)
+    assert stream.told() == [("assistant", "ho")]
+    assert ["no message" in one.reason for one in stream.skipped] == [True, True]
+    assert stream.only_info["model"] == "m1"

@@ -226,3 +226,82 @@ def test_a_truncated_rollout_gives_what_is_there(tmp_path: Path) -> None:
     stream = read(path)
     assert stream.told() == [("user", "hello")]
     assert [s.line for s in stream.skipped] == [3]
+
+
+def test_what_a_model_thought_is_said_once(tmp_path: Path) -> None:
+    """A reasoning item holds its summaries and its content, and the events right before it that told them are dropped; a
+    thought of no text is there all the same.
+    """
+    path = lines(
+        tmp_path / "rollout-h.jsonl",
+        meta(git={"branch": "topic"}),
+        event("agent_reasoning", text="first"),
+        event("agent_reasoning", text="second"),
+        item(
+            type="reasoning",
+            summary=[{"type": "summary_text", "text": "first"}, {"type": "summary_text", "text": "second"}, 7],
+            content=[{"type": "reasoning_text", "text": "the whole"}],
+            encrypted_content="x",
+        ),
+        item(type="reasoning", summary=None, encrypted_content="y"),
+        {"timestamp": T, "type": "turn_context", "payload": {"model": "gpt-q", "cwd": "/w", "user_instructions": "no"}},
+    )
+    stream = read(path)
+    assert [m.get("thinking") for m in stream.only] == ["first\n\nsecond\n\nthe whole", ""]
+    assert [m["metadata"]["encrypted_content"] for m in stream.only] == ["x", "y"]
+    assert stream.ignored == {"event_msg/agent_reasoning": 2, "turn_context": 1}
+    info = stream.only_info
+    assert (info["model"], info["metadata"]["gitBranch"]) == ("gpt-q", "topic")
+    assert info["metadata"]["turnContext"] == {"model": "gpt-q", "cwd": "/w"}
+
+
+def test_an_event_waits_for_so_many_items_only(tmp_path: Path) -> None:
+    """An event that no item repeats is a message, although its words come again much later."""
+    calls = [item(type="function_call", name="f", arguments="{}", call_id=f"c{n}") for n in range(6)]
+    path = lines(
+        tmp_path / "rollout-i.jsonl",
+        meta(),
+        event("agent_message", message="working on it"),
+        *calls,
+        words("assistant", "working on it"),
+    )
+    told = [m["content"] for m in read(path).only]
+    assert told.count("working on it") == 2
+    assert told.index("working on it") == 4
+
+
+def test_an_outputs_object_and_what_codex_does_not_know(tmp_path: Path) -> None:
+    """An output that is an object gives its content, and the rest of it beside; a record of no known shape is kept in the
+    session's metadata.
+    """
+    path = lines(
+        tmp_path / "rollout-j.jsonl",
+        meta(git="none"),
+        item(type="function_call_output", call_id="c", output={"content": "done", "success": True}),
+        {"timestamp": T, "strange": 1},
+    )
+    stream = read(path)
+    assert stream.told() == [("tool", "done")]
+    assert stream.only[0]["metadata"]["success"] is True
+    assert stream.only_info["metadata"]["records"] == [{"timestamp": T, "strange": 1}]
+
+
+def test_two_prompts_without_events_ask_the_file_once(tmp_path: Path) -> None:
+    """Where the file tells users apart, each prompt that no event tells of is injected, also the ones after the first."""
+    path = lines(
+        tmp_path / "rollout-k.jsonl",
+        meta(),
+        words("user", "context one"),
+        words("user", "context two"),
+        words("user", "mine"),
+        event("user_message", message="mine"),
+    )
+    marked = [(m["content"], bool(m.get("metadata", {}).get("injected"))) for m in read(path).only]
+    assert marked == [("context one", True), ("context two", True), ("mine", False)]
+
+
+def test_a_file_of_nothing_but_noise_is_no_session(tmp_path: Path) -> None:
+    """What was passed over is counted, and no empty session is made of it."""
+    path = lines(tmp_path / "rollout-l.jsonl", event("token_count"), {"type": "turn_context", "payload": {}})
+    stream = read(path)
+    assert (stream.starts, stream.ignored) == ({}, {"event_msg/token_count": 1, "turn_context": 1})

@@ -8,10 +8,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
-from collected import read, recognised, snapshot
+from collected import Stream, read, recognised, snapshot
+
+from sessiond.importers import registry
+from sessiond.importers.record import open_source
 
 CRUSH = """
 CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL, cost REAL,
@@ -270,3 +273,152 @@ def test_an_unknown_schema_and_a_broken_file_are_reported(tmp_path: Path) -> Non
     assert read(path, "crush").skipped
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 100)
     assert read(path, "crush").skipped
+
+
+def test_a_database_that_changes_while_it_is_copied_is_copied_again(live: tuple[Path, sqlite3.Connection]) -> None:
+    """The other tool ended, and took its log with it, after the first half of the copy: what is read is of one moment, and it
+    is said that the file changed.
+    """
+    path, db = live
+    closed = []
+
+    def opener(name: str) -> BinaryIO:
+        file = open_source(name)
+        if name.endswith("-wal") and not closed:
+            closed.append(name)
+            db.close()  # moves the log into the file and removes it
+        return file
+
+    stream = Stream(registry.BY_NAME["crush"].read(str(path), opener))
+    assert closed and not os.path.exists(closed[0])
+    assert [m["content"] for m in stream.messages["s1"]][-1] == "in the log only"
+    assert ["changed while it was read" in one.reason for one in stream.repaired] == [True]
+
+
+def test_a_database_that_never_stands_still_is_read_all_the_same(live: tuple[Path, sqlite3.Connection]) -> None:
+    """After a few attempts the last copy counts, and it is said that it may not be the whole."""
+    path, _ = live
+
+    def opener(name: str) -> BinaryIO:
+        stat = os.stat(path)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000))
+        return open_source(name)
+
+    stream = Stream(registry.BY_NAME["crush"].read(str(path), opener))
+    assert len(stream.messages["s1"]) == 4
+    assert len(stream.repaired) == 1
+
+
+def test_odd_parts_of_crush_are_kept(tmp_path: Path) -> None:
+    """Parts may be a blob; what no field takes stays a block; several results name all their calls; a row may have no model."""
+    path = crush(tmp_path / "crush.db")
+    parts = [
+        {"type": "tool_result", "data": {"tool_call_id": "c1", "content": "one"}},
+        {"type": "tool_result", "data": {"tool_call_id": "c2", "content": {"n": 2}}},
+        {"type": "binary", "data": {"path": "x"}},
+        None,
+        "loose",
+    ]
+    with closing(sqlite3.connect(path)) as db:
+        row = ("m8", "s1", "tool", json.dumps(parts).encode(), None, 1700000009, 1700000009, None)
+        db.execute("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT INTO messages VALUES ('m9', 's1', 'user', '5', '', 1700000010, 0, NULL)")
+        db.commit()
+    message, number = read(path).messages["s1"][-2:]
+    assert [b["text"] for b in message["content"][:2]] == ["one", '{"n": 2}']
+    assert message["content"][2:] == [parts[2], "loose"]
+    assert (message["toolCallId"], message["metadata"]["toolCallIds"]) == ("c1", ["c1", "c2"])
+    assert number["content"] == [5]
+
+
+def test_odd_parts_of_goose_are_kept(tmp_path: Path) -> None:
+    """Calls that failed to be one, results that are errors or bare values, and words that no person saw."""
+    path = tmp_path / "sessions.db"
+
+    def answer(key: str, outcome: Any) -> dict[str, Any]:
+        return {"type": "toolResponse", "id": key, "toolResult": outcome}
+
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE sessions (id TEXT PRIMARY KEY, description TEXT);
+        CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content_json TEXT,
+          created_timestamp INTEGER, metadata_json TEXT);
+        INSERT INTO sessions VALUES ('s', 'D');
+        """)
+        rows: list[tuple[str, Any, Any]] = [
+            ("user", "bare", {"userVisible": False}),
+            (
+                "assistant",
+                [{"type": "toolRequest", "id": "c", "toolCall": {"status": "error", "error": "bad"}}, None],
+                None,
+            ),
+            ("user", [answer("c", {"status": "error", "error": "no such tool"}), answer("d", "plain")], None),
+            (
+                "user",
+                [answer("e", {"status": "success", "value": {"content": [{"type": "text", "text": "ok"}]}})],
+                None,
+            ),
+            ("user", [answer("f", None)], None),
+            ("user", [answer("g", {"status": "success", "value": {"rows": 1}})], None),
+        ]
+        for n, (role, content, about) in enumerate(rows):
+            values = (n, role, json.dumps(content), 1767261600 + n, about and json.dumps(about))
+            db.execute("INSERT INTO messages VALUES (?, 's', ?, ?, ?, ?)", values)
+        db.commit()
+    stream = read(path)
+    assert [m["role"] for m in stream.only] == ["user", "assistant", "tool", "tool", "tool", "tool"]
+    assert stream.only[0]["metadata"]["injected"] is True
+    call = stream.only[1]["toolCalls"][0]
+    assert (call["id"], json.loads(call["arguments"])) == ("c", {"status": "error", "error": "bad"})
+    assert [b["text"] for b in stream.only[2]["content"]] == ["no such tool", "plain"]
+    assert stream.only[2]["metadata"] == {"isError": True, "toolCallIds": ["c", "d"]}
+    assert [m["content"] for m in stream.only[3:]] == ["ok", "", '{"rows": 1}']
+    assert "isError" not in stream.only[3].get("metadata", {})
+
+
+def test_odd_parts_of_opencode_are_kept(tmp_path: Path) -> None:
+    """A call that has no answer yet, one that failed, a file, and a prompt that the tool made up."""
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, directory TEXT, title TEXT, time_created INTEGER, time_updated INTEGER);
+        CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+        CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, data TEXT);
+        INSERT INTO session VALUES ('ses_1', 'p', '/w', 'Talk', 1700000000000, 1700000009000);
+        """)
+        for n, role in enumerate(("user", "assistant")):
+            row = (f"m{n}", 1700000000000 + n, json.dumps({"role": role}))
+            db.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?)", row)
+        parts = [
+            ("p1", "m0", {"type": "text", "text": "made up", "synthetic": True}),
+            ("p2", "m1", {"type": "tool", "tool": "a", "callID": "c1", "state": {"status": "running"}}),
+            (
+                "p3",
+                "m1",
+                {"type": "tool", "tool": "b", "callID": "c2", "state": {"status": "error", "error": "denied"}},
+            ),
+            ("p4", "m1", {"type": "file", "url": "x"}),
+        ]
+        db.executemany("INSERT INTO part VALUES (?, ?, ?)", [(k, m, json.dumps(d)) for k, m, d in parts])
+        db.commit()
+    prompt, answer, result = read(path).only
+    assert prompt["metadata"]["injected"] is True
+    assert answer["content"] == [{"type": "file", "url": "x"}]
+    assert [c["id"] for c in answer["toolCalls"]] == ["c1", "c2"]
+    assert (result["content"], result["toolCallId"], result["metadata"]["isError"]) == ("denied", "c2", True)
+
+
+def test_llms_first_tables_are_read(tmp_path: Path) -> None:
+    """Before it had tools, conversations or model names, a response was a row; an empty log gives nothing."""
+    path = tmp_path / "logs.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "CREATE TABLE responses (id TEXT, model TEXT, prompt TEXT, response TEXT, conversation_id TEXT, datetime_utc TEXT)"
+        )
+        db.commit()
+        assert read(path).starts == {}
+        db.execute("INSERT INTO responses VALUES ('r1', NULL, 'hi', 'ho', NULL, '2026-01-01T10:00:00')")
+        db.commit()
+    stream = read(path)
+    assert stream.told() == [("user", "hi"), ("assistant", "ho")]
+    assert "model" not in stream.only_info

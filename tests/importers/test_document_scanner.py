@@ -129,3 +129,19 @@ def test_repairs_are_told() -> None:
     for raw in (b"\0\0", b"{", b"[" * 100_000, b"1" * 10_000, b""):
         with pytest.raises(NotJson):
             decode(raw)
+
+
+def test_an_object_of_nothing_and_a_value_that_is_none() -> None:
+    """An empty object has no members; where a value should be and none is, the document is broken, not cut off."""
+    assert scan(b"{}") == []
+    [broken] = scan(b'{"a": , "b": 1}')
+    assert isinstance(broken, SkippedLine) and "expected a value" in broken.reason
+    [open_string] = scan(b'{"a": "no end')
+    assert isinstance(open_string, SkippedLine) and open_string.reason == "cut off in the middle"
+
+
+def test_a_repaired_value_is_told_and_taken() -> None:
+    """An element that had to be put right comes with what was done to it."""
+    told, item = scan(b'["caf\xe9"]')
+    assert isinstance(told, SkippedLine) and told.taken
+    assert isinstance(item, Item) and item.value == "caf\ufffd"

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from collected import lines, read, recognised
+
+from sessiond.importers import gptel
 
 T = "2026-02-01T10:00:00.000Z"
 
@@ -164,3 +167,66 @@ def test_gptels_broken_bounds_lose_no_word(tmp_path: Path) -> None:
     assert len(stream.repaired) == 1
     path.write_text(":PROPERTIES:\n:GPTEL_BOUNDS: ((response (5 999999) (3 1)))\n:END:\nhello\n")
     assert read(path).told() == [("assistant", "hello")]
+
+
+def test_geminis_documents_that_are_cut_off_or_odd(tmp_path: Path) -> None:
+    """What is whole is imported; a call without a result is no result; parts of every shape are text or stay."""
+    call = {"id": "c", "name": "ls", "args": {}}
+    parts = [
+        "bare",
+        {"functionResponse": {"response": "plain"}},
+        {"functionResponse": {"response": {"error": "no"}}},
+        {"inlineData": {}},
+    ]
+    whole = {
+        "sessionId": "s3",
+        "projectHash": "h",
+        "messages": [spoken(1, "user", parts), spoken(2, "gemini", None, toolCalls=[call]), spoken(3, "user", "lost")],
+    }
+    path = tmp_path / "session-2.json"
+    path.write_text(json.dumps(whole)[:-20])
+    stream = read(path)
+    assert [m["role"] for m in stream.only] == ["user", "assistant"]
+    assert [b.get("text") for b in stream.only[0]["content"]] == ["bare", "plain", "no", None]
+    assert stream.only[0]["content"][3] == {"inlineData": {}}
+    assert stream.only[1]["toolCalls"][0]["id"] == "c"
+    assert "cut off" in stream.skipped[0].reason
+
+
+def test_geminis_lines_that_belong_to_nothing_are_no_messages(tmp_path: Path) -> None:
+    """A record of neither id nor session changes nothing."""
+    header = {"sessionId": "s1", "projectHash": "h", "startTime": T}
+    path = lines(tmp_path / "chats" / "session-1.jsonl", header, {"heartbeat": 1}, spoken(1, "user", "hi"))
+    stream = read(path)
+    assert stream.told() == [("user", "hi")]
+    assert "heartbeat" not in stream.only_info["metadata"]
+
+
+def test_continue_without_its_list(tmp_path: Path) -> None:
+    """The list may be missing, or know nothing of the session; entries may be bare messages; a cut is reported."""
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "lost in the cut"}]
+    path = tmp_path / "x2.json"
+    path.write_text(json.dumps({"sessionId": "x2", "workspaceDirectory": "", "history": history})[:-20])
+    before = read(path)
+    assert before.told() == [("user", "hi")]
+    assert "cwd" not in before.only_info
+    assert "cut off" in before.skipped[0].reason
+    (tmp_path / "sessions.json").write_text(json.dumps([7, {"sessionId": "other", "dateCreated": 1700000000000}]))
+    assert read(path).only_info["createdAt"] == before.only_info["createdAt"]
+    (tmp_path / "sessions.json").write_text(json.dumps([{"sessionId": "x2", "dateCreated": 1700000000000}]))
+    assert read(path).only_info["createdAt"] == "2023-11-14T22:13:20.000Z"
+
+
+def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no UTF-8 are replaced and told, a half of a bound is none, what is ignored is the user's still, a file
+    beyond the limit is reported.
+    """
+    path = tmp_path / "chat.md"
+    body = b"caf\xe9 one two three\n\n"
+    path.write_bytes(body + b"<!-- Local Variables: -->\n<!-- gptel-model: m -->\n"
+                     b"<!-- gptel--bounds: ((ignore (6 9)) (response (10 13) (11 12) (5))) -->\n<!-- End: -->\n")  # fmt: skip
+    stream = read(path)
+    assert stream.told() == [("user", "caf\ufffd "), ("user", "one"), ("assistant", "two"), ("user", " three")]
+    assert [one.reason for one in stream.repaired] == ["bytes that are not UTF-8 replaced"]
+    monkeypatch.setattr(gptel, "MAX_FILE_BYTES", 10)
+    assert "larger than" in read(path).skipped[0].reason

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collected import corpus, lines, snapshot
+import pytest
+from collected import Stream, corpus, lines, snapshot
 
 from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.record import MessageRecord, SkippedLine, open_source
 from sessiond.importers.registry import Found, Place
+from sessiond.model.values import is_session_id
 
 S = "11111111-2222-4333-8444-555555555555"
 
@@ -146,3 +149,94 @@ def test_memory_stays_flat_while_a_large_file_is_read(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert count == 2000
     assert peak < 3_000_000
+
+
+def test_a_folder_of_too_many_files_is_looked_at_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones are found, and that there are more is said."""
+    monkeypatch.setattr(registry, "MAX_FILES", 2)
+    for n in range(4):
+        lines(tmp_path / f"{n}.jsonl", turn("a"))
+    *taken, told = registry.walk(str(tmp_path))
+    assert [Path(one.path).name for one in taken] == ["0.jsonl", "1.jsonl"]
+    assert isinstance(told, SkippedLine) and "more than 2 files" in told.reason
+
+
+def test_only_files_are_recognised(tmp_path: Path) -> None:
+    """A folder, a pipe or nothing at all is nobody's, and is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    assert [registry.recognise(str(tmp_path / name)) for name in ("", "pipe", "none")] == [None] * 3
+
+
+def test_what_no_session_can_hold_is_told(tmp_path: Path) -> None:
+    """More records that are no messages than the metadata has room for are reported one by one; a time of another type is
+    kept as it was.
+    """
+    odd = {**turn("a"), "timestamp": [2026]}
+    path = lines(tmp_path / f"{S}.jsonl", odd, *({"type": "marker", "n": n} for n in range(203)))
+    stream = Stream(ClaudeCode().read(str(path), open_source))
+    assert len(stream.only_info["metadata"]["records"]) == 200
+    assert [one.line for one in stream.skipped] == [202, 203, 204]
+    assert stream.only[0]["metadata"]["sourceTimestamp"] == [2026]
+
+
+def test_a_line_longer_than_any_message_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also at the very end of a file, where nothing ends it."""
+    monkeypatch.setattr("sessiond.importers.lines.MAX_LINE_BYTES", 2000)
+    path = lines(tmp_path / f"{S}.jsonl", turn("a"), b"x" * (3 << 20), turn("b"), b"y" * 3000)
+    path.write_bytes(path.read_bytes()[:-1])
+    stream = Stream(ClaudeCode().read(str(path), open_source))
+    assert [m["id"] for m in stream.only] == ["a", "b"]
+    assert [one.line for one in stream.skipped] == [2, 4]
+
+
+def test_a_file_in_utf_16_is_recognised(tmp_path: Path) -> None:
+    """As an editor may have saved it."""
+    path = tmp_path / f"{S}.jsonl"
+    path.write_bytes((json.dumps(turn("a")) + "\n").encode("utf-16"))
+    assert found(path) == [("claude-code", ".")]
+
+
+def test_an_id_is_fit_for_a_file_name_and_always_the_same() -> None:
+    """What is too long or has other characters is cut and marked with a digest of the whole."""
+    from sessiond.importers.draft import suggest_id
+
+    assert suggest_id("codex", "abc") == "codex-abc"
+    odd = [suggest_id("codex", text) for text in ("a b", "a/b", "x" * 200, "x" * 201)]
+    assert len(set(odd)) == 4
+    assert all(is_session_id(one) for one in odd)
+    assert odd[0] == suggest_id("codex", "a b")
+
+
+def test_what_comes_before_a_fault_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an importer fails in the middle, its events until then are a batch, and the fault comes with the next one."""
+    from sessiond.importers.reading import Counter, Reading
+
+    class Failing:
+        def read(self, path: str, open_: object) -> Iterator[SkippedLine]:
+            yield SkippedLine(path, 1, "before")
+            raise RuntimeError("the fault")
+
+    monkeypatch.setitem(registry.BY_NAME, "failing", Failing())
+    reading = Reading("failing", "x", Counter())
+    assert [event.reason for event in reading.batch() if isinstance(event, SkippedLine)] == ["before"]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="the fault"):
+            reading.batch()
+    reading.close()
+
+
+def test_a_batch_is_bounded(tmp_path: Path) -> None:
+    """However many events a file has, so many are in memory at once; all of them come, in order, and bytes are counted."""
+    from sessiond.importers.reading import Counter, Reading
+
+    path = lines(tmp_path / f"{S}.jsonl", *(turn(f"u{n}") for n in range(500)))
+    counter = Counter()
+    reading = Reading("claude-code", str(path), counter)
+    sizes, ids = [], []
+    while batch := reading.batch():
+        sizes.append(len(batch))
+        ids += [event.message["id"] for event in batch if isinstance(event, MessageRecord)]
+    reading.close()
+    assert max(sizes) == 200
+    assert ids == [f"u{n}" for n in range(500)]
+    assert counter.bytes == path.stat().st_size

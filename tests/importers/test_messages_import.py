@@ -93,3 +93,29 @@ def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
     lines(tmp_path / "log.jsonl", {"level": "info", "message": "x"})
     (tmp_path / "empty.json").write_text("")
     assert [recognised(tmp_path / name) for name in ("package.json", "log.jsonl", "empty.json")] == [None] * 3
+
+
+def test_a_list_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
+    """Whole messages are imported, what is none is reported, and so is the cut."""
+    path = tmp_path / "chat.json"
+    path.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": 1}, {"role": "assistant", "content": "h')
+    stream = read(path)
+    assert stream.told() == [("user", "hi")]
+    assert [one.reason.split(":")[0] for one in stream.skipped] == ["no message", "cut off in the middle"]
+
+
+def test_what_sessiond_knows_of_a_message_is_taken(tmp_path: Path) -> None:
+    """Thread, tick and snapshot of a message go where they belong if they have their type; a bare call and the model too."""
+    path = lines(
+        tmp_path / "chat.jsonl",
+        {"role": "user", "content": "hi", "thread": "t", "tick": 3, "contextSnapshot": {"a": 1}},
+        {"role": "assistant", "toolCalls": [{"id": "c", "name": "f", "input": {"x": 1}, "extra": 2}], "model": "m1"},
+        {"role": "user", "content": "ho", "thread": 5, "tick": "soon", "metadata": "loose"},
+    )
+    stream = read(path)
+    first, second, third = stream.only
+    assert (first["thread"], first["tick"], first["contextSnapshot"]) == ("t", 3, {"a": 1})
+    assert second["toolCalls"] == [{"id": "c", "name": "f", "arguments": {"x": 1}, "extra": 2}]
+    assert {"thread", "tick"}.isdisjoint(third)
+    assert third["metadata"] == {"metadata": "loose"}
+    assert stream.only_info["model"] == "m1"

@@ -96,3 +96,44 @@ def test_a_file_without_its_header_is_read(tmp_path: Path) -> None:
     assert list(stream.starts) == ["11111111-2222-4333-8444-555555555555"]
     assert stream.told() == [("user", "hi")]
     assert [s.line for s in stream.skipped] == [1]
+
+
+def test_what_happened_between_the_messages(tmp_path: Path) -> None:
+    """Changes of the model and of how hard it thinks are the session's, a command of the person's is shown with its output, a
+    result names its call, and a message that is none is kept.
+    """
+
+    def said(**message: Any) -> dict[str, Any]:
+        return {"type": "message", "timestamp": T, "message": message}
+
+    path = lines(
+        tmp_path / "2026_y.jsonl",
+        {"type": "session", "id": "u", "timestamp": T, "cwd": "/w", "branchedFrom": r"C:\pi\older.jsonl"},
+        {"type": "model_change", "modelId": "m1"},
+        {"type": "thinking_level_change", "thinkingLevel": "high"},
+        said(role="assistant", content="ho", model="m2"),
+        {"type": "model_change", "modelId": None},
+        said(role="toolResult", toolCallId="c", content=[{"type": "text", "text": "out"}]),
+        said(role="bashExecution", command="ls", output="a\nb"),
+        said(role="bashExecution", command="true", output=None),
+        {"type": "message", "message": "no object"},
+    )
+    stream = read(path)
+    assert stream.told() == [
+        ("assistant", "ho"),
+        ("tool", "out"),
+        ("bashExecution", "$ ls\na\nb"),
+        ("bashExecution", "$ true\n"),
+    ]
+    assert stream.only[1]["toolCallId"] == "c"
+    info = stream.only_info
+    assert (info["model"], info["metadata"]["thinkingLevel"]) == ("m2", "high")
+    assert info["metadata"]["records"] == [{"type": "message", "message": "no object"}]
+    assert info["parent"] == {"sessionId": "pi-older", "seq": None}
+    assert stream.ignored == {"model_change": 2, "thinking_level_change": 1}
+
+
+def test_an_empty_file_is_no_session(tmp_path: Path) -> None:
+    """Of a file without a record nothing is made."""
+    path = lines(tmp_path / "2026_z.jsonl", b"")
+    assert read(path, "pi").starts == {}
