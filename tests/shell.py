@@ -67,7 +67,7 @@ class Shell:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
-        """`sessiond ARGUMENTS` between pipes, killed at the end of the test if it still runs."""
+        """`sessiond ARGUMENTS` between pipes, ended with the test if it still runs."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(self.command(*arguments), **{**pipes, "env": self.env, "cwd": "/", **options})
         self._running.append(process)
@@ -115,8 +115,12 @@ class Shell:
     def close(self) -> None:
         for process in self._running:
             with contextlib.suppress(OSError):
+                process.terminate()  # kill -9 would leave no measure of what it did
+            try:
+                process.communicate(timeout=DEADLINE_S)
+            except subprocess.TimeoutExpired:
                 process.kill()
-            process.communicate()
+                process.communicate()
         if self.held() and self("stop").code != 0:
             record = read_endpoint(str(self.data))
             assert record is not None

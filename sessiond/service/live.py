@@ -81,11 +81,10 @@ class Audience:
         )
         return {"sessionId": self.wire_id, "seq": seq, "changes": changes, "origin": by}
 
-    def tell(self, method: str, params: dict[str, Json], but: Peer | None = None) -> None:
+    def tell(self, method: str, params: dict[str, Json]) -> None:
         encoded = _encode(params)
         for one in self._attached.values():
-            if but is None or one.peer.id != but.id:
-                self._send(one, method, encoded)
+            self._send(one, method, encoded)
 
     def _send(self, one: _Attached, method: str, params: bytes) -> None:
         if one.lagging or one.peer.closed:

@@ -99,7 +99,7 @@ class NativeIntake:
 
 
 def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
-    """Each of a size that the journal takes in one record."""
+    """Each of a size that the journal takes in one record. `messages`: at least one."""
     part: list[dict[str, Json]] = []
     size = 0
     for message in messages:
@@ -109,8 +109,7 @@ def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]
             part, size = [], 0
         part.append(message)
         size += weight
-    if part:
-        yield part
+    yield part
 
 
 def _id_in(content: bytes) -> str | None:

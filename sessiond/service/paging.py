@@ -23,12 +23,15 @@ def newest(session: Session, count: int, limits: Limits, before: int | None = No
     return page, stop - len(page) > 0
 
 
-def following(session: Session, since: int, count: int, limits: Limits) -> tuple[list[Message], bool]:
-    """The oldest `count` messages with a seq above `since`, and whether there are newer ones."""
+def following(
+    session: Session, since: int, count: int, limits: Limits, before: int | None = None
+) -> tuple[list[Message], bool]:
+    """The oldest `count` messages with a seq above `since` (and below `before`), and whether there are newer ones of these."""
     start = session.position_after(since)
-    page = session.messages(start, start + min(count, limits.page_messages))
+    stop = len(session) if before is None else max(start, session.position_after(before - 1))
+    page = session.messages(start, min(stop, start + min(count, limits.page_messages)))
     page = page[: _within(page, limits.page_bytes)]
-    return page, start + len(page) < len(session)
+    return page, start + len(page) < stop
 
 
 def _within(messages: Iterable[Message], limit: int) -> int:

@@ -289,9 +289,7 @@ class Service:
         session = (await self.rooms.get(session_id)).session
         count = next((n for n in (limit, last) if n is not None), self.limits.default_page_messages)
         if since is not None:
-            messages, more = paging.following(session, since, count, self.limits)
-            if before is not None:
-                messages, more = [m for m in messages if m.seq < before], more and messages[-1].seq < before - 1
+            messages, more = paging.following(session, since, count, self.limits, before)
         else:
             messages, more = paging.newest(session, count, self.limits, before)
         return {"messages": [message.wire() for message in messages], "hasMore": more, "seq": session.seq}

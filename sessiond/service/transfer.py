@@ -62,8 +62,9 @@ class Transfer:
         fork.created_at = fork.updated_at = now
         fork.parent = {"sessionId": room.wire_id, "seq": seq}
         fork.name = fork.name if name is None else name
-        for message in fork.streaming():
-            fork.replace_message(message.with_status("interrupted"))
+        for message in session.streaming():  # a copy does not know which of its messages stream in
+            if fork.message(message.id) is not None:
+                fork.replace_message(message.with_status("interrupted"))
         await room.store.put(fork)
         return await self._made(room.store, local_id)
 

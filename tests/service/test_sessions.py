@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from sessiond.errors import AlreadyExists, Conflict, InvalidParams, ReadOnly, SessionNotFound
+from sessiond.store.port import Reloaded
 from tests.fakes.peer import FakePeer, user
 
 
@@ -371,3 +372,92 @@ async def test_any_json_comes_back_the_same(service, peer):
     assert message["metadata"] == odd
     assert message["unknown"] == odd
     assert opened["state"]["odd"] == odd
+
+
+@pytest.mark.parametrize(
+    ("how", "seqs", "more"),
+    [
+        ({"since": 0, "before": 4}, [1, 2], False),
+        ({"since": 0, "before": 4, "limit": 1}, [1], True),
+        ({"since": 1, "before": 4, "limit": 1}, [2], False),
+        ({"since": 0, "before": 9, "limit": 0}, [], True),
+        ({"since": 2, "before": 5, "limit": 0}, [], False),
+        ({"since": 7, "before": 3}, [], False),
+        ({"since": 0, "limit": 0}, [], True),
+    ],
+)
+async def test_a_page_between_two_seqs(service, peer, how, seqs, more):
+    """Only messages between the two count, also for whether there are more; other changes have seqs in between."""
+    await service.new(peer, session_id="a", messages=[user("1"), user("2")])
+    for n in range(3):
+        await service.state_set(peer, "a", {"n": n})
+    await service.append(peer, "a", [user("6"), user("7")])
+    page = await service.read("a", **how)
+    assert ([m["seq"] for m in page["messages"]], page["hasMore"]) == (seqs, more)
+
+
+async def test_a_session_that_nobody_opened_is_there(service):
+    """One that the daemon makes by itself has no reader."""
+    info = await service.new(None, session_id="a", messages=[user("1")])
+    assert info["attached"] == 0
+    assert await texts(service, "a") == ["1"]
+
+
+async def test_a_retry_of_a_streamed_append_after_the_session_was_read_anew(service, store, peer):
+    """With what was sent first the message is the same, however much it has grown since; with other text it is not."""
+    streamed = {"id": "r", "role": "assistant", "content": "He", "status": "streaming"}
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [streamed])
+    await service.extend(peer, "a", "r", "llo")
+    session = store.sessions["a"] = store.sessions["a"].snapshot()
+    session._streams = {}  # as one that was read from its file
+    store.emit(Reloaded(session, []))
+    assert (await service.append(peer, "a", [streamed]))["messages"] == [{"id": "r", "seq": 1}]
+    with pytest.raises(Conflict):
+        await service.append(peer, "a", [{**streamed, "content": "Ho"}])
+
+
+async def test_pieces_that_come_with_their_message(service, store, peer):
+    """A message and its first pieces may share a batch: an overlap is added once, no text at all is no change."""
+    await service.new(peer, session_id="a")
+    gate = asyncio.Event()
+    store.before_commit = gate.wait
+    held = asyncio.create_task(service.state_set(peer, "a", {"x": 1}))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    requests = [
+        service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}]),
+        service.extend(peer, "a", "r", "ello", 1),
+        service.extend(peer, "a", "r", "", 5),
+        service.extend(peer, "a", "r", "zz", 1),
+    ]
+    tasks = [asyncio.create_task(one) for one in requests]
+    await asyncio.sleep(0)
+    gate.set()
+    await held
+    *_, refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(refused, Conflict) and refused.data["length"] == 5
+    [message] = (await service.read("a"))["messages"]
+    assert (message["content"], (await service.read("a"))["seq"]) == ("Hello", 3)
+
+
+async def test_a_reply_is_finished_once(service, peer):
+    """Saying the same again is no change; saying that it ended otherwise is a conflict."""
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
+    assert await service.finish(peer, "a", "r", status="interrupted") == 2
+    assert await service.finish(peer, "a", "r", status="interrupted") == 2
+    assert await service.finish(peer, "a", "r", status="error") == 3
+    assert await service.finish(peer, "a", "r", status="error") == 3
+    with pytest.raises(Conflict):
+        await service.finish(peer, "a", "r", status="done")
+
+
+async def test_both_ends_of_a_reply_in_one_batch(service, store, peer):
+    """Two that finish it at once: the second is told what the first made of it."""
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
+    ends = [service.finish(peer, "a", "r", status=status) for status in ("done", "done", "error")]
+    first, second, third = await asyncio.gather(*ends, return_exceptions=True)
+    assert (first, second) == (2, 2)
+    assert isinstance(third, Conflict)

@@ -1,0 +1,178 @@
+"""What goes to the index when: long replies, sessions that vanish half way, checks that overlap."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from sessiond.model.message import Message, message_from_client
+from sessiond.model.session import Session
+from sessiond.service import catalog as module
+from sessiond.service.catalog import indexed
+from sessiond.service.sessions import Service
+from sessiond.store.memory import MemoryStore
+from sessiond.store.port import Listed, Loaded
+from tests.fakes.peer import FakePeer, user
+
+T = "2026-01-11T14:30:22.000Z"
+
+
+def message(seq: int) -> Message:
+    return message_from_client(user(f"text {seq}"), message_id=f"m{seq}", seq=seq, now=T)
+
+
+async def test_a_long_reply_is_not_indexed_anew_for_every_piece(
+    service: Service, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it streams in, the index has it as of a moment ago; as soon as it is finished, or somebody searches, all of it."""
+    monkeypatch.setattr(module, "_GROWING_CHARS_S", 1)
+    catalog, known = service.catalog, service.index.messages
+    await service.new(peer, session_id="a")
+    await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "one", "status": "streaming"}])
+    catalog._feed_some()
+    assert known["a"]["r"] == "one"
+    await service.extend(peer, "a", "r", " two")
+    await service.append(peer, "a", [user("meanwhile", id="u")])
+    catalog._feed_some()
+    assert known["a"] == {"r": "one", "u": "meanwhile"}
+    await catalog.settled()
+    assert known["a"]["r"] == "one two"
+    await service.extend(peer, "a", "r", " three")
+    await service.finish(peer, "a", "r")
+    catalog._feed_some()
+    assert known["a"]["r"] == "one two three"
+
+
+@pytest.mark.parametrize("when", ["between", "after"])
+async def test_a_session_that_vanishes_while_it_is_indexed(service: Service, store: MemoryStore, when: str) -> None:
+    """What was deleted while its parts came in stays deleted, whichever part came last."""
+    session = Session("big", T)
+
+    async def parts() -> AsyncIterator[list[Message]]:
+        yield [message(1)]
+        if when == "between":
+            service.catalog.vanished(store, "big")
+        yield [message(2)]
+        service.catalog.vanished(store, "big")
+
+    await service.catalog.fill(indexed(store, session), parts(), [])
+    if when == "between":
+        assert "big" not in service.index.messages
+    assert "big" not in service.index.infos
+
+
+async def test_while_it_is_indexed_its_file_is_not_looked_at(
+    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event of its own file's making would have it read a second time."""
+
+    async def never(local_id: str) -> None:
+        raise AssertionError("it was looked at")
+
+    async def parts() -> AsyncIterator[list[Message]]:
+        yield [message(1)]
+        await service.catalog.recheck(store, "big")
+
+    monkeypatch.setattr(store, "look", never)
+    await service.catalog.fill(indexed(store, Session("big", T)), parts(), [])
+    assert service.index.messages["big"] == {"m1": "text 1"}
+
+
+async def test_checks_that_overlap_are_over_with_the_last(
+    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists wait for both, and searches stay incomplete till then."""
+    await service.catalog.ready.wait()
+    gates = [asyncio.Event(), asyncio.Event()]
+    waiting = iter(gates)
+
+    async def scan() -> AsyncIterator[list[Listed]]:
+        await next(waiting).wait()
+        yield []
+
+    monkeypatch.setattr(store, "scan", scan)
+    for _ in gates:
+        service.catalog.start([store])
+    for n, gate in enumerate(gates):
+        assert not service.catalog.ready.is_set()
+        assert service.index.incomplete
+        gate.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert service.catalog.ready.is_set() == (n == 1)
+    assert not service.index.incomplete
+
+
+async def test_what_the_scan_missed_is_forgotten_only_if_it_is_gone(
+    service: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that came after the scan had passed is known to the index and in no list of files: it stays."""
+    await service.new(peer, session_id="late", messages=[user("1")])
+    await service.catalog.settled()
+    service.index.infos["gone"] = service.index.infos["late"]
+
+    async def scan() -> AsyncIterator[list[Listed]]:
+        yield []
+
+    async def fingerprints(name: str) -> dict[str, Any]:
+        return dict.fromkeys(("late", "gone"), "x")
+
+    monkeypatch.setattr(store, "scan", scan)
+    monkeypatch.setattr(service.index, "fingerprints", fingerprints)
+    assert await service.catalog.check(store) == []
+    assert list(service.index.infos) == ["late"]
+
+
+async def test_a_session_that_is_opened_after_it_was_indexed_is_not_let_go(
+    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look at it and its release somebody may come; without that it leaves the memory."""
+    released: list[str] = []
+
+    async def release(local_id: str) -> None:
+        released.append(local_id)
+
+    monkeypatch.setattr(store, "release", release)
+    for session_id in ("a", "b"):
+        session = Session(session_id, T)
+        session.add_message(message(1))
+        store.sessions[session_id] = session
+        await service.catalog._reindex(store, Listed(session_id, "", ""))
+        if session_id == "a":
+            service.rooms.open_room(store, "a", Loaded(session, []))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert released == ["b"]
+
+
+async def test_after_the_end_nothing_is_begun(service: Service, store: MemoryStore) -> None:
+    """A refill that comes late does not start a check that nobody would end."""
+    await service.catalog.close()
+    service.catalog.start([store])
+    assert not service.index.incomplete
+
+
+async def test_a_list_waits_for_an_index_that_is_lost_meanwhile(
+    service: Service, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an index says that turns out to be lost is not answered: the list comes from the next one."""
+    await service.new(peer, session_id="a", messages=[user("1")])
+    await service.catalog.ready.wait()
+    asked = service.index.list
+    calls = []
+
+    async def lost(query: Any) -> Any:
+        page = await asked(query)
+        calls.append(query)
+        if len(calls) == 1:
+            service.catalog.ready.clear()
+            asyncio.get_running_loop().call_soon(service.catalog.ready.set)
+            page.items.clear()
+        return page
+
+    monkeypatch.setattr(service.index, "list", lost)
+    assert [one["sessionId"] for one in (await service.list())["sessions"]] == ["a"]
+    assert len(calls) == 2
