@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.errors import InvalidParams
-from sessiond.exporters import FORMATS, SUFFIXES, export
+from sessiond.exporters import FORMATS, SUFFIXES, export, markdown
 from sessiond.exporters.document import session_of
 from sessiond.formats import jsonl
 from sessiond.model.session import content_equal
@@ -88,3 +88,49 @@ def test_an_empty_text_and_all_nasty_ones_pass_every_format() -> None:
     )
     for fmt in FORMATS:
         assert len(text(made, fmt)) > 1000
+
+
+PIXEL = "iVBORw0KGgo="
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ("a bare text", "a bare text"),
+        (7, "7"),
+        ({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": PIXEL}}, "image/gif"),
+        ({"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}, "https://example.org/a.png"),
+        ({"type": "image_url", "image_url": {"url": f"data:image/webp;base64,{PIXEL}"}}, "image/webp"),
+        ({"type": "image_url", "image_url": {"url": "https://example.org/b.png"}}, "https://example.org/b.png"),
+        ({"type": "image", "source": "file-7", "image_url": "https://example.org/c.png"}, "https://example.org/c.png"),
+        ({"type": "image", "source": "file-7"}, "file-7"),
+        ({"type": "document", "title": "a paper"}, "a paper"),
+    ],
+)
+@pytest.mark.parametrize("format", ["text", "markdown", "html", "org"])
+def test_a_block_of_any_shape_is_shown(block: object, words: str, format: str) -> None:
+    """Images by what they are and where they lie, everything else as it is written; nothing is left out silently."""
+    assert words in text(session(message(1, "user", [block, {"type": "text", "text": "and so on"}])), format)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ('{"cmd": "ls"}', '"cmd": "ls"'),
+        ("ls -l", "ls -l"),
+        ("[1, 2]", "1,"),
+        ({"script": "one\ntwo", "n": 5}, "one\n"),
+    ],
+)
+@pytest.mark.parametrize("format", ["text", "markdown"])
+def test_arguments_of_any_shape_are_shown(arguments: object, words: str, format: str) -> None:
+    """JSON in a string as what it says, texts of several lines with their line ends."""
+    call = {"id": "c1", "name": "run", "arguments": arguments}
+    assert words in text(session(message(1, "assistant", "", toolCalls=[call])), format)
+
+
+def test_a_text_too_long_to_be_parsed_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Markdown of megabytes stands in a fence, whole."""
+    monkeypatch.setattr(markdown, "_MAX_PARSED_CHARS", 100)
+    shown = text(session(message(1, "user", "# no heading\n" + "word " * 50)), "markdown")
+    assert "```text\n# no heading\nword word" in shown

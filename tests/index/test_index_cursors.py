@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import InvalidParams
+from sessiond.index import sessions
 from sessiond.index.index import Index
 from sessiond.index.search import RANKED
 from sessiond.limits import Limits
@@ -197,3 +198,38 @@ async def test_held_orders_are_bounded(tmp_path: Path) -> None:
         assert len((await search(index, "word", cursor=pages[-1].next_cursor)).hits) == 28
         with pytest.raises(InvalidParams, match="no longer valid"):
             await search(index, "word", cursor=pages[0].next_cursor)
+
+
+async def test_a_page_that_comes_too_late_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What moved since its first page is remembered for so long only: a list that could be wrong is begun anew."""
+    monkeypatch.setattr(sessions, "HISTORY_ROWS", 20)
+    monkeypatch.setattr(sessions, "_CACHED", 5)
+    async with opened(tmp_path) as index:
+        for number in range(10):
+            index.put_info(info(f"s{number}", minutes=number))
+        await index.settled()
+        cursor = (await listed(index, limit=3)).next_cursor
+        assert len((await listed(index, limit=3, cursor=cursor)).items) == 3
+        for minutes in range(1000, 1050):
+            index.put_info(info(f"s{minutes % 10}", minutes=minutes))
+            await index.settled()
+        with pytest.raises(InvalidParams) as refused:
+            await listed(index, limit=3, cursor=cursor)
+        assert refused.value.data["field"] == "cursor"
+        assert [one.session_id for one in (await listed(index, limit=2)).items] == ["s9", "s8"]
+
+
+async def test_what_is_unknown_is_cut_without_a_word(tmp_path: Path) -> None:
+    """Cutting a session that the index never heard of makes none."""
+    async with opened(tmp_path) as index:
+        index.drop_after("nobody", 0)
+        index.remove("nobody")
+        await index.settled()
+        assert (await listed(index)).items == []
+
+
+@pytest.mark.parametrize("query", [None, 5, ["x"]])
+async def test_a_query_is_a_text(tmp_path: Path, query: object) -> None:
+    async with opened(tmp_path) as index:
+        with pytest.raises(InvalidParams, match="query: expected a string"):
+            await search(index, query)  # type: ignore[arg-type]

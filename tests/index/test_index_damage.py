@@ -89,6 +89,14 @@ def other_tokens(path: Path) -> None:
     Path(f"{path}.seal").unlink()
 
 
+def without_its_numbers(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("DELETE FROM meta WHERE key = 'next_doc'")
+    db.commit()
+    db.close()
+    Path(f"{path}.seal").unlink()
+
+
 def foreign(path: Path) -> None:
     path.unlink()
     db = sqlite3.connect(path)
@@ -102,7 +110,9 @@ def missing(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [garbage, empty, truncated, holes, older, other_tokens, foreign, missing], ids=lambda f: f.__name__
+    "damage",
+    [garbage, empty, truncated, holes, older, other_tokens, without_its_numbers, foreign, missing],
+    ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 async def test_damage_before_start(tmp_path: Path, damage: Callable[[Path], None], clean: bool) -> None:
@@ -300,3 +310,117 @@ async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
         archived = await search(index, "word", filter={"archived": True})
         names = db.execute("SELECT count(*) FROM doc WHERE kind = ?", (schema.NAME,)).fetchone()[0]
         assert live.total + archived.total == docs - names
+
+
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM chunk", "DROP TABLE chunk", "UPDATE doc SET chunk = 0"], ids=["gone", "dropped", "misled"]
+)
+@pytest.mark.parametrize("mode", ["text", "regex"])
+async def test_a_text_that_is_gone_is_damage(tmp_path: Path, damage: str, mode: str) -> None:
+    """A search that needs it answers that it is incomplete, and the index is made anew."""
+    owner = Filled(3)
+    async with opened(tmp_path, on_refill=owner.refill) as owner.index:
+        owner.index.incomplete = False
+        owner.feed()
+        await owner.check()
+        owner.index._writer._db.execute(damage)
+        page = await search(owner.index, "word", mode=mode)
+        assert page.incomplete
+        assert page.hits == []
+        while not owner.asked:
+            await owner.index.settled()
+        await owner.check()
+
+
+async def test_damage_of_a_file_that_was_replaced_already_is_no_news(tmp_path: Path) -> None:
+    """A reader that met it late does not have the fresh one thrown away."""
+    owner = Filled(2)
+    async with opened(tmp_path, on_refill=owner.refill) as owner.index:
+        owner.feed()
+        writer = owner.index._writer
+        generation = writer.generation
+        for _ in range(2):
+            writer.suspect(generation)
+            await owner.index.settled()
+        while not owner.asked:
+            await owner.index.settled()
+        await owner.check()
+        assert (writer.generation, owner.asked) == (generation + 1, 1)
+
+
+def with_code(code: int | None, words: str = "") -> sqlite3.Error:
+    error = sqlite3.OperationalError(words)
+    if code is not None:
+        error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "damaged"),
+    [
+        (schema.Unusable("x"), True),
+        (ValueError("x"), False),
+        (with_code(None, "Could not decode to UTF-8 column 'name'"), True),
+        (with_code(None, "unknown"), False),
+        (with_code(sqlite3.SQLITE_IOERR_SHORT_READ), True),
+        (with_code(sqlite3.SQLITE_READONLY_DBMOVED), True),
+        (with_code(sqlite3.SQLITE_IOERR_WRITE), False),
+        (with_code(sqlite3.SQLITE_CORRUPT_VTAB), True),
+        (with_code(sqlite3.SQLITE_FULL), False),
+        (with_code(sqlite3.SQLITE_BUSY), False),
+        (with_code(sqlite3.SQLITE_ERROR, "no such table: doc"), True),
+        (with_code(sqlite3.SQLITE_ERROR, "near x: syntax error"), False),
+    ],
+)
+def test_what_is_damage_and_what_only_needs_time(error: Exception, damaged: bool) -> None:
+    """A fresh file mends damage; it would not mend a full disk or a held lock, and would cost all that is in the old one."""
+    assert schema.is_damage(error) is damaged
+
+
+async def test_a_check_that_is_broken_off_found_nothing(tmp_path: Path) -> None:
+    """That it could not read on is told as what it is, and is no damage."""
+    async with opened(tmp_path):
+        pass
+    reading = schema.connect(str(tmp_path / "index.db"), reading=True)
+    reading.set_progress_handler(lambda: 1, 1)
+    try:
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            schema.check(reading)
+    finally:
+        reading.close()
+
+
+async def test_an_index_that_was_killed_and_is_broken_is_found_out(tmp_path: Path) -> None:
+    """The check beside everything else has it replaced, whether or not anybody searches."""
+    owner = Filled()
+    async with opened(tmp_path) as owner.index:
+        owner.feed()
+    db = sqlite3.connect(tmp_path / "index.db")
+    db.execute("UPDATE chunk SET data = x'0102' WHERE id = 3")
+    db.commit()
+    db.close()
+    (tmp_path / "index.db.seal").unlink()
+    async with opened(tmp_path, on_refill=owner.refill) as owner.index:
+        assert owner.index._checker is not None
+        await asyncio.to_thread(owner.index._checker.join)
+        while not owner.asked:
+            await owner.index.settled()
+        await owner.check()
+
+
+async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path) -> None:
+    """It is closed all the same; what was not written has no fingerprint at the next start."""
+    owner = Filled(3)
+    async with opened(tmp_path) as owner.index:
+        owner.feed()
+        await owner.check()
+        pages = owner.index._writer._db.execute("PRAGMA page_count").fetchone()[0]
+        owner.index._writer._db.execute(f"PRAGMA max_page_count = {pages}")
+        text = "big " + " ".join(os.urandom(4).hex() for _ in range(20_000))
+        owner.index.put_session(info("s0", fingerprint="f2"), [message(1, text)], [])
+        await owner.index.settled()
+        assert owner.index.problem
+        assert owner.index.incomplete
+    async with opened(tmp_path) as owner.index:
+        assert (await owner.index.fingerprints("default")).get("s0") != "f2"
+        assert (await search(owner.index, "big")).total == 0

@@ -40,6 +40,10 @@ CALL = {"id": "c", "name": "run_shell", "arguments": {"cmd": "ls\nmake", "deep":
             [("tool", "r"), ("tool", "s")],
         ),
         ([{"type": "tool_result", "content": "r"}], "user", {}, [("tool", "r")]),
+        ([{"type": "tool_result", "output": {"rows": [1, "a"]}}], "user", {}, [("tool", "rows\n1\na")]),
+        ([{"type": "tool_result", "content": 5}], "user", {}, []),
+        ([{"type": "tool_result", "content": [{"type": "image"}, 5, "s"]}], "user", {}, [("tool", "s")]),
+        ("", "assistant", {"toolCalls": [CALL | {"arguments": "ls -l"}, {}]}, [("tool", "run_shell\nls -l")]),
         ([{"type": "tool_use"}, {"type": "text", "text": 5}, {"text": "t"}], "user", {}, [("text", "t")]),
     ],
 )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sessiond.index import narrowing
 from sessiond.index.index import Index
-from sessiond.index.narrowing import match_expression, needed
+from sessiond.index.narrowing import MAX_CONDITIONS, match_expression, needed
 from sessiond.index.tokens import plain, words
 from tests.index.feeding import all_hits, info, key, message, opened, search
 
@@ -124,3 +126,52 @@ async def test_looks_only_where_the_words_are(tmp_path: Path) -> None:
 def broken(index: Index) -> None:
     """All chunks but that of the second session."""
     index._writer._db.execute("UPDATE chunk SET data = x'00' WHERE id != (SELECT chunk FROM doc WHERE id = 2)")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "flags", "expected"),
+    [
+        ("the (cat|dog) sat", 0, '("the") AND (((("cat")) OR (("dog")))) AND ("sat" *)'),
+        ("the (cat|.) sat", 0, '("the") AND ("sat" *)'),
+        ("(?:the cat )+x", 0, '(("the") AND ("cat"))'),
+        ("(?:the cat )*x", 0, None),
+        ("(?>the cat) x", 0, '(("the") AND ("cat" *))'),
+        ("(?=the cat)the", 0, '(("the") AND ("cat" *)) AND ("the")'),
+        ("(?-i:IT is) so", re.IGNORECASE, '(("is" *)) AND ("so" *)'),
+    ],
+)
+def test_what_groups_need(pattern: str, flags: int, expected: str | None) -> None:
+    """Of branches one must hold, if all are known; what is there at least once, looked at ahead or never gone back into holds as
+    if it stood there by itself.
+    """
+    if pattern.startswith("(?>") and sys.version_info < (3, 11):
+        pytest.skip("atomic groups came with Python 3.11")
+    need = needed(re.compile(pattern, flags))
+    assert (need and match_expression(need, lambda text: [f'"{text}"'])) == expected
+
+
+def test_what_the_words_that_there_are_make_of_it() -> None:
+    """A part that no word holds cannot match, which ends the whole and drops a branch; one that too many hold is left out."""
+    need = needed(re.compile("quixotic (?:cat|hat)"))
+    assert need is not None
+    assert match_expression(need, lambda text: []) == ""
+    assert match_expression(need, lambda text: [] if text == "cat" else [f'"{text}"']) == '("quixotic") AND ((("hat")))'
+    assert match_expression(need, lambda text: None if text == "cat" else [f'"{text}"']) == '("quixotic")'
+    assert match_expression(need, lambda text: None) is None
+
+
+def test_a_pattern_of_many_words_is_narrowed_by_some() -> None:
+    """So many conditions are asked for as help; each of them is one of the pattern's."""
+    pattern = " ".join(f"word{n}.[a]" for n in range(100))
+    need = needed(re.compile(pattern))
+    assert need is not None
+    expression = match_expression(need, lambda text: [f'"{text}"'])
+    assert expression is not None
+    assert 1 < expression.count(" AND ") + 1 <= MAX_CONDITIONS
+    assert all(re.search(rf"\b{word}\b", pattern) for word in re.findall(r'"(\w+)"', expression))
+
+
+def test_without_the_parser_nothing_is_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Python's insides are not guessed at: everything is looked through."""
+    monkeypatch.setattr(narrowing, "sre", None)
+    assert needed(re.compile("quixotic")) is None

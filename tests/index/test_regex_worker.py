@@ -1,0 +1,114 @@
+"""Mode regex's process by itself: what it answers to what it is asked, on its standard input and output."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond import pipes
+from sessiond.index import regex_worker
+from tests.index.feeding import info, message, opened
+
+EVERYTHING = ["SELECT id, chunk, start, size FROM doc WHERE 1", "ORDER BY id", {}]
+
+
+def ask(folder: Path, pattern: str, limit: int = 100, queries: Any = (EVERYTHING,)) -> Any:
+    """Its answer. (With `site`, unlike in the daemon, so that what it does is measured.)"""
+    request = {"path": str(folder / "index.db"), "pattern": pattern, "seconds": 30, "limit": limit, "queries": queries}
+    with pipes.start(regex_worker.__file__) as process:
+        out, _ = process.communicate(json.dumps(request).encode(), timeout=60)
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+async def filled(folder: Path, *contents: Any) -> None:
+    async with opened(folder) as index:
+        index.put_info(info("s"))
+        index.add_messages("s", [message(n, content) for n, content in enumerate(contents, 1)])
+        await index.settled()
+
+
+def edit(folder: Path, sql: str) -> None:
+    with closing(sqlite3.connect(folder / "index.db")) as db:
+        db.execute(sql)
+        db.commit()
+
+
+async def test_ids_of_all_that_match_and_the_first_as_they_are_shown(tmp_path: Path) -> None:
+    """Snippets come for as many as a page shows, with every place in them that matches."""
+    await filled(tmp_path, "one fish two fish", "no such", "red fish")
+    answer = ask(tmp_path, "f.sh", limit=1)
+    assert answer["ids"] == [1, 3]
+    assert answer["shown"] == {"1": ["one fish two fish", [[4, 8], [13, 17]]]}
+    assert ask(tmp_path, "f.sh", queries=[])["ids"] == []
+
+
+async def test_the_words_of_a_pattern_narrow_what_is_looked_through(tmp_path: Path) -> None:
+    """Whole words, parts of words, one of several; of words that nobody wrote there is nothing to look through."""
+    await filled(tmp_path, "get the quixotic user", "unquixotically", "foo bar", "")
+    for pattern, ids in (
+        ("the quix", [1]),
+        ("quixotic", [1, 2]),
+        ("quixotic|foo bar", [1, 2, 3]),
+        ("(?:quixotic|foo) ", [1, 3]),
+        ("zzzz", []),
+        ("zzzz|yyyy", []),
+        (".", [1, 2, 3]),
+    ):
+        assert ask(tmp_path, pattern)["ids"] == ids, pattern
+
+
+async def test_a_part_that_too_many_words_hold_narrows_nothing(tmp_path: Path) -> None:
+    """Everything is looked through then, and the same is found."""
+    many = " ".join(f"x{n}needle" for n in range(regex_worker._MOST_WORDS + 5))
+    await filled(tmp_path, many, "needle", "other")
+    assert ask(tmp_path, "needle")["ids"] == [1, 2]
+
+
+async def test_words_that_are_cut_in_the_index_may_hold_anything(tmp_path: Path) -> None:
+    """A word longer than FTS5 keeps is looked into."""
+    await filled(tmp_path, "deadbeef" * 9000 + "needle", "nothing")
+    assert ask(tmp_path, "needle")["ids"] == [1]
+
+
+async def test_thoughts_are_not_searched(tmp_path: Path) -> None:
+    """Calls are."""
+    blocks = [{"type": "thinking", "thinking": "secret"}, {"type": "tool_use", "name": "shell", "input": {"cmd": "ls"}}]
+    await filled(tmp_path, blocks)
+    assert ask(tmp_path, "secret")["ids"] == []
+    assert ask(tmp_path, "cmd")["ids"] == [1]
+
+
+async def test_so_many_places_are_shown_and_no_more(tmp_path: Path) -> None:
+    """A pattern that matches everywhere costs a snippet, not a list without end."""
+    await filled(tmp_path, "a" * 400)
+    [[snippet, ranges]] = ask(tmp_path, "a")["shown"].values()
+    assert 0 < len(ranges) <= regex_worker._RANGES
+    assert all(snippet[start:end] for start, end in ranges)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [("(", 0), ("a{2,1}", 2), ("[z-a]", 1), ("(?P<a>x)(?P<a>y)", 12), ("a{99999999999999999999}", 0)],
+)
+async def test_a_pattern_that_is_none_is_an_error_with_its_place(tmp_path: Path, pattern: str, position: int) -> None:
+    answer = ask(tmp_path, pattern)
+    assert answer["error"]
+    assert answer["position"] == position
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["DELETE FROM chunk", "UPDATE chunk SET data = x'0102'", "DROP TABLE chunk"],
+    ids=["gone", "broken", "dropped"],
+)
+async def test_damage_is_told_as_damage(tmp_path: Path, damage: str) -> None:
+    """Whoever asked can have the index made anew."""
+    await filled(tmp_path, "text")
+    edit(tmp_path, damage)
+    assert ask(tmp_path, "text").keys() == {"damage"}
