@@ -1,0 +1,110 @@
+"""The commands' small client, against a daemon that says odd things."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sessiond.cli.client import Client, error_of
+from sessiond.errors import Conflict, DaemonUnreachable, InvalidParams, SessiondError
+
+Ends = tuple[Client, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ours, theirs = socket.socketpair()
+    with theirs, Client(ours, timeout_s=10) as client:
+        yield client, theirs
+
+
+def say(end: socket.socket, *messages: Any) -> None:
+    for message in messages:
+        end.sendall(json.dumps(message).encode() + b"\n")
+
+
+def heard(end: socket.socket) -> list[Any]:
+    return [json.loads(line) for line in end.recv(1 << 16).splitlines()]
+
+
+def test_only_the_answer_to_the_question_is_an_answer(ends: Ends) -> None:
+    """Other ids, lists, notifications and requests come in between; a request is refused, since nobody here would answer it."""
+    client, end = ends
+    say(
+        end,
+        [1, 2],
+        {"id": 99, "result": "another's"},
+        {"method": "session/saved", "params": {"n": 1}},
+        {"id": "d1", "method": "workspace/configuration"},
+        {"id": 1, "result": "mine"},
+    )
+    assert client.call("daemon/hello") == "mine"
+    asked, refused = heard(end)
+    assert asked["method"] == "daemon/hello"
+    assert (refused["id"], refused["error"]["code"]) == ("d1", -32601)
+    assert next(client.notifications()) == ("session/saved", {"n": 1})
+
+
+def test_notifications_go_to_whoever_asked_for_them(ends: Ends) -> None:
+    """Those that come before the answer, in order; later ones wait, and answers that nobody waits for are passed over."""
+    client, end = ends
+    told: list[tuple[str, Any]] = []
+    say(end, {"method": "$/progress", "params": {"n": 1}}, {"id": 1, "result": None})
+    client.call("daemon/backup", notified=lambda method, params: told.append((method, params)))
+    assert told == [("$/progress", {"n": 1})]
+    say(end, {"id": 5, "result": "late"}, {"method": "session/deleted"})
+    coming = client.notifications()
+    assert next(coming) == ("session/deleted", {})
+    end.close()
+    with pytest.raises(ConnectionError):
+        next(coming)
+
+
+def test_an_error_without_an_id_is_the_answer(ends: Ends) -> None:
+    """So says JSON-RPC of a request that could not be read."""
+    client, end = ends
+    say(end, {"id": None, "error": {"code": -32700, "message": "no JSON"}})
+    with pytest.raises(SessiondError, match="no JSON"):
+        client.call("daemon/hello")
+
+
+def test_a_daemon_that_says_nothing(ends: Ends) -> None:
+    """It is told apart from one that is gone, with what to do."""
+    client, _ = ends
+    client._socket.settimeout(0.01)
+    with pytest.raises(DaemonUnreachable, match="sessiond doctor"):
+        client.call("daemon/hello")
+
+
+def test_an_argument_that_is_no_text(ends: Ends) -> None:
+    """Bytes of a terminal in another encoding are refused before anything is sent."""
+    client, end = ends
+    with pytest.raises(InvalidParams, match="UTF-8"):
+        client.call("session/new", {"name": "caf\udce9"})
+    end.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        end.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind", "message"),
+    [
+        ({"message": "m", "data": {"kind": "conflict", "seq": 5, "hint": "h"}}, Conflict, "m"),
+        ({"message": "m", "data": {"kind": "brandNew"}}, SessiondError, "m"),
+        ({"message": "m", "data": "text"}, SessiondError, "m"),
+        ({"code": -1}, SessiondError, "the request failed"),
+        ("odd", SessiondError, "odd"),
+    ],
+)
+def test_an_error_of_any_shape_is_an_exception(wire: Any, kind: type[SessiondError], message: str) -> None:
+    """Of the kind that the daemon raised where that is known here; a kind of a newer daemon is kept as a word."""
+    error = error_of(wire)
+    assert (type(error), error.message) == (kind, message)
+    if kind is Conflict:
+        assert (error.data["seq"], error.hint) == (5, "h")
+    if "brandNew" in str(wire):
+        assert error.data["kind"] == "brandNew"

@@ -1,0 +1,182 @@
+"""What commands print of what they are told: every shape of it, and no control character."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from typing import Any
+
+import pytest
+
+from sessiond.cli import found, output, status
+from sessiond.cli.import_ import _bytes
+from sessiond.cli.terminal import Paint
+from sessiond.cli.web import _reached_as
+from sessiond.errors import SessionNotFound
+from tests.fakes.answers import Answers
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("plain", "plain"),
+        ([{"type": "text", "text": "a"}, "b", {"type": "image"}, {"x": 1}, 7], "a\nb\n[image]\n[block]\n7"),
+        (
+            [
+                {
+                    "type": "tool_result",
+                    "content": [{"type": "text", "text": "in"}, {"type": "thinking", "thinking": "hm"}],
+                }
+            ],
+            "in\nhm",
+        ),
+        ({"odd": 1}, '{"odd": 1}'),
+        (None, "null"),
+    ],
+)
+def test_content_as_text(content: Any, text: str) -> None:
+    """Of blocks their text, of others what they are."""
+    assert output.content_text(content) == text
+
+
+def test_a_message_with_its_calls() -> None:
+    """Who and when, how it ended, its text, and a line for every call; nothing of it can colour a terminal."""
+    calls = [{"name": "run\x1b[31m", "arguments": {"a": 1}}, {"arguments": "ls\nls"}, "odd"]
+    message = {
+        "role": "assistant",
+        "seq": 3,
+        "timestamp": "soon",
+        "status": "error",
+        "content": "x\x1b[2J\n",
+        "toolCalls": calls,
+    }
+    assert output.message_text(message) == '── assistant #3 soon [error]\nx[2J\n→ run[31m {"a": 1}\n→ ? ls ls'
+    assert output.message_text({}) == "── ? #?\n"
+
+
+def test_a_table_is_for_people_or_for_scripts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tabs between where it is piped; on a terminal headings and columns, and no markup in what somebody wrote."""
+    rows = [["a\tb", "[red]x[/red]\x1b[31m"], ["c", "d"]]
+    output.table(["one", "two"], rows)
+    assert capsys.readouterr().out == "a b\t[red]x[/red][31m\nc\td\n"
+    monkeypatch.setattr(output, "for_people", lambda: True)
+    output.table(["one", "two"], rows)
+    shown = capsys.readouterr().out
+    assert [line.split() for line in shown.splitlines() if line.strip() and "─" not in line] == [
+        ["one", "two"],
+        ["a", "b", "[red]x[/red][31m"],
+        ["c", "d"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (5_300_000, "5 MB"),
+        (999_999_999, "999 MB"),
+        (7_000_000_000, "7 GB"),
+    ],
+)
+def test_sizes_as_people_say_them(size: int, text: str) -> None:
+    assert _bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::", "[::1]"),
+        ("::1", "[::1]"),
+        ("192.168.1.5", "192.168.1.5"),
+    ],
+)
+def test_a_browser_here_reaches_what_listens_everywhere(host: str, reached: str) -> None:
+    """An address that stands for all is none to go to."""
+    assert _reached_as(host) == reached
+
+
+def test_the_status_of_a_daemon_in_trouble() -> None:
+    """Where it listens, which store has what problem, and that nothing can be written, with the reason."""
+    told = {
+        "version": "1", "pid": 7, "startedAt": "2026-01-11T14:30:22.000Z", "dataDir": "/d", "socket": None, "connections": 2,
+        "openSessions": 1, "dirtySessions": 3, "journal": {"bytes": 10, "lsn": 4},
+        "ws": {"host": "::1", "port": 80, "tokenFile": "/d/token"},
+        "stores": [
+            {"name": "a", "format": "jsonl", "path": "/a", "sessions": 1, "problem": {"kind": "unavailable"}},
+            {"name": "b", "format": "jsonl", "path": "/b", "sessions": 2, "problem": "gone"},
+            {"name": "c", "format": "jsonl", "path": "/c", "sessions": 0, "problem": None},
+        ],
+        "readOnly": {"reason": "the disk is full", "since": "2026-01-11T14:30:22.000Z"},
+    }  # fmt: skip
+    lines = [f"{name} {text}" for name, text in status._lines(told)]
+    assert "ws ::1:80, token in /d/token" in lines
+    assert "store a (jsonl, 1 session) /a  PROBLEM: unavailable" in lines
+    assert "store b (jsonl, 2 sessions) /b  PROBLEM: gone" in lines
+    assert "store c (jsonl, 0 sessions) /c" in lines
+    assert any(line.startswith("READ-ONLY the disk is full, since ") for line in lines)
+
+
+def hit(snippet: str, ranges: list[list[int]], **more: Any) -> dict[str, Any]:
+    return {"sessionId": "s", "messageId": "m", "seq": 3, "role": "user", "snippet": snippet, "ranges": ranges, **more}
+
+
+def page(*texts: tuple[str, str]) -> dict[str, list[Any]]:
+    return {"session/read": [{"messages": [{"id": message_id, "content": text} for message_id, text in texts]}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "answers", "lines"),
+    [
+        (hit("b x\nc", [[2, 3]]), page(("m", "a\nb x\nc\nd")), ["a", "b x", "c"]),
+        (hit("b x\nc", [[2, 3]]), page(("other", "a\nb x\nc\nd")), ["b x", "c"]),
+        (hit("b x\nc", [[2, 3]]), page(), ["b x", "c"]),
+        (hit("b x\nc", [[2, 3]]), page(("m", "edited since")), ["b x", "c"]),
+        (hit("b x\nc", [[2, 3]]), {"session/read": [SessionNotFound("gone")]}, ["b x", "c"]),
+        (hit("b x", [[2, 3]], messageId=None), {}, ["b x"]),
+        (hit("\n\nb\nc", []), page(("m", "a\n\n\nb\nc\nd\ne")), ["", "b", "c"]),
+        (hit("", []), page(("m", "")), [""]),
+    ],
+)
+def test_the_lines_around_a_match(given: dict[str, Any], answers: dict[str, list[Any]], lines: list[str]) -> None:
+    """They come from the message; where that is gone, changed or none, what the search itself showed is all there is. Without a
+    place, the first line with something on it stands for the match.
+    """
+    client: Any = Answers(answers)
+    assert [line.text for line in found.text_lines(client, given, 1, 1)] == lines
+
+
+def test_hits_of_several_sessions_stand_apart() -> None:
+    """Each session has its heading once, notes and names say what they are."""
+    out: Any = Written()
+    hits = [
+        hit("one", [[0, 3]], name="N"),
+        hit("two", [[0, 3]], messageId=None),
+        hit("three", [[0, 5]], sessionId="t", messageId=None, seq=None),
+    ]
+    client: Any = Answers({})
+    found.grouped(out, client, hits, Paint(False), 0, 0)
+    assert out.text == "s  N\n#3  user\n  one\n#3  note\n  two\n\nt\nname\n  three\n"
+
+
+class Written:
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_on_a_terminal_it_is_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert output.for_people()
+        monkeypatch.undo()
+    os.close(ours)

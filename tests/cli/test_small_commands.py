@@ -1,0 +1,256 @@
+"""Commands that ask one thing and print it: what a script gets, what people get, and how each of them fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from sessiond.cli import adopt, backup, following, mv, repl, search, show, tag
+from sessiond.cli import list as listing
+from sessiond.cli.following import _Follower
+from sessiond.cli.importing import Target
+from sessiond.errors import BadFile, Conflict
+from tests.fakes.answers import Answers
+
+
+def run(monkeypatch: pytest.MonkeyPatch, module: Any, answers: Answers, *arguments: str) -> Result:
+    monkeypatch.setattr(module, "Client", answers)
+    command: click.Command = module.command
+    done = CliRunner().invoke(command, list(arguments), standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done
+
+
+def test_adopt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The store that was made, how much is in it, and what of it could not be understood."""
+    told = {
+        "store": {"name": "old", "format": "amacs"},
+        "sessions": 3,
+        "warnings": [{"path": "/w", "line": None, "message": "bad\x1b[31m"}],
+    }
+    answers = Answers({"store/adopt": [told]})
+    done = run(monkeypatch, adopt, answers, str(tmp_path), "-f", "amacs")
+    assert done.output == "store old (amacs): 3 sessions; sessiond list --store old\nwarning: /w: bad[31m\n"
+    assert answers.asked == [("store/adopt", {"path": str(tmp_path), "format": "amacs"})]
+    assert json.loads(run(monkeypatch, adopt, answers, str(tmp_path), "--json").output) == told
+
+
+def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the session is then, and what the other system will not show; a dry run says what would be."""
+    told = {"session": {"sessionId": "theia/a"}, "lost": ["its name", {"message": "2 notes"}]}
+    answers = Answers({"session/move": [told]})
+    done = run(monkeypatch, mv, answers, "a", "--store", "theia")
+    assert done.output == "a is theia/a\nnot shown there: its name\nnot shown there: 2 notes\n"
+    assert run(monkeypatch, mv, answers, "a", "--store", "theia", "--dry-run").output.startswith("a would be theia/a\n")
+    assert json.loads(run(monkeypatch, mv, answers, "a", "--store", "theia", "--json").output) == told
+
+
+def test_tag_tries_again_when_somebody_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other one wrote is kept; after some tries it gives up with what the daemon said."""
+    before, after = ({"session": {"tags": tags, "seq": seq}} for tags, seq in ((["a"], 1), (["a", "x"], 2)))
+    done = {"session": {"tags": ["x", "b"], "seq": 3}}
+    answers = Answers({"session/open": [before, after], "session/update": [Conflict("no"), done]})
+    assert run(monkeypatch, tag, answers, "s", "b", "--remove", "a").output == "x b\n"
+    assert answers.asked[-1][1] == {"sessionId": "s", "tags": ["x", "b"], "expectedSeq": 2}
+    never = Answers({"session/open": [before], "session/update": [Conflict("no")]})
+    with pytest.raises(Conflict):
+        run(monkeypatch, tag, never, "s", "b")
+    assert len(never.asked) == 2 * tag._TRIES
+    same = Answers({"session/open": [before]})
+    assert run(monkeypatch, tag, same, "s", "a").output == "a\n"
+
+
+def test_show_tells_what_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the line where that is known."""
+    warnings = [{"path": "/a", "line": 3, "message": "m"}, {"path": "/b", "line": None, "message": "n"}]
+    info = {"sessionId": "s", "messageCount": 0, "path": "/a"}
+    answers = Answers({"session/open": [{"session": info, "messages": [], "warnings": warnings}]})
+    assert "warning: /a:3: m\nwarning: /b: n\n" in run(monkeypatch, show, answers, "s").output
+
+
+def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """How much was copied, and on standard error what was not as it should be."""
+    told = {"files": 2, "bytes": 1234, "warnings": [{"path": "/a", "message": "torn"}]}
+    answers = Answers({"daemon/backup": [told]})
+    answers.progress = [{"percentage": 5, "message": "half\x1b[31m"}, {"message": "begun"}]
+    done = run(monkeypatch, backup, answers, str(tmp_path / "b"))
+    assert done.stdout == f"2 files, 1,234 bytes in {tmp_path / 'b'}\n"
+    assert done.stderr == "not as it should be: /a: torn\n"
+    assert json.loads(run(monkeypatch, backup, answers, str(tmp_path / "b"), "--json").stdout) == told
+
+
+@pytest.mark.parametrize(("there", "words"), [(True, "it was complete already"), (False, "nothing is left of it")])
+def test_an_interrupted_backup_is_stopped_and_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool, words: str
+) -> None:
+    """The daemon is told to stop, and what is left of it is looked at, not guessed."""
+    if there:
+        (tmp_path / "b").mkdir()
+    answers = Answers({"daemon/backup": [KeyboardInterrupt()]})
+    client: Any = answers
+    with pytest.raises(click.Abort):
+        backup._make(client, str(tmp_path / "b"), lambda value: None)
+    assert answers.cancelled == 1
+    assert capsys.readouterr().err == f"interrupted; {words}\n"
+
+
+def test_a_backup_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--verify` fails and names what is missing, for people and for scripts."""
+    tmp_path.joinpath("b").mkdir()
+    assert backup._verify(str(tmp_path / "b"), as_json=False) == 1
+    assert "PROBLEM" in capsys.readouterr().out
+    assert backup._verify(str(tmp_path / "b"), as_json=True) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["sound"] is False and told["findings"]
+
+
+def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the answer is incomplete it is asked again, but not for ever, and then that is said beside the data."""
+    some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
+    answers = Answers({"session/search": [some, some, {**some, "incomplete": False}]})
+    assert run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr == ""
+    assert len(answers.asked) == 3
+    never = Answers({"session/search": [some]})
+    done = run(monkeypatch, search, never, "x", "--mode", "semantic")
+    assert len(never.asked) == 1 + search._TRIES
+    assert done.stderr == "sessiond: the index is still being built: there may be more\n"
+    monkeypatch.setattr(search, "_PATIENCE_S", -1.0)
+    impatient = Answers({"session/search": [some]})
+    run(monkeypatch, search, impatient, "x", "--mode", "semantic")
+    assert len(impatient.asked) == 1
+
+
+def test_conditions_on_words_do_not_go_with_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would become a part of the pattern and find nothing."""
+    with pytest.raises(click.UsageError, match="--since and --until"):
+        run(monkeypatch, search, Answers({}), "x.", "--mode", "regex", "--no-tools")
+
+
+def test_an_empty_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People are told how to begin, or that nothing fits what they asked for; a script gets nothing."""
+    answers = Answers({"session/list": [{"sessions": [], "nextCursor": None}]})
+    assert run(monkeypatch, listing, answers).output == ""
+    monkeypatch.setattr(listing, "for_people", lambda: True)
+    assert "sessiond import PATH" in run(monkeypatch, listing, answers).output
+    assert run(monkeypatch, listing, answers, "--tag", "x").output == "no such session\n"
+
+
+def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home is a tilde, also by itself, but not where another folder only begins like it."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setattr(listing, "for_people", lambda: True)
+    infos = [
+        {"sessionId": f"s{n}", "updatedAt": "", "messageCount": 1, "store": "default", "cwd": cwd}
+        for n, cwd in enumerate(("/home/me", "/home/me/w", "/home/men"))
+    ]
+    answers = Answers({"session/list": [{"sessions": infos, "nextCursor": "more"}]})
+    lines = run(monkeypatch, listing, answers, "-n", "3", "--no-pager").output.splitlines()
+    assert [line.split()[-1] for line in lines[1:4]] == ["~", "~/w", "/home/men"]
+    assert lines[4].startswith("there are more")
+
+
+def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told by name what to install; a fault inside it is no missing package."""
+
+    class Finder:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "sessiond_repl":
+                raise ModuleNotFoundError("no", name=self.name)
+
+    monkeypatch.delitem(__import__("sys").modules, "sessiond_repl", raising=False)
+    finders = list(__import__("sys").meta_path)
+    for name in ("prompt_toolkit.shortcuts", "sessiond_repl"):
+        monkeypatch.setattr("sys.meta_path", [Finder(name), *finders])
+        with pytest.raises(click.ClickException, match="pip install"):
+            run(monkeypatch, Repl, Answers({}))
+    monkeypatch.setattr("sys.meta_path", [Finder("something_else"), *finders])
+    with pytest.raises(ModuleNotFoundError):
+        run(monkeypatch, Repl, Answers({}))
+
+
+class Repl:
+    """It has no client of its own to exchange."""
+
+    Client = None
+    command = repl.command
+
+
+# import --follow
+
+
+def imported(session_id: str = "", warnings: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    sessions = [{"sessionId": session_id, "messageCount": 2, "name": "N"}] if session_id else []
+    return {"sessions": sessions, "skipped": 0, "warnings": warnings or []}
+
+
+def transcript(path: Path) -> Path:
+    record = {
+        "type": "user",
+        "uuid": "a",
+        "parentUuid": None,
+        "sessionId": "s",
+        "message": {"role": "user", "content": "x"},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record) + "\n")
+    return path
+
+
+def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of a tool's that changes is read and its session told; others, and files that are gone again, are not asked about."""
+    file = transcript(tmp_path / "p" / "a.jsonl")
+    (tmp_path / "p" / "notes.md").write_text("mine")
+    answers = Answers({"session/import": [imported(), imported("s1")]})
+    client: Any = answers
+    follower = _Follower([Target(str(tmp_path / "p"), None), Target(str(tmp_path / "q"), None)], {}, False)
+    follower.everything(client, first=True)
+    assert "following 2 places" in capsys.readouterr().out
+    asked = len(answers.asked)
+    gone, nobody = str(tmp_path / "p" / "gone.jsonl"), str(tmp_path / "elsewhere.jsonl")
+    Path(nobody).write_text("x")
+    follower.changed(client, {str(file), gone, nobody, str(tmp_path / "p" / "notes.md")})
+    assert [params["path"] for _, params in answers.asked[asked:]] == [str(file)]
+    assert capsys.readouterr().out == "s1 2 messages N\n"
+    follower.everything(client, first=False)
+    assert capsys.readouterr().out.splitlines() == ["s1 2 messages N"] * 2
+
+
+def test_a_damaged_line_is_told_when_it_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is just being written looks damaged once; what is met twice is told, and once."""
+    monkeypatch.setattr(following, "_REST", 0.0)
+    file = transcript(tmp_path / "a.jsonl")
+    warning = {"path": str(file), "line": 2, "message": "not JSON"}
+    client: Any = Answers({"session/import": [imported("s1", [warning])]})
+    follower = _Follower([Target(str(file), None)], {}, True)
+    told = []
+    for _ in range(4):
+        follower.changed(client, {str(file)})
+        shown = capsys.readouterr()
+        told.append(shown.err)
+        assert [one["sessionId"] for one in json.loads(shown.out)["sessions"]] == ["s1"]
+    assert told == ["", f"warning: {file}:2: not JSON\n", "", ""]
+
+
+def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the daemon refuses ends nothing."""
+    monkeypatch.setattr(following, "_REST", 0.0)
+    file = transcript(tmp_path / "a.jsonl")
+    client: Any = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]})
+    follower = _Follower([Target(str(file), None)], {}, False)
+    follower.changed(client, {str(file)})
+    assert "it is broken" in capsys.readouterr().err
+    follower.changed(client, {str(file)})
+    assert capsys.readouterr().out == "s1 2 messages N\n"
