@@ -125,10 +125,7 @@ def _named(name: str) -> int:
 
 def emacs_char(literal: str) -> int:
     """The code of `?x`; of a modified character only what control makes of it."""
-    body = literal[1:]
-    if not body.startswith("\\"):
-        return ord(body[0])
-    body = re.sub(r"^\\(?:[SHAs]-\\?)+", lambda _: "", body) if re.match(r"\\[SHAs]-", body) else body
+    body = re.sub(r"^(?:\\[SHAs]-)+", "", literal[1:])
     code = _escape(body, 0)[0] if body.startswith("\\") else ord(body[0]) if body else 0
     return abs(code or 0)
 

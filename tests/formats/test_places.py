@@ -6,6 +6,7 @@ import pytest
 
 from sessiond.formats import registry
 from sessiond.formats.places import places
+from sessiond.model.message import Message
 
 AMACS = """\
 #+TITLE: agent chat
@@ -65,3 +66,13 @@ def test_lines_of_every_message(fmt: str, local_id: str, text: str, wanted: list
     assert decoded.fatal is None
     shown = places(text, decoded.session.messages())
     assert [(place.start_line, place.end_line) for place in shown] == wanted
+
+
+def test_a_message_that_is_not_in_the_text_has_no_place() -> None:
+    """Those around it have theirs."""
+    messages = [
+        Message(id=f"m{n}", seq=n, role="user", content=content, timestamp="2026-01-11T14:30:22.000Z")
+        for n, content in enumerate(("first", "nowhere", "", "last"), 1)
+    ]
+    found = places("first\nmore\nlast\n", messages)
+    assert [(one.message.id, one.start_line, one.end_line) for one in found] == [("m1", 0, 1), ("m4", 2, 2)]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiond.formats import theia
-from sessiond.model.changes import Appended, Cleared, StateSet, Updated
+from sessiond.model.changes import Appended, Cleared, Extended, Finished, StateSet, Updated
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
@@ -289,3 +289,66 @@ def test_a_writer_with_an_old_memory_loses_nothing(rounds: list[Any]) -> None:
             files = written(merged, theia.encode(session, merged))
             mind = mind if step == "write" else json.loads(files[MAIN])
         assert show(load(theia, files, CHAT).session) == show(session)
+
+
+def test_a_reply_that_is_carried_on_is_edited_where_it_stands() -> None:
+    """Of an element whose message changed only those values are written that say something else; its other keys keep their bytes."""
+    blob = BLOB.replace(b'"content":"Noted."}', b'"content":"No","status":"interrupted","x":1.50}')
+    session, files = adopted(blob)
+    reply = session.messages()[1].id
+    ends = Finished(seq=4, at=AT, message_id=reply, status="done", metadata={"tokens": 7}, tool_calls=None)
+    after = change(session, files, Extended(seq=3, at=AT, message_id=reply, offset=2, text="ted."), ends)
+    assert b'{"role":"assistant","content":"Noted.","status":"done","x":1.50}' in after[MAIN]
+    assert after[MAIN].startswith(blob[: blob.index(b'"content":"No"')])
+    assert show(load(theia, after, CHAT).session) == show(session)
+
+
+def test_what_an_element_has_no_place_for_leaves_it_alone() -> None:
+    """A message's metadata is saved beside the blob, and not a byte of its element moves."""
+    session, files = adopted()
+    reply = session.messages()[1].id
+    ends = Finished(seq=3, at=AT, message_id=reply, status="done", metadata={"tokens": 7}, tool_calls=None)
+    after = change(session, files, ends)
+    assert after[MAIN][: BLOB.index(b'"context"')] == BLOB[: BLOB.index(b'"context"')]
+    [_, message] = load(theia, after, CHAT).session.messages()
+    assert message.metadata == {"tokens": 7}
+
+
+@pytest.mark.parametrize(
+    ("files", "sure"),
+    [
+        ({"a.json": b'{"messages": [], "savedAt": "x"}'}, 95),
+        ({"a.json": b"[1, 2]"}, 0),
+        ({"a.json": b'\xef\xbb\xbf {"messages": [{}]}'}, 50),
+        ({"a.json": b'{"other": 1}'}, 0),
+        ({".hidden.json": b'{"savedAt": 1}', "b/c.json": b'{"savedAt": 1}', ".json": b'{"savedAt": 1}'}, 0),
+        ({"a.json": b"5", "b.json": b'{"prData": null}'}, 95),
+    ],
+)
+def test_a_folder_of_theias_is_recognised(files: dict[str, bytes], sure: int) -> None:
+    """By what only its blobs have; any other JSON is nobody's."""
+    assert theia.matches(list(files), files.__getitem__) == sure
+
+
+@pytest.mark.parametrize(
+    "element",
+    [b"5", b'{"content":"x"}', b'{"role":"","content":"x"}', b'{"role":"user"}', b'{"role":"user","content":{}}'],
+)
+def test_an_element_that_is_no_message_stays_and_is_told(element: bytes) -> None:
+    """It costs itself only, and a save leaves it where it stands."""
+    blob = BLOB.replace(b'{"role":"assistant","content":"Noted."}', element)
+    decoded = load(theia, {MAIN: blob}, CHAT)
+    assert [message.content for message in decoded.session.messages()] == ["My secret code is 777."]
+    assert ["cannot be used" in problem.message for problem in decoded.problems] == [True]
+    session, files = adopted(blob)
+    after = change(session, files, said(session, "more"))
+    assert element in after[MAIN]
+
+
+def test_without_a_blob_there_is_no_session() -> None:
+    """A sidecar alone is an empty session of no message, and nothing is numbered."""
+    _, files = adopted()
+    beside = {path: data for path, data in files.items() if path != MAIN}
+    decoded = theia.decode(CHAT, beside)
+    assert decoded.session.messages() == []
+    assert theia.adopt_numbering(decoded, beside) == []
