@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -148,3 +149,34 @@ def test_a_broken_record_is_no_record(tmp_path: Path, content: bytes | None) -> 
     else:
         (tmp_path / "endpoint").write_bytes(content)
     assert endpoint.read_endpoint(str(tmp_path)) is None
+
+
+def test_a_home_that_is_none_is_looked_up(tmp_path: Path) -> None:
+    """An empty or relative HOME counts as none: the password file says where it is."""
+    known = places({"HOME": os.path.expanduser("~" + pwd.getpwuid(os.getuid()).pw_name)})
+    assert [places({"HOME": home}).data for home in ("", "relative")] == [known.data] * 2
+
+
+def test_sockets_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
+    """Where there is no folder for them, the first temporary one that is there is taken."""
+    found = places(bare_env(tmp_path, TMPDIR=str(tmp_path / "none"), TEMP=str(tmp_path), TMP="/"))
+    assert found.run == f"{tmp_path}/runtime-{os.geteuid()}/sessiond" or found.run.startswith("/run/user/")
+
+
+def test_a_folder_of_somebody_elses_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told whose it is."""
+    tmp_path.chmod(0o700)
+    assert endpoint.privacy_problem(str(tmp_path)) is None
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert endpoint.privacy_problem(str(tmp_path)) == f"{tmp_path} belongs to uid {mine}, not to 12345"
+
+
+def test_where_no_folder_will_do_each_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with every one of them."""
+    where = places(bare_env(tmp_path, SESSIOND_HOME=str(tmp_path / "home")))
+    monkeypatch.setattr(endpoint, "MAX_SOCKET_PATH_BYTES", 5)
+    with pytest.raises(
+        OSError, match=r"no folder for the socket: .* is too long for a socket; /tmp/sessiond-\d+ is too long"
+    ):
+        prepare_socket_path(where)

@@ -97,12 +97,14 @@ def run(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     def start(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         command = [sys.executable, *python, "-m", "sessiond", *arguments]
         pipe = subprocess.PIPE
-        running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment(home), cwd="/"))
+        measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+        env = environment(home) | measured
+        running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd="/"))
         return running[-1]
 
     yield start
     for process in running:
-        process.kill()
+        process.terminate()
         process.communicate()
 
 

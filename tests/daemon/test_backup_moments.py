@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from sessiond.config import load
+from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.backup import Backups
 from sessiond.endpoint import Places
+from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.limits import Limits
@@ -119,3 +121,32 @@ async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_
         assert [one.trash_id for one in await off_loop(trash.list)] == ["old"]
     await going
     assert trash.list() == []
+
+
+async def test_a_backup_goes_to_a_fresh_place_that_can_be_written(rig: Rig, tmp_path: Path) -> None:
+    """What is there already is left as it is; a place that cannot be is told as the caller's mistake."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "mine").write_text("x")
+    with pytest.raises(AlreadyExists):
+        await rig.backups.make(str(there), None)
+    assert [one.name for one in there.iterdir()] == ["mine"]
+    with pytest.raises(InvalidParams, match="there is no folder"):
+        await rig.backups.make(str(tmp_path / "none" / "copy"), None)
+    with pytest.raises(InvalidParams, match="cannot be written: File name too long"):
+        await rig.backups.make(str(tmp_path / ("x" * 300)), None)
+
+
+async def test_folders_of_one_name_are_stores_of_several(rig: Rig, tmp_path: Path) -> None:
+    """The second is numbered; a format that is none is refused before anything is mounted."""
+    adoption = Adoption(rig.fs, rig.where, load(rig.fs, rig.where, {}), rig.mounts)
+    names = []
+    for folder in ("one", "two", "three"):
+        path = tmp_path / folder / "Talks!"
+        path.mkdir(parents=True)
+        with pytest.raises(InvalidParams, match="format: expected one of"):
+            await adoption.adopt(str(path), None, "docx")
+        names.append((await adoption.adopt(str(path), None, "jsonl")).name)
+    assert names == ["talks", "talks-2", "talks-3"]
+    with pytest.raises(InvalidParams, match="is no folder"):
+        await adoption.adopt(str(tmp_path / "none"), None, None)
