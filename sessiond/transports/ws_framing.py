@@ -102,8 +102,6 @@ class WsFraming:
         return None
 
     def _take(self, frame: Frame) -> bytes | Fault | None:
-        if frame.rsv1 or frame.rsv2 or frame.rsv3:
-            raise ProtocolError("a reserved bit is set")
         if frame.opcode is Opcode.PING:
             self._replies.append(Frame(Opcode.PONG, frame.data).serialize(mask=False))
         elif frame.opcode is Opcode.CLOSE:

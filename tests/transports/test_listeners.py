@@ -472,3 +472,45 @@ async def test_listener_serves_many(folder: Path) -> None:
     answers = await asyncio.gather(*(one(number) for number in range(200)))
     assert answers == [b"{%d}\n" % number for number in range(200)]
     listener.close()
+
+
+async def test_an_address_that_others_can_reach_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Loopback in either family is not; a socket of the one family does not take the other's."""
+    for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):
+        caplog.clear()
+        (await tcp.bind(host, 0)).close()
+        assert ("other machines can reach" in caplog.text) is warned
+    try:
+        sock = await tcp.bind("::1", 0)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 1
+    sock.close()
+
+
+async def test_a_second_close_changes_nothing(folder: Path) -> None:
+    """A listener that rests is not woken after its end."""
+    listener, _ = listen(folder / "s.sock")
+    listener._rest()
+    listener.close()
+    listener._wake()
+    listener.close()
+    assert listener.socket.fileno() < 0
+
+
+async def test_a_channel_that_is_gone_takes_everything_and_does_nothing(folder: Path) -> None:
+    """Whoever holds it on need not know: nothing is sent, held or closed a second time."""
+    path = folder / "s.sock"
+    listener, acceptor = listen(path)
+    reader, writer = await dial(path)
+    writer.write(b"{1}\n")
+    assert await reader.readline() == b"{1}\n"
+    [echo] = acceptor.made
+    await hang_up(writer)
+    await asyncio.wait_for(echo.gone.wait(), 10)
+    for call in (echo.channel.hold, echo.channel.release, echo.channel.abort, echo.channel.close):
+        call()
+    echo.channel.send(b"late")
+    await asyncio.sleep(0)
+    assert (echo.lost_times, echo.got) == (1, [b"{1}"])
+    listener.close()

@@ -375,3 +375,25 @@ async def test_twelve_megabytes(opened: Opener) -> None:
     async with dial(listener, max_size=None, additional_headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         await client.send(text)
         assert await asyncio.wait_for(client.recv(), 60) == text
+
+
+async def test_one_that_leaves_before_it_has_asked(opened: Opener) -> None:
+    """Half a request is none: nobody is told of it, and nothing is answered."""
+    listener, acceptor = await opened()
+    reader, writer = await asyncio.open_connection(listener.host, listener.port)
+    writer.write(b"GET / HT")
+    writer.write_eof()
+    assert await asyncio.wait_for(reader.read(), 10) == b""
+    writer.close()
+    assert acceptor.made == []
+
+
+def test_what_comes_after_the_end_is_thrown_away() -> None:
+    """After the peer's close frame, and after a fault, nothing is a message any more."""
+    for last in (frame(8, b"\x03\xe8"), frame(2, b"binary")):
+        framing = WsFraming(1000)
+        framing.feed(last)
+        ended = framing.next()
+        assert ended is None or isinstance(ended, Fault)
+        framing.feed(frame(1, b"late"))
+        assert not isinstance(framing.next(), bytes)
