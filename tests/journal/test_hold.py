@@ -110,3 +110,10 @@ async def test_who_gives_up_while_he_waits_holds_nothing() -> None:
     await writer.rotate_and_trim()
     assert writer.total_bytes < before
     await writer.close()
+
+
+async def test_a_journal_that_is_closed_while_it_is_held() -> None:
+    """A backup at the end of the daemon's life has nothing to let go of any more."""
+    writer, _ = await JournalWriter.recover(CrashFS(), "/data/journal", LIMITS)
+    async with writer.held():
+        await writer.close()

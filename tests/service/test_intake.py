@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from sessiond.errors import ReadOnly
+from sessiond.errors import InvalidParams, ReadOnly
 from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
 from sessiond.service import arriving, intake
 from sessiond.service.sessions import Service
+from sessiond.store.memory import MemoryStore
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
@@ -424,3 +425,57 @@ async def test_more_warnings_than_are_listed_are_counted(served, tmp_path, monke
     messages = [warning["message"] for warning in (await served.bring(path))["warnings"]]
     assert len(messages) == 4
     assert messages[-1].startswith("5 more")
+
+
+async def test_what_is_told_of_a_folder(served, tmp_path, monkeypatch):
+    """An unknown format is refused; of a folder with too many files the first are taken and the rest is told; whoever waits hears
+    how far it is.
+    """
+    with pytest.raises(InvalidParams, match="format: expected one of claude-code"):
+        await served.bring(tmp_path, format="docx")
+    for n in range(5):
+        transcript(tmp_path / "p", range(1, 3), f"{S}{n}")
+    monkeypatch.setattr(registry, "MAX_FILES", 3)
+    monkeypatch.setattr(intake, "_LOOKED_AT", 2)
+    heard: list[Any] = []
+    result = await served.service.import_(None, str(tmp_path / "p"), progress=heard.append)
+    assert len(result["sessions"]) == 3
+    assert ["more than 3 files" in one["message"] for one in result["warnings"]] == [True]
+    assert {2, 4} <= {one["files"] for one in heard}
+
+
+async def test_a_summary_of_a_session_that_has_a_name_or_is_not_here(served, tmp_path):
+    """A person's name stays, and nobody is made up."""
+    folder = tmp_path / "p"
+    path = transcript(folder, range(1, 4), S + "9")
+    await served.bring(path)
+    await served.service.update(None, wire_id(path), {"name": "Mine"})
+    transcript(tmp_path / "q", range(10, 12), S + "8")
+    summaries = [{"type": "summary", "summary": "Theirs", "leafUuid": leaf} for leaf in ("u3", "u11")]
+    other = folder / f"{S}1.jsonl"
+    (folder / f"{S}8.jsonl").write_text((tmp_path / "q" / f"{S}8.jsonl").read_text())
+    other.write_text("".join(json.dumps(one) + "\n" for one in summaries) + record(50, S + "1"))
+    await served.bring(other)
+    assert (await served.service.open(FakePeer(), wire_id(path)))["session"]["name"] == "Mine"
+    assert not await served.house.store.exists(f"claude-code-{S}8")
+
+
+async def test_a_session_whose_parts_end_with_its_last_message(served, tmp_path, monkeypatch):
+    """Nothing is left over for the end, and all of it is there."""
+    monkeypatch.setattr(arriving, "PART_MESSAGES", 3)
+    path = transcript(tmp_path / "p", range(1, 7))
+    [info] = (await served.bring(path))["sessions"]
+    assert info["messageCount"] == 6
+    assert await served.texts(wire_id(path)) == [f"text {n}" for n in range(1, 7)]
+
+
+async def test_a_store_that_takes_sessions_whole_only(tmp_path, monkeypatch):
+    """What arrives in parts is gathered, and stored once."""
+    monkeypatch.setattr(arriving, "PART_MESSAGES", 3)
+    store = MemoryStore()
+    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    await service.start()
+    path = transcript(tmp_path / "p", range(1, 9))
+    [info] = (await service.import_(None, str(path)))["sessions"]
+    assert info["messageCount"] == len(store.sessions[wire_id(path)]) == 8
+    await service.close()

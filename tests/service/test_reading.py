@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sessiond import pipes
 from sessiond.importers import reading_worker, registry
 from sessiond.importers.reading import Counter, Reading
 from sessiond.importers.record import Event, Ignored, InfoUpdate, SessionEnd, SkippedLine
@@ -150,3 +152,23 @@ async def test_an_import_through_the_process(served: Served, tmp_path: Path, mon
     assert not again["warnings"]
     assert [len(served.index.messages[wire_id(path)]) for path in (good, bad, last)] == [4, 2999, 5]
     assert all(reader._process is None for reader in readers)
+
+
+def test_the_process_by_itself(tmp_path: Path) -> None:
+    """A request after the other till its input ends: what comes of a file in batches, of one that is none the reason."""
+    path = transcript(tmp_path / "p", range(1, 400))
+    with pipes.start(reading_worker.__file__) as process:
+        assert process.stdin is not None and process.stdout is not None
+        events: list[Event] = []
+        for _ in range(2):
+            pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path))))
+            while (answer := msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b""))[1]:
+                events += reading_worker.unpacked(answer[1])
+            assert answer == [path.stat().st_size, [], None]
+        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path) + "x")))
+        assert msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b"")[2][0] == errno.ENOENT
+        pipes.write_frame(process.stdin, msgspec.msgpack.encode(("nobodys", str(path))))
+        assert "KeyError" in msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b"")[2][1]
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert events == here(path) * 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
+from sessiond.errors import BadFile, ReadOnly, SessiondError, SessionNotFound, Unavailable
 from sessiond.formats import jsonl
 from sessiond.model.changes import Extended, Finished, StateSet
 from sessiond.model.session import Session
@@ -332,3 +332,27 @@ async def test_who_comes_late_forgets_nothing_of_the_next_session_of_that_id(
     await asyncio.gather(late, return_exceptions=True)
     await store.commit(session, [created("another"), appended(2)])
     assert [one.id for one in (await store.load("a")).session.messages()] == ["m2"]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+async def test_a_session_that_could_not_be_deleted_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch, loaded: bool
+) -> None:
+    """It is there as it was, is saved again where it is open, and can be deleted as soon as the disk allows it."""
+    await begun(house.store, "a", 2)
+    await house.store.save("a")
+    if not loaded:
+        await house.store.release("a")
+    remove = house.fs.remove
+
+    def fail(path: str) -> None:
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr(house.fs, "remove", fail)
+    with pytest.raises((OSError, SessiondError)):
+        await house.store.delete("a", permanent=False)
+    monkeypatch.setattr(house.fs, "remove", remove)
+    assert len((await house.store.load("a")).session) == 2
+    await house.store.save("a")
+    await house.store.delete("a", permanent=False)
+    assert not await house.store.exists("a")

@@ -39,6 +39,10 @@ class Meddled(RealFileSystem):
         self._meddle("link", source, target)
         super().link(source, target)
 
+    def remove(self, path: str) -> None:
+        self._meddle("remove", path)
+        super().remove(path)
+
     def replace(self, source: str, target: str) -> None:
         self._meddle("replace", source, target)
         super().replace(source, target)
@@ -193,3 +197,29 @@ def test_a_file_that_may_not_be_read_is_a_bad_file(files: StoreFiles, fs: Meddle
     with pytest.raises(BadFile) as told:
         files.read("a")
     assert told.value.data["path"] == str(tmp_path / "a.jsonl")
+
+
+def test_an_older_version_that_could_not_be_removed_goes_with_its_file(
+    files: StoreFiles, fs: Meddled, tmp_path: Path
+) -> None:
+    """When the session goes, nothing of it may come back at the next start; somebody may have tidied it away already."""
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "a.jsonl"
+    for tidied in (False, True):
+        path.write_bytes(b"old")
+        prints = files.prints("a")
+        fs.before["remove"] = [fail]
+        files.perform([Write("a.jsonl", b"ours", "replace")], prints)
+        fs.before.clear()
+        assert path.read_bytes() == b"ours"
+        [left] = leftovers(tmp_path)
+        if tidied:
+            (tmp_path / left).unlink()
+        files.remove("a")
+        assert leftovers(tmp_path) == []
+        assert not path.exists()
+        files.clean()
+        assert not path.exists()
