@@ -10,11 +10,28 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from sessiond.cli import adopt, backup, following, mv, repl, search, show, tag
+from sessiond import endpoint
+from sessiond.cli import (
+    adopt,
+    backup,
+    doctor,
+    following,
+    listen,
+    mending_config,
+    mv,
+    repl,
+    search,
+    show,
+    stop,
+    tag,
+    web,
+)
 from sessiond.cli import list as listing
+from sessiond.cli.doctor_files import Finding
 from sessiond.cli.following import _Follower
 from sessiond.cli.importing import Target
-from sessiond.errors import BadFile, Conflict
+from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
+from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
 
 
@@ -254,3 +271,100 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     assert "it is broken" in capsys.readouterr().err
     follower.changed(client, {str(file)})
     assert capsys.readouterr().out == "s1 2 messages N\n"
+
+
+# doctor
+
+
+def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
+    """That nothing can be written, and which store has what problem, each with what to do."""
+    where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
+    stores = [{"name": "a", "path": "/a", "problem": {"message": "out of reach"}}, {"name": "b", "path": "/b"}]
+    told = {"version": "1", "pid": 7, "socket": "/s", "readOnly": {"reason": "the disk is full"}, "stores": stores}
+    findings = [(one.what, one.problem, one.hint) for one in doctor._daemon(where, told)]
+    assert findings[1:] == [
+        (
+            "journal",
+            "read-only: the disk is full",
+            "make room, then run `sessiond stop`: the next client starts it again",
+        ),
+        ("store a", "out of reach", "look at /a"),
+    ]
+
+
+def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is well, what was mended, and what was not with what to do; a repair that fails is told and is none."""
+    doctor._tell(Finding("the disk"), None)
+    doctor._tell(Finding("the index", "is broken"), "removed")
+    doctor._tell(Finding("the lock", "is odd", "look at it"), None)
+    doctor._tell(Finding("the key", "is gone"), None)
+    assert capsys.readouterr().out.splitlines() == [
+        "ok       the disk",
+        "MENDED   the index: is broken; removed",
+        "PROBLEM  the lock: is odd; look at it",
+        "PROBLEM  the key: is gone",
+    ]
+
+    def fails() -> str:
+        raise OSError("the disk is full")
+
+    assert doctor._mended(Finding("the index", "is broken", None, fails)) is None
+    assert "could not repair the index: the disk is full" in capsys.readouterr().err
+    assert doctor._mended(Finding("the index", "is broken")) is None
+
+
+def test_which_lines_of_a_configuration_are_wrong() -> None:
+    """What shows at the beginning of a line, or behind the end of the file, is of the last line that says something."""
+
+    def wrong(message: str, *lines: str) -> list[int]:
+        return mending_config._wrong(list(lines), ConfigError(message))
+
+    assert wrong("Expected '=' (at line 2, column 1)", "a 1", "", "# words") == [0]
+    assert wrong("Expected '=' (at line 3, column 1)", "# words", "") == []
+    assert wrong("Invalid value (at line 9, column 1)", "a = 1", "b =", "") == [1]
+    assert wrong("nothing that says where", "a = 1") == []
+
+
+def test_copies_of_a_damaged_configuration_are_numbered(tmp_path: Path) -> None:
+    """An earlier one is never written over."""
+    path = str(tmp_path / "config.toml")
+    copies = [mending_config._copy(RealFileSystem(), path, b"%d" % n) for n in range(3)]
+    assert copies == [f"{path}.damaged-{n}" for n in (1, 2, 3)]
+    assert [Path(copy).read_bytes() for copy in copies] == [b"0", b"1", b"2"]
+
+
+# stop, listen, setup
+
+
+def test_a_daemon_that_does_not_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked, and is still there when its time is over."""
+    answers = Answers({"daemon/hello": [{"pid": 7}], "daemon/stop": [None]})
+    monkeypatch.setattr(stop, "connect_if_running", lambda where: answers)
+    monkeypatch.setattr(stop, "is_held", lambda where: True)
+    monkeypatch.setattr(stop, "_GRACE_S", -1e9)
+    with pytest.raises(DaemonUnreachable, match=r"\(pid 7\) was told to stop but is still there"):
+        stop.stop()
+    assert [method for method, _ in answers.asked] == ["daemon/hello", "daemon/stop"]
+
+
+def test_listening_ends_with_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told where, also of an address of many colons; whatever the daemon says meanwhile is nothing to us."""
+    where = {"host": "::1", "port": 80, "tokenFile": "/t"}
+    answers = Answers({"daemon/listen": [where]}, [("session/saved", {})])
+    monkeypatch.setattr(listen, "Client", answers)
+    with pytest.raises(DaemonUnreachable, match="has stopped"):
+        listen.listen([("ws", "[::1]:80")])
+    assert capsys.readouterr().out == "listening on ws [::1]:80, the token is in /t\n"
+    assert answers.asked == [("daemon/listen", {"kind": "ws", "host": "::1", "port": 80})]
+
+
+def test_a_taken_port_is_avoided_unless_it_was_asked_for() -> None:
+    """The usual port may be in use by another; one that was named is taken or refused."""
+    free = {"host": "127.0.0.1", "port": 4711}
+    answers: Any = Answers({"daemon/listen": [AlreadyExists("taken"), free]})
+    assert web._listen(answers, None) == free
+    assert [params["port"] for _, params in answers.asked] == [web.PORT, 0]
+    taken: Any = Answers({"daemon/listen": [AlreadyExists("taken")]})
+    with pytest.raises(AlreadyExists):
+        web._listen(taken, 5000)
+    assert [params["port"] for _, params in taken.asked] == [5000]
