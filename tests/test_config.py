@@ -193,3 +193,25 @@ def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_p
     with pytest.raises(InvalidParams, match="is no name"):
         config.with_store(FS, where, before, config.StoreConfig("Two!", f"{tmp_path}/two", "jsonl"))
     assert load(where) == before
+
+
+@pytest.mark.parametrize(
+    ("entry", "refused"),
+    [
+        ("", None),
+        ('format = "jsonl"', None),
+        ('path = "{data}/sessions"', None),
+        ('path = "/elsewhere"', "the default store lies in"),
+        ('format = "amacs"', 'has the format "jsonl"'),
+    ],
+)
+def test_the_default_store_may_be_named_but_not_moved(where: Places, entry: str, refused: str | None) -> None:
+    """Its place and its format are the daemon's own; it stays the first."""
+    text = f'[stores.default]\n{entry.format(data=where.data)}\n[stores.other]\npath = "/other"\nformat = "amacs"\n'
+    if refused is not None:
+        with pytest.raises(ConfigError, match=refused):
+            load(where, text)
+        return
+    found = load(where, text).stores
+    assert [(store.name, store.format) for store in found] == [("default", "jsonl"), ("other", "amacs")]
+    assert found[0].path == config.default_store_path(where)

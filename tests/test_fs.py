@@ -579,3 +579,63 @@ def test_atomic_write_survives_every_crash() -> None:
         step += 1
     assert seen == {b"old content", b"new"}
     assert step == 5
+
+
+def test_a_write_that_makes_no_progress_ends(
+    disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes nothing and says nothing is an error, not a loop."""
+    answers = [3, 0]
+    monkeypatch.setattr(real_module.os, "write", lambda fd, data: answers.pop(0))
+    with pytest.raises(OSError, match="no progress"):
+        disk.create(str(tmp_path / "a"), b"0123456789")
+    monkeypatch.undo()
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("fails", "synced"),
+    [(None, ["full"]), (errno.ENOTSUP, ["full", "plain"]), (errno.EINVAL, ["full", "plain"]), (errno.EIO, ["full"])],
+)
+def test_the_strongest_sync_that_there_is(
+    disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int | None, synced: list[str]
+) -> None:
+    """Where a system has a call that empties the drive's own cache too, that one; the usual one only where the file system does
+    not know it. If it fails nothing is taken for synced.
+    """
+    called = []
+
+    def full(fd: int, command: int) -> None:
+        called.append("full")
+        if fails is not None:
+            raise OSError(fails, os.strerror(fails))
+
+    monkeypatch.setattr(real_module, "_FULL_SYNC", 51)
+    monkeypatch.setattr(real_module.fcntl, "fcntl", full)
+    monkeypatch.setattr(real_module, "_fdatasync", lambda fd: called.append("plain"))
+    log = disk.open_log(str(tmp_path / "a"))
+    log.write(b"x")
+    called.clear()
+    if fails == errno.EIO:
+        with pytest.raises(DiskFailed):
+            log.sync()
+    else:
+        log.sync()
+    log.close()
+    log.close()
+    assert called == synced
+
+
+def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> None:
+    """A name that is taken is passed over; where all are, it is told what to do, and the file is as it was."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    for attempt in range(5):
+        (tmp_path / f".a.{attempt}.tmp~").write_bytes(b"half")
+    atomic_write(disk, str(path), b"new")
+    assert path.read_bytes() == b"new"
+    for attempt in range(1000):
+        (tmp_path / f".a.{attempt}.tmp~").write_bytes(b"half")
+    with pytest.raises(FileExistsError, match="leftover temporary files beside"):
+        atomic_write(disk, str(path), b"newer")
+    assert path.read_bytes() == b"new"

@@ -13,6 +13,7 @@ import pytest
 
 from sessiond.index import preparer as module
 from sessiond.index.batch import Batch
+from sessiond.index.chunks import DamagedChunk, unpack
 from sessiond.index.index import Index
 from sessiond.index.lanes import Step
 from sessiond.index.prepared import Prepared, prepare, prepare_requested, requested, texts_of
@@ -242,3 +243,12 @@ async def test_searches_say_that_whole_sessions_wait(tmp_path: Path) -> None:
         await index.settled()
         assert not index.incomplete
         assert len(await all_hits(index, "word")) == 2
+
+
+@pytest.mark.parametrize(
+    "packed", [b"\x00", b"\x00\x00\x00\x00\x05ab", b"\xff\x00\x00\x00\x00", b"", b"\x01\x00\x00\x00\x01a"]
+)
+def test_what_is_no_document_is_damage(packed: bytes) -> None:
+    """Bytes that are cut short, of no kind, of no text, or without the key of whose they are."""
+    with pytest.raises(DamagedChunk):
+        unpack(packed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -92,14 +93,19 @@ async def test_so_many_places_are_shown_and_no_more(tmp_path: Path) -> None:
     assert all(snippet[start:end] for start, end in ranges)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "position"),
-    [("(", 0), ("a{2,1}", 2), ("[z-a]", 1), ("(?P<a>x)(?P<a>y)", 12), ("a{99999999999999999999}", 0)],
-)
-async def test_a_pattern_that_is_none_is_an_error_with_its_place(tmp_path: Path, pattern: str, position: int) -> None:
-    answer = ask(tmp_path, pattern)
-    assert answer["error"]
-    assert answer["position"] == position
+@pytest.mark.parametrize("pattern", ["(", "a{2,1}", "[z-a]", "(?P<a>x)(?P<a>y)", "x\\"])
+async def test_a_pattern_that_is_none_is_an_error_with_its_place(tmp_path: Path, pattern: str) -> None:
+    """In Python's own words, and where it sees it."""
+    with pytest.raises(re.error) as seen:
+        re.compile(pattern)
+    assert ask(tmp_path, pattern) == {"error": seen.value.msg, "position": seen.value.pos}
+
+
+async def test_a_pattern_too_large_to_be_compiled_is_an_error(tmp_path: Path) -> None:
+    """It is no fault of the index's, and ends nothing."""
+    for pattern in ("a{99999999999999999999}", "(" * 5000 + ")" * 5000):
+        answer = ask(tmp_path, pattern)
+        assert answer.keys() == {"error", "position"}
 
 
 @pytest.mark.parametrize(
