@@ -140,17 +140,23 @@ async def test_a_reader_that_missed_nothing_is_told_nothing(service: Service, pe
 async def test_a_file_that_appears_under_an_open_session_is_not_read(
     service: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The room knows better than the file."""
+    """The room knows better than the file; as soon as nobody has it open, the file is looked at."""
     await service.new(peer, session_id="a", messages=[user("mine", id="m")])
+    looked: list[str] = []
 
-    async def never(local_id: str) -> None:
-        raise AssertionError("it was looked at")
+    async def look(local_id: str) -> None:
+        looked.append(local_id)
 
-    monkeypatch.setattr(store, "look", never)
+    monkeypatch.setattr(store, "look", look)
     store.emit(Appeared("a"))
     await turns()
-    await service.catalog.settled()
-    assert service.index.messages["a"] == {"m": "mine"}
+    assert looked == []
+    assert service.rooms.peek("a") is not None
+    await service.close_session(peer, "a")
+    await service.rooms.let_go(service.rooms.peek("a"))
+    store.emit(Appeared("a"))
+    await turns()
+    assert looked == ["a"]
 
 
 async def test_an_empty_session_of_the_journals_is_kept_by_one_room(
