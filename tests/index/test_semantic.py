@@ -11,18 +11,19 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from sessiond.errors import InvalidParams, Unavailable
+from sessiond.errors import Cancelled, InvalidParams, Unavailable
 from sessiond.index import index as index_module
 from sessiond.index import semantic
 from sessiond.index.index import Index
 from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
 from sessiond.index.query import wording
+from sessiond.index.readers import Ticket
 from sessiond.index.semantic import MEANT, available, fused
 from sessiond.index.semantic_worker import refuse_network
 from sessiond.index.values import SearchPage
@@ -397,3 +398,87 @@ async def test_many_ask_at_once(index: Index) -> None:
     await found(index, questions[0])
     pages = await asyncio.gather(*(search(index, question, mode="semantic") for question in questions))
     assert all(seq in [hit.seq for hit in page.hits[:3]] for seq, page in enumerate(pages, 1))
+
+
+MUTE = "import sys\nsys.stdin.read()\n"
+HALVES = (
+    "import json, sys\nfor line in sys.stdin:\n"
+    "    number = json.loads(line)['id']\n"
+    "    for piece in ('{\"id\": 0}\\n{\"id\": ', str(number) + '}\\n'):\n"
+    "        sys.stdout.write(piece)\n        sys.stdout.flush()\n"
+)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], semantic._Process]]:
+    """Its process, with another script in the worker's place."""
+    made: list[semantic._Process] = []
+
+    def make(script: str) -> semantic._Process:
+        (tmp_path / "worker.py").write_text(script)
+        monkeypatch.setattr(semantic, "_WORKER", str(tmp_path / "worker.py"))
+        made.append(semantic._Process())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def test_a_process_that_hangs_ends_with_the_question(scripted: Callable[[str], semantic._Process]) -> None:
+    """Whoever asked is told that it took too long, and the next question has a fresh process; one that was given up leaves the
+    process alone.
+    """
+    process = scripted(MUTE)
+    given_up = Ticket(60.0)
+    given_up.give_up()
+    with pytest.raises(Cancelled):
+        process.ask({}, given_up)
+    assert process.running
+    with pytest.raises(Cancelled, match=r"longer than 0\.2 s"):
+        process.ask({}, Ticket(0.2))
+    assert not process.running
+
+
+def test_a_process_that_is_still_starting(
+    scripted: Callable[[str], semantic._Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search does not wait for it for long and says that it may miss something; one that never gets ready is a failure."""
+    monkeypatch.setattr(semantic, "_BEGIN_S", 0.0)
+    process = scripted(MUTE)
+    answer = process.ask({}, Ticket(60.0))
+    assert (answer.behind, answer.found) == (True, [])
+    assert process.running
+    monkeypatch.setattr(semantic, "_BEGUN_S", -1.0)
+    with pytest.raises(Unavailable, match="said nothing for"):
+        process.ask({}, Ticket(60.0))
+    assert not process.running
+
+
+def test_answers_that_come_in_pieces(scripted: Callable[[str], semantic._Process]) -> None:
+    """They are put together, and one to an earlier question is passed over."""
+    process = scripted(HALVES)
+    assert [process.ask({}, Ticket(60.0)).id for _ in range(3)] == [1, 2, 3]
+
+
+async def test_a_question_without_words_means_nothing(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is near to what is only left out: it is answered by the words, and the process is not asked."""
+
+    def never(request: object, ticket: Ticket) -> None:
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr(index._semantic._worker, "ask", never)
+    found = await seqs(index, "-cooking")
+    assert found and 12 not in found
+
+
+def test_without_its_packages_it_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither without the model nor without what it computes with."""
+    found = importlib.util.find_spec
+    for missing in ("wordllama", "numpy"):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name, missing=missing: None if name == missing else found(name)
+        )
+        assert available.__wrapped__() is False
+    monkeypatch.undo()
+    assert available.__wrapped__() is True
