@@ -468,7 +468,7 @@ async def test_a_question_without_words_means_nothing(index: Index, monkeypatch:
         raise AssertionError("it was asked")
 
     monkeypatch.setattr(index._semantic._worker, "ask", never)
-    found = await seqs(index, "-cooking")
+    found = await seqs(index, "-recipe")
     assert found and 12 not in found
 
 
