@@ -159,3 +159,13 @@ async def test_a_theia_sessions_messages_are_no_state(two: Service, peer: FakePe
     with pytest.raises(InvalidParams, match="these are the session's messages"):
         await two.state_set(peer, "theia/a", {"messages": []})
     assert await two.state_set(peer, "a", {"messages": []}) == 1
+
+
+async def test_a_move_never_displaces_a_session(two: Service, store: MemoryStore, peer: FakePeer) -> None:
+    """Where the other store has one of that id, both stay as they are."""
+    await made(two, peer)
+    await two.new(peer, session_id="a", store="theia", name="Theirs", messages=[user("theirs")])
+    with pytest.raises(AlreadyExists):
+        await two.move(peer, "a", "theia")
+    assert [m["content"] for m in (await two.read("a"))["messages"]] == ["1", "2"]
+    assert [m["content"] for m in (await two.read("theia/a"))["messages"]] == ["theirs"]
