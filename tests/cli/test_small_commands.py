@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +184,8 @@ def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> 
             if name == "sessiond_repl":
                 raise ModuleNotFoundError("no", name=self.name)
 
-    monkeypatch.delitem(__import__("sys").modules, "sessiond_repl", raising=False)
-    finders = list(__import__("sys").meta_path)
+    monkeypatch.delitem(sys.modules, "sessiond_repl", raising=False)
+    finders = list(sys.meta_path)
     for name in ("prompt_toolkit.shortcuts", "sessiond_repl"):
         monkeypatch.setattr("sys.meta_path", [Finder(name), *finders])
         with pytest.raises(click.ClickException, match="pip install"):
