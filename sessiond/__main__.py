@@ -16,6 +16,9 @@ def main() -> int:
 
         return relay.main(arguments)
     if arguments[:2] == ["serve", "--ready-fd"] and len(arguments) == 3:  # a client starts the daemon and waits for it
+        import gc
+
+        gc.disable()  # imports make much and leave nothing behind; `process` turns it on again
         from sessiond.daemon import process
 
         process.main({}, int(arguments[2]))

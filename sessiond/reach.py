@@ -57,12 +57,12 @@ class _Reach:
         self.why = "no daemon runs"
 
     def connection(self) -> _socket.socket:
-        agreed = started = False  # the record's word counts as agreement, unless a daemon was just started
+        agreed = False
         while True:
             record = endpoint.read_endpoint(self.where.data)
             connection = self._dial(record.socket) if record else None
             if connection is not None and record is not None:
-                if agreed or (record.protocol == endpoint.PROTOCOL_VERSION and not started):
+                if agreed or record.protocol == endpoint.PROTOCOL_VERSION:
                     connection.settimeout(None)
                     return connection
                 agreed = self._agree(connection)
@@ -70,8 +70,10 @@ class _Reach:
                     continue  # that one spoke newline-delimited JSON; the client's own needs a fresh one
             elif not self.start:
                 raise Unreachable(self.why)
-            else:
-                started = self._start_one() or started
+            elif self._start_one():
+                # It runs this very code, whatever the record says: on a full disk that is the last daemon's.
+                agreed = True
+                continue
             self._pause()
 
     def _dial(self, path: str) -> _socket.socket | None:

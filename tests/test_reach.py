@@ -113,12 +113,11 @@ def test_an_older_daemon_is_told_to_stop(where: Places, monkeypatch: pytest.Monk
     heard: list[bytes] = []
 
     def serve(sock: socket.socket, answer: Callable[[bytes], bytes]) -> None:
-        for _ in range(2):
-            peer, _ = sock.accept()
-            with peer, peer.makefile("rb") as lines:
-                for line in lines:
-                    heard.append(line)
-                    peer.sendall(answer(line))
+        peer, _ = sock.accept()
+        with peer, peer.makefile("rb") as lines:
+            for line in lines:
+                heard.append(line)
+                peer.sendall(answer(line))
 
     def old(line: bytes) -> bytes:
         return b'{"id":1,"result":{"protocolVersion":0,"version":"0.1"}}\n'
@@ -129,6 +128,7 @@ def test_an_older_daemon_is_told_to_stop(where: Places, monkeypatch: pytest.Monk
         thread.start()
         with pytest.raises(Unreachable, match=r"older daemon \(version 0.1\) is still stopping"):
             reach.reach(where, patience_s=0.0)
+        thread.join()
     assert [b"daemon/hello" in line or b"daemon/stop" in line for line in heard] == [True, True]
 
 
@@ -140,3 +140,25 @@ def test_the_log_of_starts_does_not_grow_for_ever(where: Places) -> None:
         log.write_bytes(b"x" * size)
         os.close(reach._open_start_log(where))
         assert log.stat().st_size == left
+
+
+def test_a_daemon_that_was_just_started_is_not_asked_who_it_is(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs this very code: once it says that it is ready it is dialled once, whatever an old record says of its version."""
+    with listening(where) as sock:
+        Path(where.endpoint_file).unlink()
+
+        def start(where: Places) -> int:
+            record = Endpoint(f"{where.run}/s.sock", 0, 1, "0.1", "x")
+            Path(where.endpoint_file).write_bytes(record.encode())
+            return said(b"ready")
+
+        monkeypatch.setattr(reach, "spawn", start)
+        connection = reach.reach(where, patience_s=5.0)
+        connection.sendall(b"the first word")
+        peer, _ = sock.accept()
+        with peer:
+            assert peer.recv(100) == b"the first word"
+        connection.close()
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            sock.accept()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -119,6 +120,8 @@ class _Word:
             self._fd = -1
 
     def ready(self) -> None:
+        gc.freeze()  # what is there now stays: no collection need look at it
+        gc.enable()
         self._say("ready")
 
     def taken(self, where: Places) -> None:

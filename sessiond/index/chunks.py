@@ -16,7 +16,6 @@ import struct
 import threading
 from collections.abc import Iterable
 from functools import cache
-from importlib.util import find_spec
 from os.path import dirname
 from typing import TYPE_CHECKING
 
@@ -80,10 +79,9 @@ def decompress(data: bytes) -> bytes:
 @cache
 def library() -> str:
     """The folder that the compression library is imported from, for a bare interpreter to have on its path."""
-    found = find_spec("zstandard")
-    assert found is not None
-    assert found.origin is not None
-    return dirname(dirname(found.origin))
+    import zstandard
+
+    return dirname(dirname(zstandard.__file__))
 
 
 class _Tools(threading.local):

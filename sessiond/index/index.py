@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence, Set
 from os.path import join
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -27,7 +27,6 @@ from sessiond.index.cursors import Held
 from sessiond.index.lanes import Step
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.regex import RegexSearch
 from sessiond.index.search import search_text
 from sessiond.index.semantic import SemanticSearch
 from sessiond.index.semantic import available as can_find_meaning
@@ -36,6 +35,9 @@ from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json
+
+if TYPE_CHECKING:
+    from sessiond.index.regex import RegexSearch
 
 _SEARCHING = 2
 _PART_BYTES = 160 * 1024
@@ -71,7 +73,7 @@ class Index:
         self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
-        self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
+        self._regex: RegexSearch | None = None
         self._semantic = (
             SemanticSearch(self._path, self._limits, self._readers, self._held, lambda: self._writer.behind)
             if with_meaning
@@ -230,7 +232,7 @@ class Index:
         generation, incomplete = self._writer.generation, self.incomplete
         try:
             if query.mode == "regex":
-                page = await self._regex.search(query)
+                page = await self._by_regex().search(query)
             elif query.mode == "semantic" and self._semantic is not None:
                 page = await self._semantic.search(query)
             else:
@@ -247,6 +249,13 @@ class Index:
         )
 
     # Within
+
+    def _by_regex(self) -> RegexSearch:
+        if self._regex is None:
+            from sessiond.index.regex import RegexSearch  # off the way to a daemon's first answer
+
+            self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
+        return self._regex
 
     def _feed(
         self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
@@ -308,7 +317,8 @@ class Index:
         self._checking.give_up()
         if self._checker is not None:
             self._checker.join()
-        self._regex.close()
+        if self._regex is not None:
+            self._regex.close()
         if self._semantic is not None:
             self._semantic.close()
         self._readers.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 
@@ -33,6 +32,8 @@ async def bind(host: str | None, port: int) -> socket.socket:
         host or LOOPBACK, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     family, kind, protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    import ipaddress  # as long to import as what most starts of a daemon need of ours
+
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         _log.warning("listening on %s, which other machines can reach; what is sent there is not encrypted", address[0])
     sock = socket.socket(family, kind, protocol)
