@@ -128,30 +128,35 @@ def _command(page: Any, title: str) -> None:
     page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
 
 
+REMEMBERS = """async (tabs) => {
+    for (const { name } of await indexedDB.databases()) {
+        if (!name.startsWith('vscode-web-state-db')) continue;
+        const db = await new Promise((resolve, reject) => {
+            const asked = indexedDB.open(name);
+            asked.onsuccess = () => resolve(asked.result);
+            asked.onerror = () => reject(asked.error);
+        });
+        const values = await new Promise((resolve, reject) => {
+            const asked = db.transaction('ItemTable').objectStore('ItemTable').get('memento/workbench.parts.editor');
+            asked.onsuccess = () => resolve(asked.result);
+            asked.onerror = () => reject(asked.error);
+        });
+        db.close();
+        if (tabs.every((tab) => String(values).includes(tab))) return true;
+    }
+    return false;
+}"""
+
+
 def _remembered(page: Any, *tabs: str) -> None:
     """Waits until VS Code, which writes down every few seconds which tabs are open, has written down these."""
-    page.wait_for_function(
-        """async (tabs) => {
-            for (const { name } of await indexedDB.databases()) {
-                if (!name.startsWith('vscode-web-state-db')) continue;
-                const db = await new Promise((resolve, reject) => {
-                    const asked = indexedDB.open(name);
-                    asked.onsuccess = () => resolve(asked.result);
-                    asked.onerror = () => reject(asked.error);
-                });
-                const values = await new Promise((resolve, reject) => {
-                    const asked = db.transaction('ItemTable').objectStore('ItemTable').get('memento/workbench.parts.editor');
-                    asked.onsuccess = () => resolve(asked.result);
-                    asked.onerror = () => reject(asked.error);
-                });
-                db.close();
-                if (tabs.every((tab) => String(values).includes(tab))) return true;
-            }
-            return false;
-        }""",
-        arg=list(tabs),
-        polling=200,
-    )
+
+    def written() -> bool:
+        page.wait_for_timeout(200)  # it writes when it has nothing else to do
+        return bool(page.evaluate(REMEMBERS, list(tabs)))
+
+    # Not `wait_for_function`: that takes the promise of an answer for a yes.
+    wait_until(written, vscodes.START_S)
 
 
 def _shows(page: Any, text: str) -> None:
