@@ -13,6 +13,7 @@ import pytest
 
 from sessiond import pipes
 from sessiond.index import regex_worker
+from sessiond.index.chunks import library
 from tests.index.feeding import info, message, opened
 
 EVERYTHING = ["SELECT id, chunk, start, size FROM doc WHERE 1", "ORDER BY id", {}]
@@ -20,7 +21,14 @@ EVERYTHING = ["SELECT id, chunk, start, size FROM doc WHERE 1", "ORDER BY id", {
 
 def ask(folder: Path, pattern: str, limit: int = 100, queries: Any = (EVERYTHING,)) -> Any:
     """Its answer. (With `site`, unlike in the daemon, so that what it does is measured.)"""
-    request = {"path": str(folder / "index.db"), "pattern": pattern, "seconds": 30, "limit": limit, "queries": queries}
+    request = {
+        "path": str(folder / "index.db"),
+        "library": library(),
+        "pattern": pattern,
+        "seconds": 30,
+        "limit": limit,
+        "queries": queries,
+    }
     with pipes.start(regex_worker.__file__) as process:
         out, _ = process.communicate(json.dumps(request).encode(), timeout=60)
     assert process.returncode == 0
