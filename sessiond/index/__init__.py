@@ -17,6 +17,7 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     narrowing  what a regular expression needs              (pure)
     preparer   prepares, in a process while there is much (preparing_worker)
     lanes      what waits to be written;  writer: the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
+    checkpointer   takes what was committed from the log into the file
     readers    the reading threads
     catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in a process that can be killed
     semantic   mode semantic, asking semantic_worker: a process with the model, the passages and the vectors
