@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from sessiond.formats.base import Decoded, Files, Tail, Write
+from sessiond.formats.glance import glance, remember
 from sessiond.formats.jsonl_reader import Reader, lines_of
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.seal import seal_on, sealed, unlike
@@ -43,6 +44,11 @@ from sessiond.model.changes import (
 from sessiond.model.message import Message
 from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
+
+__all__ = [
+    "InParts", "adopt_numbering", "decode", "encode", "find", "glance", "main_path", "matches", "name", "paths", "remember", "rewrites_whole",
+    "side_files", "update",
+]  # fmt: skip
 
 name = "jsonl"
 rewrites_whole = False

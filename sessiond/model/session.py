@@ -54,6 +54,17 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] = {}
 
 
+class Absent(Exception):
+    """Asked for a message that is not in memory yet. Have the whole session read (`Store.load`), then ask again.
+
+    `message_ids`: what was asked for, where that was by id. The session may have no such message at all.
+    """
+
+    def __init__(self, *message_ids: str) -> None:
+        super().__init__("a message that is not in memory yet")
+        self.message_ids = message_ids
+
+
 class _Stream:
     """The growing text of one streamed message, joined only when somebody reads it."""
 
@@ -66,10 +77,15 @@ class _Stream:
 
 
 class Session:
-    """`local_id` is the id within its store. All fields are read-only to everyone but the writer."""
+    """`local_id` is the id within its store. All fields are read-only to everyone but the writer.
 
-    def __init__(self, local_id: str, created_at: str) -> None:
+    `absent`: how many messages, the oldest ones, are not in memory (yet). Whatever would need one of them raises Absent
+    and changes nothing. Only `Store.load(..., whole=False)` answers such a session; `complete` ends that.
+    """
+
+    def __init__(self, local_id: str, created_at: str, *, absent: int = 0) -> None:
         self.local_id = local_id
+        self.absent = absent
         self.created_at = created_at
         self.updated_at = created_at
         self.name: str | None = None
@@ -87,7 +103,10 @@ class Session:
         """When state last changed."""
         self._messages: list[Message] = []
         self._seqs: list[int] = []
+        """Of those in memory, as `_seqs` and the positions in `_by_id`."""
         self._by_id: dict[str, int] = {}
+        self._surely_new: set[str] = set()
+        """Ids that no absent message has."""
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._log: deque[Change] = deque()
@@ -96,7 +115,7 @@ class Session:
     # Reading
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return self.absent + len(self._messages)
 
     @property
     def weight(self) -> int:
@@ -106,7 +125,7 @@ class Session:
     @property
     def is_blank(self) -> bool:
         """Nothing in it that anyone could miss: it may be forgotten."""
-        return not (self._messages or self.notes or self.state or self.name)
+        return not (len(self) or self.notes or self.state or self.name)
 
     def info(self, wire_id: str | None = None) -> SessionInfo:
         return SessionInfo(
@@ -115,7 +134,7 @@ class Session:
             created_at=self.created_at,
             updated_at=self.updated_at,
             model=self.model,
-            message_count=len(self._messages),
+            message_count=len(self),
             seq=self.seq,
             cwd=self.cwd,
             tags=list(self.tags),
@@ -126,13 +145,30 @@ class Session:
         )
 
     def message(self, message_id: str) -> Message | None:
-        position = self._by_id.get(message_id)
+        position = self._place(message_id)
         return None if position is None else self._current(position)
 
     def unjoined(self, message_id: str) -> Message | None:
         """The message as it is kept: its head is current, its content may lack what streamed in since somebody read it."""
-        position = self._by_id.get(message_id)
+        position = self._place(message_id)
         return None if position is None else self._messages[position]
+
+    def _place(self, message_id: str) -> int | None:
+        position = self._by_id.get(message_id)
+        if position is None and self.absent and message_id not in self._surely_new:
+            raise Absent(message_id)
+        return position
+
+    def seek(self, message_ids: Iterable[str]) -> None:
+        """Raise Absent, with all of them, where it is not known of some whether the session has them."""
+        if self.absent:
+            unknown = [one for one in message_ids if one not in self._by_id and one not in self._surely_new]
+            if unknown:
+                raise Absent(*unknown)
+
+    def note_new(self, message_ids: Iterable[str]) -> None:
+        """No absent message has one of these ids: somebody looked."""
+        self._surely_new.update(message_ids)
 
     def appended_text(self, message_id: str) -> str | None:
         """The text that a streamed message was appended with, or None if it was not streamed in this life."""
@@ -153,14 +189,19 @@ class Session:
 
     def messages(self, start: int = 0, stop: int | None = None) -> list[Message]:
         """The messages at positions [start, stop), oldest first, each with its current content."""
-        stop = len(self._messages) if stop is None else min(stop, len(self._messages))
+        start, stop = max(start, 0), len(self) if stop is None else min(stop, len(self))
+        if start < min(self.absent, stop):
+            raise Absent
+        start, stop = max(start - self.absent, 0), max(stop - self.absent, 0)
         if not self._streams:
             return self._messages[start:stop]
-        return [self._current(position) for position in range(max(start, 0), stop)]
+        return [self._current(position) for position in range(start, stop)]
 
     def position_after(self, seq: int) -> int:
         """Position of the first message whose seq is greater than `seq`."""
-        return bisect_right(self._seqs, seq)
+        if self.absent and (not self._seqs or seq < self._seqs[0] - 1):
+            raise Absent
+        return self.absent + bisect_right(self._seqs, seq)
 
     def streaming(self) -> list[Message]:
         return [m for m in (self.message(message_id) for message_id in self._streams) if m and m.status == "streaming"]
@@ -185,6 +226,11 @@ class Session:
         return out
 
     # Changing (the writer alone)
+
+    def check(self, changes: Iterable[Change]) -> None:
+        """Raise Absent where one of `changes` needs all messages. To be asked before they are made durable."""
+        if self.absent and any(isinstance(change, (Cleared, Truncated)) for change in changes):
+            raise Absent
 
     def apply(self, change: Change) -> None:
         """Take one change. Costs the same in a session of any length, except for `Cleared` and `Truncated`.
@@ -222,7 +268,7 @@ class Session:
         if message.id in self._by_id:
             raise ValueError(f"message id {message.id!r} is there already")
         if self._seqs and message.seq < self._seqs[-1]:
-            position = self.position_after(message.seq)
+            position = self.position_after(message.seq) - self.absent
             self._messages.insert(position, message)
             self._seqs.insert(position, message.seq)
             self._by_id = {m.id: i for i, m in enumerate(self._messages)}
@@ -263,7 +309,39 @@ class Session:
         """A copy that later changes do not touch, for a thread that writes a file. Costs a list copy, no message is
         copied.
         """
-        twin = Session(self.local_id, self.created_at)
+        twin = self._without_messages()
+        twin._messages = self.messages(self.absent)[:]
+        twin._chars = self._chars
+        twin._seqs = self._seqs[:]
+        twin._by_id = dict(self._by_id)
+        twin._surely_new = set(self._surely_new)
+        return twin
+
+    def at_hand(self) -> Session:
+        """A copy that has the messages in memory and no others."""
+        twin = self.snapshot()
+        twin.absent = 0
+        return twin
+
+    def agrees(self, whole: Session) -> bool:
+        """Whether `whole` says the same as this one, as far as that is in memory."""
+        if whole.absent or len(whole) != len(self):
+            return False
+        mine, others = self._without_messages(), whole._without_messages()
+        mine.absent = 0
+        if mine.saved_at != others.saved_at or not content_equal(mine, others):
+            return False
+        return same_json(_wires(self.messages(self.absent)), _wires(whole.messages(self.absent)))
+
+    def complete(self, whole: Session) -> None:
+        """Take all messages of `whole`, which agrees with this one and is nobody else's. Costs the same at any length."""
+        self._messages, self._seqs, self._by_id = whole._messages, whole._seqs, whole._by_id
+        self._streams, self._chars = whole._streams, whole._chars
+        self.absent = 0
+        self._surely_new.clear()
+
+    def _without_messages(self) -> Session:
+        twin = Session(self.local_id, self.created_at, absent=self.absent)
         for key in (
             "updated_at",
             "name",
@@ -280,10 +358,6 @@ class Session:
         twin.tags = list(self.tags)
         twin.notes = list(self.notes)
         twin.state = dict(self.state)
-        twin._messages = self.messages()[:]
-        twin._chars = self._chars
-        twin._seqs = self._seqs[:]
-        twin._by_id = dict(self._by_id)
         twin._notes_by_id = dict(self._notes_by_id)
         return twin
 
@@ -329,6 +403,8 @@ class Session:
 
     def _cut(self, start: int, stop: int) -> None:
         """Messages that came after the change stay: a replay may meet those of a later edit."""
+        if self.absent:
+            raise Absent
         for message in self._messages[start:stop]:
             del self._by_id[message.id]
             self._chars -= _chars(message)

@@ -7,10 +7,31 @@ from collections.abc import Iterable
 import msgspec
 
 from sessiond.limits import Limits
+from sessiond.model.changes import Change
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 
 _encode = msgspec.json.Encoder().encode
+
+
+def opening(
+    session: Session, *, last: int | None, since: int | None, limits: Limits
+) -> tuple[list[Message], bool, list[Change] | None]:
+    """What a client is shown when it opens a session: messages, whether there are more of them, and all changes after
+    `since` where they are known.
+    """
+    if since is None:
+        return *newest(session, limits.default_page_messages if last is None else last, limits), None
+    return *following(session, since, limits.page_messages, limits), session.changes_since(since)
+
+
+def page(
+    session: Session, *, since: int | None, before: int | None, count: int, limits: Limits
+) -> tuple[list[Message], bool]:
+    """At most `count` messages with seqs between the two, from `since` on where that is given, else the newest."""
+    if since is None:
+        return newest(session, count, limits, before)
+    return following(session, since, count, limits, before)
 
 
 def newest(session: Session, count: int, limits: Limits, before: int | None = None) -> tuple[list[Message], bool]:

@@ -55,6 +55,7 @@ class Draft:
 
     def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[tuple[str, int]]:
         """Plan checked client messages; answers (id, seq) for each. A retry of messages that are there adds nothing."""
+        self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
         answers: list[tuple[str, int]] = []
         fresh: dict[str, Message] = {}
         seq = self.seq

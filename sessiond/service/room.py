@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sessiond.errors import Conflict, SessiondError, SessionNotFound, TooLarge
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json
 from sessiond.service.live import Audience, Peer
 from sessiond.service.planning import Draft
@@ -126,9 +126,9 @@ class Room:
         """
         taken = self._take_batch()
         for attempt in range(1, _RETRIES + 1):
-            draft = Draft(self.session, self._now(), self._new_id)
-            planned = self._plan(taken, draft)
+            planned: list[tuple[_Waiting, Any, int]] = [(waiting, None, 0) for waiting in taken]
             try:
+                planned, draft = await self._planned(taken)
                 if not draft.changes or await self._commit(draft, last=attempt == _RETRIES):
                     return self._finish(planned, draft)
             except TooLarge as error:
@@ -175,12 +175,25 @@ class Room:
         self._queue.extendleft(waiting for waiting, _, _ in reversed(planned))
         self._batch = len(planned) // 2
 
+    async def _planned(self, taken: list[_Waiting]) -> tuple[list[tuple[_Waiting, Any, int]], Draft]:
+        """All of `taken` on a draft. If one of them needs to know of a message that is not in memory yet, that is found out first."""
+        while True:
+            draft = Draft(self.session, self._now(), self._new_id)
+            try:
+                return self._plan(taken, draft), draft
+            except Absent as absent:
+                if not absent.message_ids or not await self.store.lacks(self.session, absent.message_ids):
+                    await self._refresh(self.session)
+            taken = [waiting for waiting in taken if not waiting.answer.done()]
+
     def _plan(self, taken: list[_Waiting], draft: Draft) -> list[tuple[_Waiting, Any, int]]:
         planned = []
         for waiting in taken:
             assert waiting.plan is not None
             try:
                 result = waiting.plan(draft)
+            except Absent:
+                raise
             except Exception as error:  # handed to the one who asked
                 _fail(waiting, error)
             else:

@@ -13,7 +13,7 @@ from sessiond.clock import Clock
 from sessiond.errors import InvalidParams, SessiondError, SessionNotFound
 from sessiond.limits import Limits
 from sessiond.model.changes import Change
-from sessiond.model.session import Session
+from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json, join_wire_id, split_wire_id, timestamp
 from sessiond.service.catalog import Catalog
 from sessiond.service.live import Peer
@@ -69,8 +69,32 @@ class Rooms:
     def peek(self, wire_id: str) -> Room | None:
         return self._rooms.get(wire_id)
 
-    async def get(self, wire_id: str) -> Room:
-        """The room of a session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
+    async def get(self, wire_id: str, *, whole: bool = True) -> Room:
+        """The room of a session, loaded if need be. SessionNotFound, BadFile, Unavailable.
+
+        `whole` False: for whoever needs none of its older messages, or asks for them by `reading` or a change.
+        """
+        room = await self._get(wire_id)
+        if whole and room.session.absent:
+            await self._complete(room)
+        return room
+
+    async def _complete(self, room: Room) -> None:
+        """Have all messages of a session in memory."""
+        loaded = await room.store.load(room.session.local_id)
+        if loaded.session is not room.session:
+            self._replaced(room, loaded.session)
+        room.warnings = loaded.warnings
+
+    async def reading(self, room: Room, look: Callable[[Session], T]) -> T:
+        """What `look` says of the session as it stands when this returns. Older messages are read first if it needs one."""
+        while True:
+            try:
+                return look(room.session)
+            except Absent:
+                await self._complete(room)
+
+    async def _get(self, wire_id: str) -> Room:
         store, local_id = self.store_of(wire_id)
         wire_id = join_wire_id(store.name, local_id)
         while True:
@@ -100,11 +124,11 @@ class Rooms:
             made.set()
 
     async def _load(self, store: Store, local_id: str, wire_id: str) -> Room:
-        loaded: Loaded = await store.load(local_id)
+        loaded: Loaded = await store.load(local_id, whole=False)
         while (made := self._made.get(wire_id)) is not None:
             # It is being made just now: what was loaded may not be durable yet, or not come to be.
             await made.wait()
-            loaded = await store.load(local_id)
+            loaded = await store.load(local_id, whole=False)
         there = self._rooms.get(wire_id)
         if there is not None and not there.gone:
             return there
@@ -136,13 +160,13 @@ class Rooms:
     async def fresh(self, wire_id: str) -> Room:
         """The room, after the file has been compared with what is known of it (as `session/open` does)."""
         known = self._rooms.get(wire_id)
-        room = await self.get(wire_id)
+        room = await self.get(wire_id, whole=False)
         if room is known:
-            loaded = await room.store.load(room.session.local_id)
+            loaded = await room.store.load(room.session.local_id, whole=False)
             if room.gone:  # deleted, or let go, while the file was read
-                return await self.get(wire_id)
+                return await self.get(wire_id, whole=False)
             if loaded.session is not room.session:
-                self._replaced(room, loaded.session)
+                await self._complete(room)
             room.warnings = loaded.warnings
         return room
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -189,13 +190,9 @@ class Service:
         _check_number("last", last)
         _check_number("since", since)
         room = await self.rooms.fresh(session_id)
+        look = partial(paging.opening, last=last, since=since, limits=self.limits)
+        messages, more, changes = await self.rooms.reading(room, look)
         session = room.session
-        if since is not None:
-            messages, more = paging.following(session, since, self.limits.page_messages, self.limits)
-        else:
-            messages, more = paging.newest(
-                session, self.limits.default_page_messages if last is None else last, self.limits
-            )
         # From here to the answer nothing awaits: what is published after this reaches the peer after the answer, once.
         room.audience.attach(peer, session.seq)
         result: dict[str, Json] = {
@@ -207,7 +204,6 @@ class Service:
             "warnings": [wire_warning(one) for one in room.warnings],
         }
         if since is not None:
-            changes = session.changes_since(since)
             result["changes"] = None if changes is None else room.wires(changes)
         if restore:
             self._send_restored(peer, room)
@@ -225,7 +221,7 @@ class Service:
         )
 
     async def close_session(self, peer: Peer, session_id: str) -> None:
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         await self.rooms.interrupt(room, room.streams_of(peer))
         room.audience.detach(peer)
         if not len(room.audience) and not room.session.is_blank:
@@ -237,7 +233,7 @@ class Service:
         self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None
     ) -> dict[str, Json]:
         checked = self._check_messages(messages)
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         answers = await room.change(lambda draft: draft.append(checked, expected_seq), peer)
         seq = max((seq for _, seq in answers), default=room.session.seq)
         return {"seq": seq, "messages": [{"id": message_id, "seq": at} for message_id, at in answers]}
@@ -261,7 +257,7 @@ class Service:
     async def extend(
         self, peer: Peer | None, session_id: str, message_id: str, text: str, offset: int | None = None
     ) -> int:
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         return await room.change(lambda draft: draft.extend(message_id, text, offset), peer)
 
     async def finish(
@@ -272,7 +268,7 @@ class Service:
         if status not in _FINISHED:
             raise InvalidParams(f"status: expected one of {', '.join(_FINISHED)}", field="status")
         check_tool_calls(tool_calls, "params")
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         return await room.change(lambda draft: draft.finish(message_id, status, metadata, tool_calls), peer)
 
     async def read(
@@ -286,13 +282,11 @@ class Service:
     ) -> dict[str, Json]:
         for field, value in (("last", last), ("since", since), ("before", before), ("limit", limit)):
             _check_number(field, value)
-        session = (await self.rooms.get(session_id)).session
+        room = await self.rooms.get(session_id, whole=False)
         count = next((n for n in (limit, last) if n is not None), self.limits.default_page_messages)
-        if since is not None:
-            messages, more = paging.following(session, since, count, self.limits, before)
-        else:
-            messages, more = paging.newest(session, count, self.limits, before)
-        return {"messages": [message.wire() for message in messages], "hasMore": more, "seq": session.seq}
+        look = partial(paging.page, since=since, before=before, count=count, limits=self.limits)
+        messages, more = await self.rooms.reading(room, look)
+        return {"messages": [message.wire() for message in messages], "hasMore": more, "seq": room.session.seq}
 
     async def update(
         self, peer: Peer | None, session_id: str, fields: Mapping[str, Json], expected_seq: int | None = None
@@ -300,7 +294,7 @@ class Service:
         self._check_name(fields.get("name"))
         normal = {key: ([] if key == "tags" else {} if key == "metadata" else False if key == "archived" else None) if v is None else v
                   for key, v in fields.items()}  # fmt: skip
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         await room.change(lambda draft: draft.update(normal, expected_seq), peer)
         return self.rooms.info(room)
 
@@ -394,7 +388,7 @@ class Service:
     async def save(self, session_id: str | None = None) -> list[dict[str, Json]]:
         """Bring files up to date. Of one session its file is told even where it was current."""
         if session_id is not None:
-            room = await self.rooms.get(session_id)
+            room = await self.rooms.get(session_id, whole=False)
             saved = await room.store.save(room.session.local_id)
             path, size = (saved.path, saved.bytes) if saved else self.transfer.file_of(room)
             return [{"sessionId": room.wire_id, "path": path, "bytes": size}]
@@ -422,7 +416,7 @@ class Service:
     ) -> dict[str, Json]:  # fmt: skip
         if not heading.strip():
             raise InvalidParams("heading: expected some text", field="heading")
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         note = await room.change(lambda draft: draft.note(heading, content, thread, tick, id), peer)
         return {"note": note.wire()}
 
@@ -431,7 +425,7 @@ class Service:
     ) -> dict[str, Json]:
         _check_number("lastGlobal", last_global)
         _check_number("lastThread", last_thread)
-        notes = (await self.rooms.get(session_id)).session.notes
+        notes = (await self.rooms.get(session_id, whole=False)).session.notes
         chosen = _newest([note for note in notes if note.thread is None], last_global)
         if thread is not None:
             chosen += _newest([note for note in notes if note.thread == thread], last_thread)
@@ -440,7 +434,7 @@ class Service:
     async def state_set(
         self, peer: Peer | None, session_id: str, values: dict[str, Json], expected_seq: int | None = None
     ) -> int:
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         if room.store.format == "theia" and "messages" in values:
             raise InvalidParams(
                 "values.messages: in a theia store these are the session's messages",
@@ -450,12 +444,12 @@ class Service:
         return await room.change(lambda draft: draft.set_state(values, expected_seq), peer)
 
     async def state_get(self, session_id: str, keys: list[str] | None = None) -> dict[str, Json]:
-        session = (await self.rooms.get(session_id)).session
+        session = (await self.rooms.get(session_id, whole=False)).session
         values = session.state if keys is None else {key: session.state[key] for key in keys if key in session.state}
         return {"values": dict(values), "savedAt": session.saved_at}
 
     async def state_clear(self, peer: Peer | None, session_id: str) -> int:
-        room = await self.rooms.get(session_id)
+        room = await self.rooms.get(session_id, whole=False)
         return await room.change(lambda draft: draft.clear_state(), peer)
 
     # Finding, bringing in, taking out

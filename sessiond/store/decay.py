@@ -18,6 +18,11 @@ def written_since(main: Print, side: Print | None) -> bool:
     return side is None or main[2] - side[2] > _SAVE_NS
 
 
+def apart(main: Print, side: Print | None) -> bool:
+    """Whether the two files cannot be of one save of ours, by their times."""
+    return side is None or abs(main[2] - side[2]) > _SAVE_NS
+
+
 def judge(path: str, content: bytes, unlike: Unlike, main: Print, side: Print | None, searched: int) -> Problem | None:
     """What to tell of a file whose sum is another one. None: somebody wrote it since, and that is his will."""
     bit = flipped_bit(content, unlike) if len(content) <= searched else None

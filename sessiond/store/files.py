@@ -19,11 +19,13 @@ from sessiond.errors import BadFile
 from sessiond.formats.base import TAIL_BYTES, Format, Tail, Write
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
+from sessiond.limits import MIB
 
 Print: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes, mtime in nanoseconds."""
 MARK = ".sessiond-"
 
+_CHUNK_BYTES = 1 * MIB
 _LOOKS = 8
 """How often a name without a file behind it is looked at before it counts as a link that leads nowhere."""
 
@@ -153,6 +155,32 @@ class StoreFiles:
             else:
                 raise OutsideChange(relative)
         return snapshot
+
+    def read_end(self, local_id: str, least: int, count: int) -> tuple[Snapshot, bytes] | None:
+        """All files of a session but the main one, and the last `count` bytes of that, as one version. None where that has
+        fewer than `least` bytes, or where somebody writes just now.
+        """
+        main = self.format.main_path(local_id)
+        before = self.prints(local_id)
+        if main not in before or before[main][1] < least:
+            return None
+        files = {relative: self._read(relative) for relative in before if relative != main}
+        size = before[main][1]
+        end = self.fs.read(self.path(main), max(0, size - count), min(size, count))
+        return (Snapshot(files, before), end) if self.prints(local_id) == before else None
+
+    def lacks(self, relative: str, expected: Print | None, needles: Sequence[bytes]) -> bool:
+        """Whether none of `needles` is in a file, and the file is the `expected` version."""
+        overlap = max(map(len, needles)) - 1
+        offset, rest = 0, b""
+        if expected is None or self.print_of(relative) != expected:
+            return False
+        while chunk := self.fs.read(self.path(relative), offset, min(_CHUNK_BYTES, expected[1] - offset)):
+            offset += len(chunk)
+            if any(needle in part for needle in needles for part in (rest + chunk[:overlap], chunk)):
+                return False
+            rest = chunk[-overlap:] if overlap else b""
+        return offset == expected[1] and self.print_of(relative) == expected
 
     def read_side(self, local_id: str) -> dict[str, bytes]:
         side = {}

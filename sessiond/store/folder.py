@@ -22,6 +22,7 @@ from sessiond.model.changes import Change, decode_changes, encode_changes
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from sessiond.store.files import Snapshot, StoreFiles
+from sessiond.store.glances import Glances
 from sessiond.store.moves import Moves
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
@@ -59,6 +60,8 @@ class FolderStore:
         self._sync = Sync(
             store=name, fmt=fmt, files=files, trash=trash, marks=journal, clock=clock, limits=limits, run=run, emit=self._emit
         )  # fmt: skip
+        self._glances = Glances(files, run, self._tracked, self.load)
+        self.lacks = self._glances.lacks
 
     # Life
 
@@ -74,6 +77,7 @@ class FolderStore:
 
     async def close(self) -> None:
         """Save everything. What cannot be saved stays in the journal."""
+        await self._glances.close()
         for tracked in list(self._tracked.values()):
             if tracked.dirty:
                 await self._try_save(tracked)
@@ -157,14 +161,11 @@ class FolderStore:
             listed.append(Listed(local_id, self.file_path(local_id), fingerprint))
         return listed
 
-    async def load(self, local_id: str) -> Loaded:
+    async def load(self, local_id: str, *, whole: bool = True) -> Loaded:
         self._reachable(local_id)
         async with self._alone(local_id) as tracked:
             try:
-                if tracked.session is None:
-                    await self._sync.load(tracked)
-                else:
-                    await self._sync.compare(tracked)
+                await self._sync.bring(tracked, whole=whole)
             except OSError as error:
                 raise self._os_error(local_id, error) from error
             finally:
@@ -172,6 +173,7 @@ class FolderStore:
                 self._forget(tracked, mine=True)
         if session is None:
             raise SessionNotFound(f"no session {local_id!r} in the store {self.name!r}")
+        self._glances.complete_soon(session)
         return Loaded(session, self._sync.warnings(tracked))
 
     def _os_error(self, local_id: str, error: OSError) -> BadFile:
@@ -226,6 +228,7 @@ class FolderStore:
             if tracked.session is not session:
                 raise Conflict("the session was changed by somebody else", hint="open it again", seq=session.seq)
             batch = list(changes)
+            session.check(batch)
             await self._journal.commit(self.name, session.local_id, batch[-1].seq, encode_changes(batch))
             # From here on it is durable. No await until session and pending say so.
             for change in batch:
@@ -441,8 +444,8 @@ class FolderStore:
     async def _delete(self, local_id: str, permanent: bool) -> None:
         async with self._alone(local_id) as tracked:
             try:
-                if tracked.session is None:
-                    await self._sync.load(tracked)
+                if tracked.session is None or tracked.session.absent:
+                    await self._sync.merge(tracked)
             except BadFile:
                 await self._discard_unreadable(local_id)
             except SessionNotFound:

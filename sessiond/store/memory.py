@@ -39,10 +39,13 @@ class MemoryStore:
     async def scan(self) -> AsyncIterator[list[Listed]]:
         yield [Listed(local_id, self.file_path(local_id), "") for local_id in self.sessions]
 
-    async def load(self, local_id: str) -> Loaded:
+    async def load(self, local_id: str, *, whole: bool = True) -> Loaded:
         if local_id not in self.sessions:
             raise SessionNotFound(f"no session {local_id!r}")
         return Loaded(self.sessions[local_id], [])
+
+    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
+        return True  # no message is absent
 
     async def exists(self, local_id: str) -> bool:
         return local_id in self.sessions

@@ -122,8 +122,15 @@ class Store(Protocol):
         """All sessions, in batches."""
         yield []
 
-    async def load(self, local_id: str) -> Loaded:
-        """Every durable change in it. SessionNotFound, BadFile. The store keeps the session in mind until `release`."""
+    async def load(self, local_id: str, *, whole: bool = True) -> Loaded:
+        """Every durable change in it. SessionNotFound, BadFile. The store keeps the session in mind until `release`.
+
+        `whole` False: its oldest messages may not be in memory yet (`Session.absent`). They come soon by themselves, and at
+        once by a call that asks for the whole.
+        """
+
+    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
+        """Look whether none of the absent messages has one of these ids, and note it in `session`. False where that is not certain."""
 
     async def exists(self, local_id: str) -> bool: ...
 

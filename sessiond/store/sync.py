@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sessiond.clock import Clock
@@ -23,9 +23,9 @@ from sessiond.formats.base import Decoded, Files, Format, Problem, Unlike, Write
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, Created
-from sessiond.model.session import Session, content_equal
+from sessiond.model.session import Absent, Session, content_equal
 from sessiond.model.values import timestamp
-from sessiond.store.decay import SEARCHED_BYTES, judge
+from sessiond.store.decay import SEARCHED_BYTES, apart, judge
 from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
 from sessiond.store.merge import highest_seq, removed_messages, replay
 from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
@@ -96,6 +96,48 @@ class Sync:
             path=self.files.path(self.format.main_path(tracked.local_id)),
             line=None,
         )
+
+    async def bring(self, tracked: Tracked, *, whole: bool) -> None:
+        """`tracked.session` as files and journal have it; `whole` False: its older messages may be absent. The caller holds
+        io. SessionNotFound, BadFile; None where somebody has just removed it.
+        """
+        if tracked.session is None:
+            if whole or not await self._glance(tracked):
+                await self.load(tracked)
+            return
+        await self.compare(tracked)
+        if whole and tracked.session is not None and tracked.session.absent:
+            await self.merge(tracked)
+
+    async def _glance(self, tracked: Tracked) -> bool:
+        """Fill `tracked.session` with what the end of a large file tells, its older messages absent. False where it must be
+        loaded.
+        """
+        look = getattr(self.format, "glance", None)
+        if look is None or tracked.rewrite:
+            return False
+        limits, main = self.limits, self.format.main_path(tracked.local_id)
+        read = await self.run(
+            self.files.read_end, tracked.local_id, limits.glanced_file_bytes, limits.glanced_end_bytes
+        )
+        if read is None:
+            return False
+        snapshot, end = read
+        side = sidecar_path(tracked.local_id)
+        if apart(snapshot.prints[main], snapshot.prints.get(side)):
+            return False
+        first = min((change.seq for change in tracked.pending), default=None)
+        size = snapshot.prints[main][1]
+        decoded: Decoded | None = await self.run(look, tracked.local_id, snapshot.files.get(side), size, end, first)
+        try:
+            if decoded is None or len(replay(decoded, tracked.pending)) != len(tracked.pending):
+                return False
+        except Absent:
+            return False
+        tracked.session, tracked.prints, tracked.problems = decoded.session, snapshot.prints, []
+        if not tracked.dirty:
+            tracked.current()
+        return True
 
     def _read_at_once(self, local_id: str, changed: bool) -> tuple[Snapshot, Decoded | None]:
         """A session's files, and what they say where the journal has nothing to add."""
@@ -227,6 +269,9 @@ class Sync:
                 await self.load(tracked)
             session = tracked.session
             assert session is not None
+            if tracked.dirty and session.absent:  # nothing is written before all that is there was read
+                await self.merge(tracked)
+                continue
             if not tracked.dirty or (session.is_blank and not tracked.prints and not tracked.rewrite):
                 return None
             pending = list(tracked.pending)
@@ -245,8 +290,9 @@ class Sync:
     async def _write(
         self, tracked: Tracked, session: Session, pending: list[Change]
     ) -> dict[str, tuple[int, int, int]]:
-        writes: list[Write] | None = None
+        writes: Sequence[Write] | None = None
         snapshot = session.snapshot()
+        understood = not tracked.problems and not session.streaming()
         shared = await self.run(self._shared_prints)  # before they are read, so that a write in between is noticed
         if not tracked.rewrite:
             tail = await self.run(self.files.tail, tracked.local_id)
@@ -260,6 +306,9 @@ class Sync:
                 raise OutsideChange(main)
             expected = before.prints
             writes = await self.run(self.format.encode, snapshot, before.files)
+        remember = getattr(self.format, "remember", None)
+        if remember is not None and understood:
+            writes = await self.run(remember, writes, snapshot, self.limits.glanced_file_bytes)
         written: dict[str, tuple[int, int, int]] = await self.run(self.files.perform, writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
         shared_files = self.files.shared_files()
@@ -329,7 +378,7 @@ class Sync:
             await asyncio.sleep(self.limits.settle_s)
 
     async def merge(self, tracked: Tracked) -> None:
-        """Take in what somebody else wrote, or removed. The caller holds io."""
+        """Take in what somebody else wrote, or removed, and the messages that are absent. The caller holds io."""
         if tracked.session is None:
             await self.load(tracked)
             return
@@ -347,8 +396,11 @@ class Sync:
                 await self._gone(tracked)
                 return
             try:
-                async with tracked.gate:
-                    await self._merge(tracked, snapshot)
+                if tracked.session.absent:
+                    await self._complete(tracked, snapshot)
+                else:
+                    async with tracked.gate:
+                        await self._merge(tracked, snapshot)
             except OutsideChange:
                 continue
             return
@@ -368,6 +420,33 @@ class Sync:
             tracked.prints, tracked.problems = snapshot.prints, decoded.problems
             await self._keep_pending(tracked, pending)
             return
+        await self._replace(tracked, old, decoded, snapshot, pending)
+
+    async def _complete(self, tracked: Tracked, snapshot: Snapshot) -> None:
+        """The whole of a session that was only glanced at. What was told of it stays, unless the file says otherwise."""
+        decoded = await self._decode(tracked, snapshot.files)  # changes may be committed meanwhile
+        async with tracked.gate:
+            old = tracked.session
+            assert old is not None
+            unseen = snapshot.prints == tracked.prints
+            pending = replay(decoded, tracked.pending)
+            sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)
+            if unseen and sound and len(pending) == len(tracked.pending) and old.agrees(decoded.session):
+                old.complete(decoded.session)
+                return
+            log.warning("store %s: %s is not what a glance at it told", self.store, tracked.local_id)
+            if unseen and decoded.unlike is not None:
+                await self._look_into(tracked, decoded, decoded.unlike, snapshot)
+            else:
+                decoded.unlike = None
+            decoded.session.seq = max(decoded.session.seq, old.seq)
+            await self._replace(tracked, old.at_hand(), decoded, snapshot, pending)
+
+    async def _replace(
+        self, tracked: Tracked, old: Session, decoded: Decoded, snapshot: Snapshot, pending: list[Change]
+    ) -> None:
+        """What the files say takes the place of what was known. The caller holds io and gate."""
+        new = decoded.session
         new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
         writes = self.format.adopt_numbering(decoded, snapshot.files)
         snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
@@ -384,7 +463,7 @@ class Sync:
         """The file was deleted by somebody: his will. What was known lies in the trash."""
         async with tracked.gate:
             if tracked.session is not None:
-                await self.discard(tracked.session, tracked.local_id, "deleted")
+                await self.discard(tracked.session.at_hand(), tracked.local_id, "deleted")
             await self._take_away(tracked)
         self.emit(Vanished(tracked.local_id))
 

@@ -1,0 +1,157 @@
+"""A large native session as its file's end and its sidecar tell it, before anyone has read the file. Pure.
+
+The sidecar of a save carries a brief: all that an answer needs beside the last messages. What a glance shows is
+provisional: whoever takes one has the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sessiond.formats.base import TAIL_BYTES, Decoded, Problem, Write
+from sessiond.formats.jsonl_reader import Reader, lines_of
+from sessiond.formats.sidecar import Sidecar, decode_sidecar, encode_sidecar, sidecar_path
+from sessiond.formats.sidecar_file import Appending
+from sessiond.model.message import Message, Note
+from sessiond.model.session import UPDATABLE, Session
+from sessiond.model.values import Json
+
+RECENT = 256
+"""Messages whose seqs are in a brief: no glance shows more."""
+_BRIEF_BYTES = 64 * 1024
+"""A save must not cost more the more there is, so a session with more notes and state than this has no brief."""
+_KEY, _SUM = "brief", "briefCrc"
+
+
+class Brief(msgspec.Struct, frozen=True, rename="camel"):
+    """All of a session but its messages, as the main file tells it once the append in the same sidecar is done."""
+
+    count: int
+    """Messages."""
+    recent: list[int]
+    """The seqs of the last ones, at most RECENT."""
+    created_at: str
+    updated_at: str
+    saved_at: str | None
+    name: str | None
+    model: str | None
+    cwd: str | None
+    tags: list[str]
+    archived: bool
+    summary: str | None
+    parent: dict[str, Any] | None
+    metadata: dict[str, Any]
+    notes: list[Note]
+    state: dict[str, Any]
+
+
+_decoder = msgspec.json.Decoder(Brief)
+
+
+def remember(writes: Sequence[Write], session: Session, least: int) -> Sequence[Write]:
+    """`writes` of a save of `session`, with a brief in the sidecar where the main file will have `least` bytes or more.
+
+    For a session whose files were understood in full, none of whose messages is streaming.
+    """
+    path = sidecar_path(session.local_id)
+    return [_remembering(one, session, least) if (one.path, one.how) == (path, "replace") else one for one in writes]
+
+
+def _remembering(write: Write, session: Session, least: int) -> Write:
+    side, _ = decode_sidecar(write.path, write.data)
+    intent = side.append if side else None
+    if side is None or intent is None or side.entries or side.seq != session.seq or intent.size + intent.length < least:
+        return write
+    count = len(session)
+    brief = Brief(
+        count=count,
+        recent=[message.seq for message in session.messages(max(session.absent, count - RECENT))],
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        saved_at=session.saved_at,
+        notes=session.notes,
+        state=session.state,
+        **{key: getattr(session, key) for key in UPDATABLE},
+    )
+    encoded = msgspec.json.encode(brief)
+    if len(encoded) > _BRIEF_BYTES:
+        return write
+    # As a text, since the sidecar sorts the keys of objects.
+    fresh = msgspec.structs.replace(side, main={**side.main, _KEY: encoded.decode(), _SUM: zlib.crc32(encoded)})
+    return msgspec.structs.replace(write, data=encode_sidecar(fresh))
+
+
+def glance(local_id: str, side: bytes | None, size: int, end: bytes, pending_from: int | None) -> Decoded | None:
+    """The session less most of its messages (`Session.absent`), or None where it must be read whole.
+
+    `size`: of the main file, `end`: its last bytes. `pending_from`: seq of the first change that the journal still has.
+    """
+    known, problems = decode_sidecar("", side)
+    brief = _brief_of(known)
+    if brief is None or known is None or known.append is None or problems or known.entries or not brief.recent:
+        return None
+    intent = known.append
+    if size != intent.size + intent.length or not end.endswith(b"\n"):
+        return None
+    # Had the journal been told of the last append, it would not have what is in it any more.
+    if pending_from is not None and pending_from <= known.through and not _came(intent, end):
+        return None
+    messages = _last_messages(local_id, end, len(end) == size, brief)
+    absent = brief.count - len(messages)
+    if not messages or absent <= 0:
+        return None
+    session = Session(local_id, brief.created_at, absent=absent)
+    session.update({key: getattr(brief, key) for key in UPDATABLE})
+    session.updated_at, session.saved_at, session.state = brief.updated_at, brief.saved_at, dict(brief.state)
+    for note in brief.notes:
+        session.add_note(note)
+    for message in messages:
+        session.add_message(message)
+    session.seq = max(session.seq, known.seq)
+    return Decoded(session=session, problems=[], through=known.through)
+
+
+def _brief_of(side: Sidecar | None) -> Brief | None:
+    encoded: Json = side.main.get(_KEY) if side else None
+    if side is None or not isinstance(encoded, str):
+        return None
+    try:
+        raw = encoded.encode()
+        # Of another sum: somebody changed it by hand, or the disk did. The file is read whole then.
+        return _decoder.decode(raw) if zlib.crc32(raw) == side.main.get(_SUM) else None
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return None
+
+
+def _came(intent: Appending, end: bytes) -> bool:
+    """Whether the last append is there whole. Unknown, so no, where the end does not reach so far."""
+    needed = intent.length + min(TAIL_BYTES, intent.size)
+    if len(end) < needed:
+        return False
+    anchor, done = end[len(end) - needed : len(end) - intent.length], end[len(end) - intent.length :]
+    return zlib.crc32(anchor) == intent.anchor and zlib.crc32(done) == intent.crc
+
+
+def _last_messages(local_id: str, end: bytes, from_start: bool, brief: Brief) -> list[Message]:
+    """The newest messages that `end` holds without a gap, by seq; none where anything in it is strange."""
+    problems: list[Problem] = []
+    reader = Reader(local_id, "", problems)
+    for number, line in lines_of(end if from_start else end.partition(b"\n")[2]):
+        reader.take(line, number)
+    if problems or reader.unnumbered:
+        return []
+    # The last line of a message counts, and what is last in the file is in its end: what was found is as it stands.
+    found = {message.seq: message for message in reader.messages.values()}
+    shown: list[Message] = []
+    for seq in reversed(brief.recent):
+        if seq not in found:
+            break
+        shown.append(found.pop(seq))
+    # What else was found are later lines of older messages.
+    if not shown or any(seq > shown[-1].seq for seq in found):
+        return []
+    return shown[::-1]
