@@ -81,9 +81,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """Kept on disk so that a full one can still be recovered from."""
     damaged_copies: int = 64
     """Torn ends of the journal that are kept aside; the oldest go first."""
-    glanced_file_bytes: int = 2 * MIB
+    glanced_file_bytes: int = 4 * MIB
     """Of a native session file of at least this length the end is read first, and the whole right after."""
-    glanced_end_bytes: int = 1 * MIB
+    glanced_end_bytes: int = 2 * MIB
     """That end."""
     settle_s: float = 0.5
     """An outside write is read once size and mtime stood still for this long."""

@@ -52,24 +52,49 @@ class Brief(msgspec.Struct, frozen=True, rename="camel"):
 _decoder = msgspec.json.Decoder(Brief)
 
 
-def remember(writes: Sequence[Write], session: Session, least: int) -> Sequence[Write]:
+class Passed(msgspec.Struct):
+    """The messages of a session, as far as a brief tells of them."""
+
+    count: int = 0
+    recent: list[int] = []
+    streaming: bool = False
+
+    def add(self, messages: Sequence[Message]) -> None:
+        self.count += len(messages)
+        self.streaming = self.streaming or any(message.status == "streaming" for message in messages)
+        self.recent = [*self.recent, *(message.seq for message in messages)][-RECENT:]
+
+
+def remember(writes: Sequence[Write], session: Session, least: int, passed: Passed | None = None) -> Sequence[Write]:
     """`writes` of a save of `session`, with a brief in the sidecar where the main file will have `least` bytes or more.
 
-    For a session whose files were understood in full, none of whose messages is streaming.
+    For a session whose files were understood in full, none of whose messages is streaming. `passed`: its messages, where it
+    does not hold them itself.
     """
     path = sidecar_path(session.local_id)
-    return [_remembering(one, session, least) if (one.path, one.how) == (path, "replace") else one for one in writes]
+    if passed is None:
+        count = len(session)
+        passed = Passed(count, [message.seq for message in session.messages(max(session.absent, count - RECENT))])
+    return [
+        _remembering(one, session, passed, least) if (one.path, one.how) == (path, "replace") else one for one in writes
+    ]
 
 
-def _remembering(write: Write, session: Session, least: int) -> Write:
+def _remembering(write: Write, session: Session, passed: Passed, least: int) -> Write:
     side, _ = decode_sidecar(write.path, write.data)
     intent = side.append if side else None
-    if side is None or intent is None or side.entries or side.seq != session.seq or intent.size + intent.length < least:
+    if (
+        passed.streaming
+        or side is None
+        or intent is None
+        or side.entries
+        or side.seq != session.seq
+        or intent.size + intent.length < least
+    ):
         return write
-    count = len(session)
     brief = Brief(
-        count=count,
-        recent=[message.seq for message in session.messages(max(session.absent, count - RECENT))],
+        count=passed.count,
+        recent=passed.recent,
         created_at=session.created_at,
         updated_at=session.updated_at,
         saved_at=session.saved_at,

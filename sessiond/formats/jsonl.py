@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sessiond.formats.base import Decoded, Files, Tail, Write
-from sessiond.formats.glance import glance, remember
+from sessiond.formats.glance import Passed, glance, remember
 from sessiond.formats.jsonl_reader import Reader, lines_of
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.seal import seal_on, sealed, unlike
@@ -241,8 +241,10 @@ class InParts:
     def __init__(self, local_id: str, created_at: str) -> None:
         self.beginning = _header_line(local_id, {"createdAt": created_at}, created_at, 0) + b"\n"
         self._seal = sealed(self.beginning, 0)
+        self._passed = Passed()
 
     def messages(self, messages: Sequence[Message]) -> bytes:
+        self._passed.add(messages)
         return self._counted(b"".join(_encoder.encode(message.wire()) + b"\n" for message in messages))
 
     def _counted(self, data: bytes) -> bytes:
@@ -253,11 +255,12 @@ class InParts:
         """`session`: everything but its messages, with the seq and time of the last change."""
         return self._counted(b"".join(line + b"\n" for line in _after_messages(session, self.beginning)))
 
-    def beside(self, session: Session) -> list[Write]:
-        """What goes to other files, after the main one."""
+    def beside(self, session: Session, glanced_from: int) -> Sequence[Write]:
+        """What goes to other files, after the main one. `glanced_from`: bytes of a file that a glance is worth."""
         seal = msgspec.structs.replace(self._seal, through=session.seq)
         marked = encode_sidecar(_whole(session.local_id, session.seq, seal))
-        return [Write(sidecar_path(session.local_id), marked, "replace")]
+        writes = [Write(sidecar_path(session.local_id), marked, "replace")]
+        return remember(writes, session, glanced_from, self._passed)
 
     def read(self, lines: bytes) -> list[Message]:
         """The messages among whole lines of such a file."""

@@ -70,10 +70,13 @@ class _Stream:
 
     __slots__ = ("appended", "length", "parts")
 
-    def __init__(self, text: str) -> None:
-        self.appended = text
+    def __init__(self, text: str, appended: str | None = None) -> None:
+        self.appended = text if appended is None else appended
         self.parts = [text]
         self.length = len(text)
+
+    def copy(self) -> _Stream:
+        return _Stream("".join(self.parts), self.appended)
 
 
 class Session:
@@ -219,6 +222,8 @@ class Session:
         untold = [m for m in self.messages(self.position_after(seq)) if m.seq not in told]
         covered = len({s for s in told if s > seq}) + others + len(untold)
         if covered != self.seq - seq:
+            if self.absent:
+                raise Absent  # the file tells of changes too
             return None
         out = [self._clip(change, seq) for change in known]
         out += [Appended(seq=m.seq, at=m.timestamp, messages=[m.wire()]) for m in untold]
@@ -314,6 +319,7 @@ class Session:
         twin._chars = self._chars
         twin._seqs = self._seqs[:]
         twin._by_id = dict(self._by_id)
+        twin._streams = {message_id: stream.copy() for message_id, stream in self._streams.items()}
         twin._surely_new = set(self._surely_new)
         return twin
 
@@ -334,9 +340,11 @@ class Session:
         return same_json(_wires(self.messages(self.absent)), _wires(whole.messages(self.absent)))
 
     def complete(self, whole: Session) -> None:
-        """Take all messages of `whole`, which agrees with this one and is nobody else's. Costs the same at any length."""
+        """Take all messages and changes of `whole`, which agrees with this one and is nobody else's. Costs the same at any
+        length.
+        """
         self._messages, self._seqs, self._by_id = whole._messages, whole._seqs, whole._by_id
-        self._streams, self._chars = whole._streams, whole._chars
+        self._streams, self._chars, self._log = whole._streams, whole._chars, whole._log
         self.absent = 0
         self._surely_new.clear()
 

@@ -269,7 +269,7 @@ class FolderStore:
         parts = getattr(self._fmt, "InParts", None)
         if parts is None:
             return None
-        receiving = Receiving(self._files, local_id, parts(local_id, created_at))
+        receiving = Receiving(self._files, local_id, parts(local_id, created_at), self._limits.glanced_file_bytes)
         return Incoming(receiving, self._run, self._on_disk, self._take)
 
     async def _take(self, receiving: Receiving, session: Session) -> Saved:

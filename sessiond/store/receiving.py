@@ -34,7 +34,7 @@ class InParts(Protocol):
 
     def ending(self, session: Session) -> bytes: ...
 
-    def beside(self, session: Session) -> list[Write]: ...
+    def beside(self, session: Session, glanced_from: int) -> Sequence[Write]: ...
 
     def read(self, lines: bytes) -> list[Message]: ...
 
@@ -42,8 +42,9 @@ class InParts(Protocol):
 class Receiving:
     """Messages come by `add`, in order; then `finish` or `abandon`. All of them OSError; after one, `abandon`."""
 
-    def __init__(self, files: StoreFiles, local_id: str, parts: InParts) -> None:
+    def __init__(self, files: StoreFiles, local_id: str, parts: InParts, glanced_from: int) -> None:
         self._files = files
+        self._glanced_from = glanced_from
         self._local_id = local_id
         self._parts = parts
         self._main = files.format.main_path(local_id)
@@ -73,7 +74,7 @@ class Receiving:
             raise AlreadyExists(f"{self.path} is there already") from None
         fs.remove(self._temporary)
         fs.sync_dir(self._folder)
-        self._files.perform(self._parts.beside(session), {})
+        self._files.perform(self._parts.beside(session, self._glanced_from), {})
         stat = fs.stat(self.path)
         return stat.size if stat else 0
 

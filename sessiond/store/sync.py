@@ -424,7 +424,11 @@ class Sync:
 
     async def _complete(self, tracked: Tracked, snapshot: Snapshot) -> None:
         """The whole of a session that was only glanced at. What was told of it stays, unless the file says otherwise."""
-        decoded = await self._decode(tracked, snapshot.files)  # changes may be committed meanwhile
+        try:
+            decoded = await self._decode(tracked, snapshot.files)  # changes may be committed meanwhile
+        except BadFile as error:  # what was shown of it stays, with this beside it
+            tracked.problems = [Problem(self.format.main_path(tracked.local_id), error.data.get("line"), error.message)]
+            raise
         async with tracked.gate:
             old = tracked.session
             assert old is not None
@@ -433,6 +437,7 @@ class Sync:
             sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)
             if unseen and sound and len(pending) == len(tracked.pending) and old.agrees(decoded.session):
                 old.complete(decoded.session)
+                tracked.problems = decoded.problems
                 return
             log.warning("store %s: %s is not what a glance at it told", self.store, tracked.local_id)
             if unseen and decoded.unlike is not None:

@@ -26,7 +26,7 @@ from tests.simulation.loop import SimLoop
 HOME = "/home"
 LIMITS = Limits(
     segment_bytes=4000, journal_bytes=9000, reserve_bytes=512, settle_s=0.0, idle_session_s=3.0, empty_session_s=1000.0,
-    retained_changes=8,
+    retained_changes=8, glanced_file_bytes=1, glanced_end_bytes=600,
 )  # fmt: skip
 
 

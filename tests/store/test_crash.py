@@ -18,11 +18,14 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Cleared, Extended, Finished, Truncated, Updated
 from sessiond.model.message import Message
 from sessiond.model.session import Session
+from sessiond.store.folder import FolderStore
 from sessiond.store.port import Loaded
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, created, message
 
-SMALL = Limits(settle_s=0.0, segment_bytes=1500, reserve_bytes=512)
+SMALL = Limits(
+    settle_s=0.0, segment_bytes=1500, reserve_bytes=512, glanced_file_bytes=1, glanced_end_bytes=400
+)  # fmt: skip
 STEPS = 14
 
 
@@ -45,6 +48,7 @@ async def live(house: House, ledger: Ledger, rng: random.Random) -> None:
     """
     store = await house.open()
     try:
+        await glance(store, ledger)
         loaded = await store.load("a")
     except SessionNotFound:
         assert not ledger.must, "the session is gone"
@@ -88,9 +92,23 @@ async def live(house: House, ledger: Ledger, rng: random.Random) -> None:
             await store.commit(session, [Updated(seq=seq, at=NOW, fields={"name": f"name {seq}"})])
         else:
             store = await house.open()
+            await glance(store, ledger)
             session = (await store.load("a")).session
         ledger.may = {}
         ledger.seq = session.seq
+
+
+async def glance(store: FolderStore, ledger: Ledger) -> None:
+    """The session is opened, appended to before its file was read whole where that can be, and read whole."""
+    session = (await store.load("a", whole=False)).session
+    if session.absent:
+        first = session.messages(session.absent)
+        assert all(ledger.must.get(m.seq) or ledger.may.get(m.seq) for m in first), "never there"
+        seq = session.seq + 1
+        before, ledger.may = ledger.may, {**ledger.may, seq: f"glanced {seq}"}
+        await store.commit(session, [Appended.of([message(seq, f"glanced {seq}")], NOW)])
+        ledger.must[seq], ledger.may = f"glanced {seq}", before
+        ledger.seq = max(ledger.seq, seq)
 
 
 async def check(image: CrashFS, house: House, ledger: Ledger) -> None:

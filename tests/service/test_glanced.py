@@ -1,0 +1,202 @@
+"""A session that was only glanced at answers as one that was read whole: two daemons, one of which never glances, get the same requests."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+from typing import Any
+
+import pytest
+
+from sessiond.errors import SessiondError
+from sessiond.limits import Limits
+from sessiond.service.sessions import Service
+from tests.fakes.crashfs import CrashFS
+from tests.fakes.index import FakeIndex
+from tests.fakes.peer import FakePeer
+from tests.store.conftest import House
+
+SEEDS = int(os.environ.get("SESSIOND_GLANCES", "40"))
+NEVER = 2**40
+STEPS = 90
+
+
+class Daemon:
+    """The core on a disk of its own. `restart`: as after `stop`, or after a kill."""
+
+    def __init__(self, glanced_from: int) -> None:
+        self.limits = Limits(
+            settle_s=0.0, glanced_file_bytes=glanced_from, glanced_end_bytes=900, default_page_messages=5, page_messages=40,
+            retained_changes=8,
+        )  # fmt: skip
+        self.house = House(CrashFS(), "/home", limits=self.limits)
+        self.ids = itertools.count()
+        self.peer = FakePeer("p")
+        self.glances = 0
+
+    async def start(self) -> None:
+        store = await self.house.open()
+        self.service = Service(
+            stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits
+        )
+        self.service.rooms._new_id = lambda: f"m{next(self.ids):016x}"
+        self.peer = FakePeer("p")
+        self.peer.id = 1
+
+    async def restart(self, *, killed: bool) -> None:
+        if not killed:
+            self.service.disconnected(self.peer)
+            await self.service.close()
+            await self.house.store.close()
+        await self.start()
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """The answer, or what went wrong, and what the session looked like in memory just before."""
+        room = self.service.rooms.peek("a")
+        try:
+            answer = await getattr(self.service, method)(**params)
+        except SessiondError as error:
+            answer = [type(error).__name__, error.message, error.data]
+        room = self.service.rooms.peek("a")
+        if room is not None and room.session.absent:
+            self.glances += 1
+        return answer
+
+
+async def rounds() -> None:
+    """What follows an answer in the next rounds of the loop is there."""
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
+    """Something that a client may ask. `made`: ids that were sent before."""
+    peer: dict[str, Any] = {"peer": None, "session_id": "a"}
+    known = rng.choice(made) if made else "none"
+    seq = rng.randrange(120)
+    text = "word " * rng.choice((1, 5, 40))
+    fresh = f"c{len(made)}"
+    kind = rng.choice(
+        ("append", "append", "append", "twice", "clash", "several", "stream", "extend", "finish", "open", "open", "since", "read", "before",
+         "after", "update", "note", "notes", "state", "states", "truncate", "clear", "save", "fork", "export", "expected", "delete", "blocks")
+    )  # fmt: skip
+    match kind:
+        case "append":
+            made.append(fresh)
+            return "append", {**peer, "messages": [{"id": fresh, "role": "user", "content": text}]}
+        case "several":
+            return "append", {**peer, "messages": [{"role": "user", "content": f"{n} {text}"} for n in range(9)]}
+        case "twice":
+            return "append", {**peer, "messages": [{"id": known, "role": "user", "content": "word "}]}
+        case "clash":
+            return "append", {**peer, "messages": [{"id": known, "role": "user", "content": "other"}, {"role": "user", "content": ""}]}
+        case "blocks":
+            content = [{"type": "text", "text": text}]
+            return "append", {**peer, "messages": [{"id": 'ö"', "role": "x", "content": content, "tick": 3}]}
+        case "expected":
+            return "append", {**peer, "expected_seq": seq, "messages": [{"role": "user", "content": text}]}
+        case "stream":
+            made.append(fresh)
+            return "append", {**peer, "messages": [{"id": fresh, "role": "assistant", "content": "b", "status": "streaming"}]}
+        case "extend":
+            return "extend", {**peer, "message_id": known, "text": text}
+        case "finish":
+            return "finish", {**peer, "message_id": known, "metadata": {"n": 1.5}}
+        case "open":
+            return "open", {"peer": "self", "session_id": "a", "last": rng.choice((None, 0, 2, 5, 30)), "restore": rng.random() < 0.3}
+        case "since":
+            return "open", {"peer": "self", "session_id": "a", "since": seq}
+        case "read":
+            return "read", {"session_id": "a", "last": rng.choice((None, 0, 3, 20))}
+        case "before":
+            return "read", {"session_id": "a", "before": seq, "limit": rng.choice((2, 10))}
+        case "after":
+            return "read", {"session_id": "a", "since": seq, "before": rng.choice((None, seq + 9)), "limit": 4}
+        case "update":
+            fields = rng.choice(({"name": text}, {"tags": ["b", "a"]}, {"metadata": {"z": 1, "a": None}}, {"archived": True}))
+            return "update", {**peer, "fields": fields}
+        case "note":
+            return "note_append", {**peer, "heading": "h", "content": text, "thread": rng.choice((None, "t")), "id": fresh}
+        case "notes":
+            return "note_list", {"session_id": "a", "thread": "t", "last_global": 2}
+        case "state":
+            return "state_set", {**peer, "values": rng.choice(({"k": text}, {"z": 1, "b": [2]}, {"k": None}))}
+        case "states":
+            return "state_get", {"session_id": "a"}
+        case "truncate":
+            return "truncate", {**peer, "after_seq": seq + 20}
+        case "clear":
+            return rng.choice((("clear", peer), ("state_get", {"session_id": "a"})))
+        case "save":
+            return "save", {"session_id": "a"}
+        case "fork":
+            return "fork", {**peer, "at_seq": rng.choice((None, seq))}
+        case "export":
+            return "export", {"session_id": "a", "format": rng.choice(("jsonl", "markdown"))}
+        case _:
+            return "delete", peer
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_both_answer_the_same(seed: int) -> None:
+    """Requests of every kind, restarts and kills between them: every answer and every error is the same, and what is told is too."""
+    rng = random.Random(seed)
+    glancing, reading = Daemon(1), Daemon(NEVER)
+    daemons = (glancing, reading)
+    made = [f"x{n}" for n in range(30)]
+    first = [{"id": one, "role": "user", "content": "word "} for one in made]
+    for daemon in daemons:
+        await daemon.start()
+        await daemon.ask("new", peer=None, session_id="a", name="n", messages=first)
+    for step in range(STEPS):
+        method, params = requests(rng, made)
+        answers = [
+            await daemon.ask(method, **{**params, **({"peer": daemon.peer} if params.get("peer") == "self" else {})})
+            for daemon in daemons
+        ]
+        if params.get("since") is not None and method == "open" and None in (one["changes"] for one in answers):
+            for one in answers:  # "read again" may be said whenever that is simpler
+                one["changes"] = None
+        assert answers[0] == answers[1], f"step {step}: {method} {params}"
+        if method == "delete":
+            for daemon in daemons:
+                await daemon.ask("restore", peer=None, session_id="a")
+        await rounds()
+        told = [daemon.peer.take() for daemon in daemons]
+        assert told[0] == told[1], f"step {step}: {method} {params}"
+        if rng.random() < 0.15:
+            killed = rng.random() < 0.5
+            for daemon in daemons:
+                await daemon.restart(killed=killed)
+        for daemon in daemons:
+            daemon.house.clock.advance(0.25)
+    last = [await daemon.ask("export", session_id="a", format="jsonl") for daemon in daemons]
+    assert last[0] == last[1]
+    assert reading.glances == 0
+    for daemon in daemons:
+        await daemon.service.close()
+        await daemon.house.store.close()
+
+
+async def test_they_really_glance() -> None:
+    """Lest the test above show nothing: after a restart the older messages are not in memory when a session is opened, appended to and
+    read at its end."""
+    daemon = Daemon(1)
+    await daemon.start()
+    await daemon.ask("new", peer=None, session_id="a", messages=[{"id": f"x{n}", "role": "user", "content": f"{n}"} for n in range(99)])
+    await daemon.restart(killed=False)
+    opened = await daemon.ask("open", peer=daemon.peer, session_id="a", last=3)
+    assert [one["seq"] for one in opened["messages"]] == [97, 98, 99]
+    assert opened["session"]["messageCount"] == 99
+    sent = [{"id": "new", "role": "user", "content": "y"}]
+    assert (await daemon.ask("append", peer=None, session_id="a", messages=sent))["seq"] == 100
+    assert len((await daemon.ask("read", session_id="a", last=2))["messages"]) == 2
+    room = daemon.service.rooms.peek("a")
+    assert room is not None and room.session.absent > 80
+    again = await daemon.ask("append", peer=None, session_id="a", messages=[{"id": "x3", "role": "user", "content": "3"}])
+    assert again["messages"] == [{"id": "x3", "seq": 4}]
+    assert room.session.absent == 0
+    await daemon.service.close()
+    await daemon.house.store.close()
