@@ -366,9 +366,9 @@ MUTATIONS = [
     Planted(
         "what was said is written to the log",
         "service/sessions.py",
-        "        checked = self._check_messages(messages)\n        room = await self.rooms.get(session_id)\n",
+        "        checked = self._check_messages(messages)\n        room = await self.rooms.get(session_id, whole=False)\n",
         "        checked = self._check_messages(messages)\n        __import__('logging').getLogger('sessiond').warning('%s', messages)\n"
-        "        room = await self.rooms.get(session_id)\n",
+        "        room = await self.rooms.get(session_id, whole=False)\n",
         ("tests/test_daemon.py", "-k", "log_holds_no_words"),
     ),
     Planted(
@@ -377,6 +377,49 @@ MUTATIONS = [
         '    if message.count(b"{") + message.count(b"[") > MAX_JSON_DEPTH and depth(message) > MAX_JSON_DEPTH:\n',
         "    if False:\n",
         ("tests/rpc/test_envelope.py", "tests/rpc/test_errors_on_the_wire.py"),
+    ),
+    # Glances
+    Planted(
+        "a save does not wait until the whole file was read",
+        "store/sync.py",
+        "            if tracked.dirty and session.absent:  # nothing is written before all that is there was read\n",
+        "            if False:\n",
+        ("tests/store/test_glance.py", "-k", "save_comes_after"),
+    ),
+    Planted(
+        "a glance believes a file of any length",
+        "formats/glance.py",
+        "    if size != intent.size + intent.length or not end.endswith(b\"\\n\"):\n",
+        "    if not end.endswith(b\"\\n\"):\n",
+        ("tests/store/test_glance.py", "-k", "in_doubt"),
+    ),
+    Planted(
+        "what a glance showed is not compared with the whole",
+        "store/sync.py",
+        "            if unseen and sound and len(pending) == len(tracked.pending) and old.agrees(decoded.session):\n",
+        "            if unseen and sound and len(pending) == len(tracked.pending):\n",
+        ("tests/store/test_glance.py", "-k", "lies"),
+    ),
+    Planted(
+        "damage that the whole shows is kept quiet after a glance",
+        "store/sync.py",
+        "            sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)\n",
+        "            sound = True\n",
+        ("tests/store/test_glance.py", "-k", "damage"),
+    ),
+    Planted(
+        "a message that is missing between those of a glance is passed over",
+        "formats/glance.py",
+        "        if seq not in found:\n            break\n",
+        "        if seq not in found:\n            continue\n",
+        ("tests/store/test_glance.py", "-k", "between"),
+    ),
+    Planted(
+        "an id that is in the file is taken for a new one",
+        "store/glances.py",
+        "        if lacking:\n",
+        "        if True:\n",
+        ("tests/store/test_glance.py", "-k", "looked_for"),
     ),
     # Finding
     Planted(

@@ -24,7 +24,7 @@ def blocked():
 
 
 async def core(path: Path):
-    fs, limits = RealFileSystem(), Limits(settle_s=0.01)
+    fs, limits = RealFileSystem(), Limits(settle_s=0.01, glanced_file_bytes=1, glanced_end_bytes=400)
     journal, recovery = await JournalWriter.recover(fs, str(path / "journal"), limits)
     mounts = Mounts(
         fs, str(path), journal, SystemClock(), limits, interval_s=300, idle_s=0.05, pending=recovery.pending
@@ -63,6 +63,20 @@ async def test_no_request_blocks_the_loop(tmp_path, blocked):
     assert len((await service.list())["sessions"]) == 2
     assert (await service.search(query="one"))["total"] == 2
     assert "one" in (await service.export(fork["sessionId"], "markdown"))["content"]
+    await close()
+
+
+async def test_a_glance_does_not_block_it_either(tmp_path, blocked):
+    """After a restart: opening, appending what may be there already, reading what is not in memory yet."""
+    service, close = await core(tmp_path)
+    await service.new(FakePeer(), session_id="a", messages=[user(f"{n}", id=f"x{n}") for n in range(40)])
+    await close()
+    service, close = await core(tmp_path)
+    assert len((await service.open(FakePeer(), "a", last=2))["messages"]) == 2
+    await service.append(None, "a", [user("new", id="new")])
+    assert service.rooms.peek("a").session.absent
+    assert (await service.append(None, "a", [user("3", id="x3")]))["seq"] == 4
+    assert len((await service.read("a", last=100))["messages"]) == 41
     await close()
 
 

@@ -38,9 +38,7 @@ class Daemon:
 
     async def start(self) -> None:
         store = await self.house.open()
-        self.service = Service(
-            stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits
-        )
+        self.service = Service(stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits)
         self.service.rooms._new_id = lambda: f"m{next(self.ids):016x}"
         self.peer = FakePeer("p")
         self.peer.id = 1
@@ -91,7 +89,10 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
         case "twice":
             return "append", {**peer, "messages": [{"id": known, "role": "user", "content": "word "}]}
         case "clash":
-            return "append", {**peer, "messages": [{"id": known, "role": "user", "content": "other"}, {"role": "user", "content": ""}]}
+            return "append", {
+                **peer,
+                "messages": [{"id": known, "role": "user", "content": "other"}, {"role": "user", "content": ""}],
+            }
         case "blocks":
             content = [{"type": "text", "text": text}]
             return "append", {**peer, "messages": [{"id": 'ö"', "role": "x", "content": content, "tick": 3}]}
@@ -99,13 +100,21 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
             return "append", {**peer, "expected_seq": seq, "messages": [{"role": "user", "content": text}]}
         case "stream":
             made.append(fresh)
-            return "append", {**peer, "messages": [{"id": fresh, "role": "assistant", "content": "b", "status": "streaming"}]}
+            return "append", {
+                **peer,
+                "messages": [{"id": fresh, "role": "assistant", "content": "b", "status": "streaming"}],
+            }
         case "extend":
             return "extend", {**peer, "message_id": known, "text": text}
         case "finish":
             return "finish", {**peer, "message_id": known, "metadata": {"n": 1.5}}
         case "open":
-            return "open", {"peer": "self", "session_id": "a", "last": rng.choice((None, 0, 2, 5, 30)), "restore": rng.random() < 0.3}
+            return "open", {
+                "peer": "self",
+                "session_id": "a",
+                "last": rng.choice((None, 0, 2, 5, 30)),
+                "restore": rng.random() < 0.3,
+            }
         case "since":
             return "open", {"peer": "self", "session_id": "a", "since": seq}
         case "read":
@@ -115,10 +124,18 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
         case "after":
             return "read", {"session_id": "a", "since": seq, "before": rng.choice((None, seq + 9)), "limit": 4}
         case "update":
-            fields = rng.choice(({"name": text}, {"tags": ["b", "a"]}, {"metadata": {"z": 1, "a": None}}, {"archived": True}))
+            fields = rng.choice(
+                ({"name": text}, {"tags": ["b", "a"]}, {"metadata": {"z": 1, "a": None}}, {"archived": True})
+            )
             return "update", {**peer, "fields": fields}
         case "note":
-            return "note_append", {**peer, "heading": "h", "content": text, "thread": rng.choice((None, "t")), "id": fresh}
+            return "note_append", {
+                **peer,
+                "heading": "h",
+                "content": text,
+                "thread": rng.choice((None, "t")),
+                "id": fresh,
+            }
         case "notes":
             return "note_list", {"session_id": "a", "thread": "t", "last_global": 2}
         case "state":
@@ -185,7 +202,12 @@ async def test_they_really_glance() -> None:
     read at its end."""
     daemon = Daemon(1)
     await daemon.start()
-    await daemon.ask("new", peer=None, session_id="a", messages=[{"id": f"x{n}", "role": "user", "content": f"{n}"} for n in range(99)])
+    await daemon.ask(
+        "new",
+        peer=None,
+        session_id="a",
+        messages=[{"id": f"x{n}", "role": "user", "content": f"{n}"} for n in range(99)],
+    )
     await daemon.restart(killed=False)
     opened = await daemon.ask("open", peer=daemon.peer, session_id="a", last=3)
     assert [one["seq"] for one in opened["messages"]] == [97, 98, 99]
@@ -195,7 +217,9 @@ async def test_they_really_glance() -> None:
     assert len((await daemon.ask("read", session_id="a", last=2))["messages"]) == 2
     room = daemon.service.rooms.peek("a")
     assert room is not None and room.session.absent > 80
-    again = await daemon.ask("append", peer=None, session_id="a", messages=[{"id": "x3", "role": "user", "content": "3"}])
+    again = await daemon.ask(
+        "append", peer=None, session_id="a", messages=[{"id": "x3", "role": "user", "content": "3"}]
+    )
     assert again["messages"] == [{"id": "x3", "seq": 4}]
     assert room.session.absent == 0
     await daemon.service.close()
