@@ -22,6 +22,8 @@ from sessiond.model.values import Json
 
 RECENT = 256
 """Messages whose seqs are in a brief: no glance shows more."""
+_ENOUGH = 2 * RECENT
+"""Lines that as a rule hold as many messages; if not, all are looked at that were read."""
 _BRIEF_BYTES = 64 * 1024
 """A save must not cost more the more there is, so a session with more notes and state than this has no brief."""
 _KEY, _SUM = "brief", "briefCrc"
@@ -125,7 +127,10 @@ def glance(local_id: str, side: bytes | None, size: int, end: bytes, pending_fro
     # Had the journal been told of the last append, it would not have what is in it any more.
     if pending_from is not None and pending_from <= known.through and not _came(intent, end):
         return None
-    messages = _last_messages(local_id, end, len(end) == size, brief)
+    lines = [line for _, line in lines_of(end if len(end) == size else end.partition(b"\n")[2])]
+    messages = _last_messages(local_id, lines[-_ENOUGH:], brief)
+    if len(messages) < len(brief.recent) and len(lines) > _ENOUGH:
+        messages = _last_messages(local_id, lines, brief)
     absent = brief.count - len(messages)
     if not messages or absent <= 0:
         return None
@@ -161,12 +166,12 @@ def _came(intent: Appending, end: bytes) -> bool:
     return zlib.crc32(anchor) == intent.anchor and zlib.crc32(done) == intent.crc
 
 
-def _last_messages(local_id: str, end: bytes, from_start: bool, brief: Brief) -> list[Message]:
-    """The newest messages that `end` holds without a gap, by seq; none where anything in it is strange."""
+def _last_messages(local_id: str, lines: Sequence[bytes], brief: Brief) -> list[Message]:
+    """The newest messages that the file's last lines hold without a gap, by seq; none where a line is strange."""
     problems: list[Problem] = []
     reader = Reader(local_id, "", problems)
-    for number, line in lines_of(end if from_start else end.partition(b"\n")[2]):
-        reader.take(line, number)
+    for line in lines:
+        reader.take(line, 0)
     if problems or reader.unnumbered:
         return []
     # The last line of a message counts, and what is last in the file is in its end: what was found is as it stands.

@@ -245,7 +245,7 @@ def through_of(side: Sidecar | None, main: bytes) -> int:
     if side is None or side.append is None:
         return side.through if side else 0
     intent = side.append
-    done = main[intent.size : intent.size + intent.length]
+    done = memoryview(main)[intent.size : intent.size + intent.length]
     return side.through if len(done) == intent.length and zlib.crc32(done) == intent.crc else intent.through
 
 
@@ -259,5 +259,5 @@ def torn_at(side: Sidecar | None, main: bytes) -> int | None:
         return None
     if zlib.crc32(main[max(0, intent.size - TAIL_BYTES) : intent.size]) != intent.anchor:
         return None
-    whole = len(main) == intent.size + intent.length and zlib.crc32(main[intent.size :]) == intent.crc
+    whole = len(main) == intent.size + intent.length and zlib.crc32(memoryview(main)[intent.size :]) == intent.crc
     return None if whole else intent.size

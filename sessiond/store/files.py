@@ -263,6 +263,8 @@ class StoreFiles:
             self.fs.remove(fresh)
             raise OutsideChange(write.path) from error
         except BaseException:
+            # A second name of the file may be left, which would bring it back at the next start after it was deleted.
+            self._leftovers.setdefault(write.path, []).append(displaced)
             if self.fs.stat(fresh) is not None:
                 self.fs.remove(fresh)
             raise

@@ -389,8 +389,8 @@ MUTATIONS = [
     Planted(
         "a glance believes a file of any length",
         "formats/glance.py",
-        "    if size != intent.size + intent.length or not end.endswith(b\"\\n\"):\n",
-        "    if not end.endswith(b\"\\n\"):\n",
+        '    if size != intent.size + intent.length or not end.endswith(b"\\n"):\n',
+        '    if not end.endswith(b"\\n"):\n',
         ("tests/store/test_glance.py", "-k", "in_doubt"),
     ),
     Planted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from sessiond.errors import BadFile, ReadOnly, SessiondError, SessionNotFound, Unavailable
 from sessiond.formats import jsonl
-from sessiond.model.changes import Extended, Finished, StateSet
+from sessiond.limits import Limits
+from sessiond.model.changes import Extended, Finished, StateSet, Truncated
 from sessiond.model.session import Session
 from sessiond.store import watch
 from sessiond.store.files import OutsideChange
@@ -21,6 +23,7 @@ from sessiond.store.merge import replay
 from sessiond.store.port import Appeared, HealthChanged
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
+from tests.fakes.crashfs import CrashFS
 from tests.store.conftest import NOW, House, appended, begun, created, message
 
 
@@ -356,3 +359,20 @@ async def test_a_session_that_could_not_be_deleted_goes_on(
     await house.store.save("a")
     await house.store.delete("a", permanent=False)
     assert not await house.store.exists("a")
+
+
+async def test_a_rename_that_failed_brings_nothing_back() -> None:
+    """A save stops at its rename; the session is deleted after that: it does not come back at the next start."""
+    disk = CrashFS()
+    house = House(disk, "/home", limits=Limits(settle_s=0.0, reserve_bytes=512))
+    store = await house.open()
+    session = await begun(store, "a", 3)
+    await store.save("a")
+    await store.commit(session, [Truncated(seq=4, at=NOW, after_seq=1)])
+    disk.fail("rename", errno.EIO, path="a.jsonl")
+    with pytest.raises(ReadOnly):
+        await store.save("a")
+    await store.delete("a", permanent=False)
+    again = await house.open()
+    with pytest.raises(SessionNotFound):
+        await again.load("a")
