@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sessiond.clock import Clock
 from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
 from sessiond.formats.base import Decoded, Files, Format, Problem, Unlike, Write
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
+from sessiond.fs import DiskFailed
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, Created
 from sessiond.model.session import Absent, Session, content_equal
 from sessiond.model.values import timestamp
 from sessiond.store.decay import SEARCHED_BYTES, apart, judge
-from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
+from sessiond.store.files import OutsideChange, Print, Snapshot, StoreFiles
 from sessiond.store.merge import highest_seq, removed_messages, replay
 from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
 from sessiond.store.tracked import Tracked
@@ -77,6 +78,8 @@ class Sync:
         self.limits = limits
         self.run = run
         self.emit = emit
+        self.doubtful = False
+        """A sync failed: what the files show may not be on the disk, and no later sync proves that it is."""
 
     # Loading
 
@@ -215,7 +218,7 @@ class Sync:
             aside,
         )
         writes = [Write(main, content[:position], "replace") if position is not None else Write(main, b"", "remove")]
-        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+        snapshot.prints.update(await self._perform(writes, snapshot.prints))
         if position is not None:
             snapshot.files[main] = content[:position]
         else:
@@ -230,9 +233,22 @@ class Sync:
             try:
                 await self.run(self.files.sync_main, tracked.local_id)
             except OSError as error:  # the journal keeps it till a disk that works says that it is there; it can be read all the same
+                self.doubtful = self.doubtful or isinstance(error, DiskFailed)
                 log.warning("store %s: %s may not be on the disk yet: %s", self.store, tracked.local_id, error)
             else:
-                self.marks.note_saved(self.store, tracked.local_id, before[-1].seq)
+                self._note_saved(tracked, before[-1].seq)
+
+    async def _perform(self, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
+        try:
+            return await self.run(self.files.perform, writes, expected)  # type: ignore[no-any-return]
+        except DiskFailed:
+            self.doubtful = True
+            raise
+
+    def _note_saved(self, tracked: Tracked, seq: int) -> None:
+        """Let the journal forget, unless a sync in this folder failed: then it has to bring all of it again at the next start."""
+        if not self.doubtful:
+            self.marks.note_saved(self.store, tracked.local_id, seq)
 
     async def _readable(self, local_id: str, files: Files) -> bool:
         decoded: Decoded = await self.run(self.format.decode, local_id, files)
@@ -256,7 +272,7 @@ class Sync:
 
     async def _make_numbering_durable(self, tracked: Tracked, decoded: Decoded, snapshot: Snapshot) -> None:
         writes = self.format.adopt_numbering(decoded, snapshot.files)
-        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+        snapshot.prints.update(await self._perform(writes, snapshot.prints))
 
     # Saving
 
@@ -309,7 +325,7 @@ class Sync:
         remember = getattr(self.format, "remember", None)
         if remember is not None and understood:
             writes = await self.run(remember, writes, snapshot, self.limits.glanced_file_bytes)
-        written: dict[str, tuple[int, int, int]] = await self.run(self.files.perform, writes, expected)
+        written = await self._perform(writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
         shared_files = self.files.shared_files()
         unseen = {path: _UNSEEN for path in shared_files if expected.get(path) != tracked.prints.get(path)}
@@ -334,7 +350,7 @@ class Sync:
             tracked.changed(self.clock.monotonic())
         else:
             tracked.problems = [p for p in tracked.problems if not p.fatal]
-        self.marks.note_saved(self.store, tracked.local_id, through)
+        self._note_saved(tracked, through)
         main = self.format.main_path(tracked.local_id)
         size = max(prints.get(main, (0, 0, 0))[1], 0)
         return Saved(
@@ -454,7 +470,7 @@ class Sync:
         new = decoded.session
         new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
         writes = self.format.adopt_numbering(decoded, snapshot.files)
-        snapshot.prints.update(await self.run(self.files.perform, writes, snapshot.prints))
+        snapshot.prints.update(await self._perform(writes, snapshot.prints))
         if removed_messages(old, new):
             await self.discard(old, f"{old.local_id[:100]}.was-{old.seq}", "edited")
         tracked.session, tracked.prints, tracked.problems = new, snapshot.prints, decoded.problems

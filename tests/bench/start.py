@@ -134,7 +134,7 @@ def large_file(scale: Scale) -> Iterator[Row]:
     """The last 50 messages of one large session, right after a restart."""
     for times in (1, *(one for one in scale.growth if one <= 10)):
         size = scale.large_file_bytes * times
-        opened, hello = [], []
+        opened, hello, appended, oldest = [], [], [], []
         with house() as home:
             client = home.client()
             client.call("session/new", sessionId="large")
@@ -148,6 +148,13 @@ def large_file(scale: Scale) -> Iterator[Row]:
                 start = time.perf_counter()
                 result = client.call("session/open", sessionId="large", last=50)
                 opened.append(time.perf_counter() - start)
+                start = time.perf_counter()
+                sent = [{"id": f"retry-{len(opened)}", "role": "user", "content": "x"}]
+                client.call("session/append", sessionId="large", messages=sent)
+                appended.append(time.perf_counter() - start)
+                start = time.perf_counter()
+                client.call("session/read", sessionId="large", before=50, limit=10)
+                oldest.append(time.perf_counter() - start)
                 assert len(result["messages"]) == min(50, size // 10_000), result["session"]
         yield Row(
             f"open last 50 of a file of {mb(size)}, right after a restart",
@@ -156,6 +163,11 @@ def large_file(scale: Scale) -> Iterator[Row]:
             "",
             "<= 60 ms",
             p50(opened) <= 0.06,
+        )
+        yield Row(
+            "then an append with an id, which is looked for in the file",
+            ms(p50(appended)),
+            f"then its oldest messages, which wait for the whole of it, {ms(p50(oldest))}",
         )
 
 

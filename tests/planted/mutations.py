@@ -378,6 +378,13 @@ MUTATIONS = [
         "    if False:\n",
         ("tests/rpc/test_envelope.py", "tests/rpc/test_errors_on_the_wire.py"),
     ),
+    Planted(
+        "a second name of a file outlives its session",
+        "store/files.py",
+        "            self._leftovers.setdefault(write.path, []).append(displaced)\n            if self.fs.stat(fresh) is not None:\n",
+        "            if self.fs.stat(fresh) is not None:\n",
+        ("tests/store/test_edges.py", "-k", "rename_that_failed"),
+    ),
     # Glances
     Planted(
         "a save does not wait until the whole file was read",
