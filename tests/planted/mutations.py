@@ -385,6 +385,13 @@ MUTATIONS = [
         "            if self.fs.stat(fresh) is not None:\n",
         ("tests/store/test_edges.py", "-k", "rename_that_failed"),
     ),
+    Planted(
+        "the journal forgets what a failed sync left in doubt",
+        "store/sync.py",
+        "        if not self.doubtful:\n",
+        "        if True:\n",
+        ("tests/store/test_edges.py", "-k", "in_doubt"),
+    ),
     # Glances
     Planted(
         "a save does not wait until the whole file was read",

@@ -376,3 +376,32 @@ async def test_a_rename_that_failed_brings_nothing_back() -> None:
     again = await house.open()
     with pytest.raises(SessionNotFound):
         await again.load("a")
+
+
+async def test_the_journal_keeps_what_a_failed_sync_left_in_doubt() -> None:
+    """A save stops at the sync of its folder. Whatever is compared and saved after that, what the disk may have is made good at the next start."""
+    disk = CrashFS()
+    house = House(disk, "/home", limits=Limits(settle_s=0.0, reserve_bytes=512))
+    store = await house.open()
+    session = await begun(store, "a", 3)
+    await store.save("a")
+    await store.commit(session, [Truncated(seq=4, at=NOW, after_seq=1)])
+    more = [[appended(5)]]
+
+    async def meanwhile(function: Any, *args: Any) -> Any:
+        if function == store._files.perform and more:
+            await store.commit(session, more.pop())
+        return function(*args)
+
+    store._sync.run = meanwhile
+    disk.fail("sync_dir", errno.EIO, path="/home/sessions", skip=1)  # after the sidecar
+    with pytest.raises(ReadOnly):
+        await store.save("a")
+    await store.look_at("a")
+    await store.save("a")
+    assert not store.dirty("a")
+    images = list(disk.crash_images(limit=50))
+    assert len(images) > 1
+    for image in images:
+        found = await House(image, "/home", limits=house.limits).open()
+        assert [m.seq for m in (await found.load("a")).session.messages()] == [1, 5], image.story
