@@ -8,9 +8,10 @@ draft, has the store make the draft durable as a whole, then tells the others an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from sessiond.errors import Conflict, SessiondError, SessionNotFound, TooLarge
@@ -65,12 +66,22 @@ class Room:
         self._info = info
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._users = 0
         self._batch = _MAX_BATCH
         """How many may share a record; fewer after they were too large for one."""
 
     @property
     def busy(self) -> bool:
-        return self._writer is not None
+        return self._writer is not None or self._users > 0
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """It is busy meanwhile."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     async def change(self, plan: Plan[T], origin: Peer | None = None) -> T:
         """Queue a change; returns what `plan` answered, once it is durable."""
@@ -110,7 +121,7 @@ class Room:
         if waiting.answer.cancelled() or waiting.alone is None:
             return
         if self.gone:
-            _fail(waiting, self._no_more())
+            _fail(waiting, self.no_more())
             return
         waiting.started = True
         try:
@@ -153,7 +164,7 @@ class Room:
     async def _commit(self, draft: Draft, *, last: bool) -> bool:
         """Make a draft durable. False: the session was replaced meanwhile by what somebody else wrote; plan again."""
         if self.gone:
-            raise self._no_more()
+            raise self.no_more()
         try:
             await self.store.commit(self.session, draft.changes)
         except Conflict:
@@ -200,7 +211,7 @@ class Room:
                 planned.append((waiting, result, len(draft.changes)))
         return planned
 
-    def _no_more(self) -> SessionNotFound:
+    def no_more(self) -> SessionNotFound:
         return SessionNotFound(
             f"no session {self.wire_id!r} any more: it was deleted while this waited for its turn",
             hint="`sessiond list --deleted` shows what can be restored",

@@ -80,8 +80,11 @@ class Rooms:
         return room
 
     async def _complete(self, room: Room) -> None:
-        """Have all messages of a session in memory."""
-        loaded = await room.store.load(room.session.local_id)
+        """Have all messages of a session in memory. The room is not let go meanwhile. SessionNotFound where it was deleted."""
+        with room.in_use():
+            loaded = await room.store.load(room.session.local_id)
+        if room.gone:
+            raise room.no_more()
         if loaded.session is not room.session:
             self._replaced(room, loaded.session)
         room.warnings = loaded.warnings

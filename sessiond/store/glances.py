@@ -9,12 +9,16 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from sessiond.errors import SessiondError
+from sessiond.formats.base import Decoded
+from sessiond.formats.sidecar import sidecar_path
+from sessiond.limits import Limits
 from sessiond.model.session import Session
-from sessiond.store.files import StoreFiles
+from sessiond.store.decay import apart
+from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.port import Loaded
-from sessiond.store.sync import Run
 from sessiond.store.tracked import Tracked
 
 log = logging.getLogger(__name__)
@@ -26,11 +30,34 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")
 """Ids that stand in a file as they are, whoever wrote it."""
 
 
+def glance_at(
+    files: StoreFiles, limits: Limits, local_id: str, pending_from: int | None
+) -> tuple[Snapshot, Decoded] | None:
+    """The session as its sidecar and the end of its file tell it, with messages absent; None where it must be read whole.
+
+    `pending_from`: seq of the first change that the journal still has. Blocks.
+    """
+    look: Callable[..., Decoded | None] | None = getattr(files.format, "glance", None)
+    read = files.read_end(local_id, limits.glanced_file_bytes, limits.glanced_end_bytes) if look is not None else None
+    if look is None or read is None:
+        return None
+    snapshot, end = read
+    main, side = files.format.main_path(local_id), sidecar_path(local_id)
+    if apart(snapshot.prints[main], snapshot.prints.get(side)):
+        return None
+    decoded = look(local_id, snapshot.files.get(side), snapshot.prints[main][1], end, pending_from)
+    return None if decoded is None else (snapshot, decoded)
+
+
 class Glances:
     """Of one store. `load(local_id)` has the whole of a session read; it may raise SessiondError."""
 
     def __init__(
-        self, files: StoreFiles, run: Run, tracked: Mapping[str, Tracked], load: Callable[[str], Awaitable[Loaded]]
+        self,
+        files: StoreFiles,
+        run: Callable[..., Awaitable[Any]],
+        tracked: Mapping[str, Tracked],
+        load: Callable[[str], Awaitable[Loaded]],
     ) -> None:
         self._files = files
         self._run = run

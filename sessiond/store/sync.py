@@ -26,8 +26,9 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Change, Created
 from sessiond.model.session import Absent, Session, content_equal
 from sessiond.model.values import timestamp
-from sessiond.store.decay import SEARCHED_BYTES, apart, judge
+from sessiond.store.decay import SEARCHED_BYTES, judge
 from sessiond.store.files import OutsideChange, Print, Snapshot, StoreFiles
+from sessiond.store.glances import glance_at
 from sessiond.store.merge import highest_seq, removed_messages, replay
 from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
 from sessiond.store.tracked import Tracked
@@ -78,16 +79,24 @@ class Sync:
         self.limits = limits
         self.run = run
         self.emit = emit
+        self._remember: Callable[..., Sequence[Write]] | None = getattr(fmt, "remember", None)
         self.doubtful = False
         """A sync failed: what the files show may not be on the disk, and no later sync proves that it is."""
 
     # Loading
 
-    async def load(self, tracked: Tracked) -> None:
+    async def load(self, tracked: Tracked, *, whole: bool = True) -> None:
         """Fill `tracked.session`. The caller holds io. SessionNotFound, BadFile."""
+        whole = whole or tracked.rewrite
         for _ in range(_ATTEMPTS):
             # At once, for the way to a thread and back costs as much as a small session.
-            snapshot, decoded = await self.run(self._read_at_once, tracked.local_id, bool(tracked.pending))
+            first = min((change.seq for change in tracked.pending), default=None)
+            snapshot, decoded = await self.run(self._read_at_once, tracked.local_id, first, whole)
+            if decoded is not None and decoded.session.absent:
+                if self._glanced(tracked, snapshot, decoded):
+                    return
+                whole = True
+                continue
             try:
                 await self._load(tracked, snapshot, decoded)
             except OutsideChange:
@@ -105,49 +114,36 @@ class Sync:
         io. SessionNotFound, BadFile; None where somebody has just removed it.
         """
         if tracked.session is None:
-            if whole or not await self._glance(tracked):
-                await self.load(tracked)
+            await self.load(tracked, whole=whole)
             return
         await self.compare(tracked)
         if whole and tracked.session is not None and tracked.session.absent:
             await self.merge(tracked)
 
-    async def _glance(self, tracked: Tracked) -> bool:
-        """Fill `tracked.session` with what the end of a large file tells, its older messages absent. False where it must be
-        loaded.
+    def _read_at_once(self, local_id: str, pending_from: int | None, whole: bool) -> tuple[Snapshot, Decoded | None]:
+        """A session's files, and what they say where the journal has nothing to add. `whole` False: of a large one what its
+        end says, in which messages are absent.
         """
-        look = getattr(self.format, "glance", None)
-        if look is None or tracked.rewrite:
-            return False
-        limits, main = self.limits, self.format.main_path(tracked.local_id)
-        read = await self.run(
-            self.files.read_end, tracked.local_id, limits.glanced_file_bytes, limits.glanced_end_bytes
-        )
-        if read is None:
-            return False
-        snapshot, end = read
-        side = sidecar_path(tracked.local_id)
-        if apart(snapshot.prints[main], snapshot.prints.get(side)):
-            return False
-        first = min((change.seq for change in tracked.pending), default=None)
-        size = snapshot.prints[main][1]
-        decoded: Decoded | None = await self.run(look, tracked.local_id, snapshot.files.get(side), size, end, first)
+        seen = None if whole else glance_at(self.files, self.limits, local_id, pending_from)
+        if seen is not None:
+            return seen
+        snapshot = self.files.read(local_id)
+        if pending_from is not None or self.format.main_path(local_id) not in snapshot.files:
+            return snapshot, None
+        return snapshot, self.format.decode(local_id, snapshot.files)
+
+    def _glanced(self, tracked: Tracked, snapshot: Snapshot, decoded: Decoded) -> bool:
+        """Fill `tracked.session` with what the end of its file told. False where it takes all messages to say what the journal
+        adds to that.
+        """
         try:
-            if decoded is None or len(replay(decoded, tracked.pending)) != len(tracked.pending):
+            if len(replay(decoded, tracked.pending)) != len(tracked.pending):
                 return False
         except Absent:
             return False
         tracked.session, tracked.prints, tracked.problems = decoded.session, snapshot.prints, []
-        if not tracked.dirty:
-            tracked.current()
+        self._note_dirty(tracked)
         return True
-
-    def _read_at_once(self, local_id: str, changed: bool) -> tuple[Snapshot, Decoded | None]:
-        """A session's files, and what they say where the journal has nothing to add."""
-        snapshot = self.files.read(local_id)
-        if changed or self.format.main_path(local_id) not in snapshot.files:
-            return snapshot, None
-        return snapshot, self.format.decode(local_id, snapshot.files)
 
     async def _load(self, tracked: Tracked, snapshot: Snapshot, decoded: Decoded | None) -> None:
         main = self.format.main_path(tracked.local_id)
@@ -173,6 +169,9 @@ class Sync:
         tracked.prints = snapshot.prints
         tracked.problems = decoded.problems
         tracked.rewrite = tracked.rewrite or decoded.incomplete
+        self._note_dirty(tracked)
+
+    def _note_dirty(self, tracked: Tracked) -> None:
         if tracked.dirty:
             tracked.changed(self.clock.monotonic())
         else:
@@ -322,9 +321,8 @@ class Sync:
                 raise OutsideChange(main)
             expected = before.prints
             writes = await self.run(self.format.encode, snapshot, before.files)
-        remember = getattr(self.format, "remember", None)
-        if remember is not None and understood:
-            writes = await self.run(remember, writes, snapshot, self.limits.glanced_file_bytes)
+        if self._remember is not None and understood:
+            writes = await self.run(self._remember, writes, snapshot, self.limits.glanced_file_bytes)
         written = await self._perform(writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
         shared_files = self.files.shared_files()

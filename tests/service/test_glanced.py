@@ -224,3 +224,28 @@ async def test_they_really_glance() -> None:
     assert room.session.absent == 0
     await daemon.service.close()
     await daemon.house.store.close()
+
+
+async def test_a_session_is_not_let_go_while_the_rest_of_it_is_read() -> None:
+    """Whoever opens it with more messages than were shown at first is told of the changes after that."""
+    daemon = Daemon(1)
+    await daemon.start()
+    await daemon.ask(
+        "new", peer=None, session_id="a", messages=[{"role": "user", "content": f"{n}"} for n in range(99)]
+    )
+    await daemon.restart(killed=False)
+    service, store = daemon.service, daemon.house.store
+    load = store.load
+
+    async def slowly(local_id: str, *, whole: bool = True) -> Any:
+        if whole:
+            await service.rooms.let_go(await service.rooms.get("a", whole=False))
+        return await load(local_id, whole=whole)
+
+    store.load = slowly  # type: ignore[method-assign]
+    opened = await service.open(daemon.peer, "a", last=40)
+    assert len(opened["messages"]) == 40
+    await service.append(None, "a", [{"role": "user", "content": "y"}])
+    assert [method for method, _ in daemon.peer.got] == ["session/changed"]
+    await service.close()
+    await store.close()

@@ -81,10 +81,10 @@ async def test_a_session_that_is_let_go_while_its_file_is_compared(service, stor
     await service.close_session(peer, "a")
     room, load = await service.rooms.get("a"), store.load
 
-    async def slowly(local_id: str):
+    async def slowly(local_id: str, **how: bool):
         monkeypatch.undo()
         await service.rooms.let_go(room)
-        return await load(local_id)
+        return await load(local_id, **how)
 
     monkeypatch.setattr(store, "load", slowly)
     await service.open(peer, "a")
