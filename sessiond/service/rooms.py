@@ -23,6 +23,8 @@ from sessiond.store.port import Appeared, Event, HealthChanged, Loaded, Reloaded
 log = logging.getLogger(__name__)
 _SPARE_S = 1.0
 """Whoever has just asked for a session is through with that by now, or has it open."""
+_SOON_S = 0.1
+"""Whoever opened a large session has the first answer by then, and perhaps the second."""
 T = TypeVar("T")
 
 
@@ -41,6 +43,8 @@ class Rooms:
         """Sessions that are being made: nobody may see one before it is durable, nor open a second room for it."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._later: set[asyncio.TimerHandle] = set()
+        """Of sessions the rest of which is to be read."""
         self.released = 0
         """About how many bytes were let go of since somebody set it to 0."""
 
@@ -152,7 +156,28 @@ class Rooms:
         )  # fmt: skip
         self._rooms[wire_id] = room
         self._touch(room)
+        if loaded.session.absent:
+            self._complete_soon(room)
         return room
+
+    def _complete_soon(self, room: Room) -> None:
+        """The rest of the session is read, and what was shown of it checked, whether somebody needs it or not."""
+
+        def begin() -> None:
+            self._later.discard(timer)
+            self._spawn(self._rest(room))
+
+        timer = asyncio.get_running_loop().call_later(_SOON_S, begin)
+        self._later.add(timer)
+
+    async def _rest(self, room: Room) -> None:
+        if room.gone or not room.session.absent:
+            return
+        try:
+            await self._complete(room)
+        except SessiondError as error:  # whoever needs the whole is told so too
+            log.warning("session %s cannot be read whole: %s", room.wire_id, error.message)
+        self._spare_some()
 
     def keep(self, store: Store, loaded: Loaded) -> None:
         """A room for a session that nobody has open, unless it has one."""
@@ -375,6 +400,9 @@ class Rooms:
     async def close(self) -> None:
         for wire_id in list(self._timers):
             self._cancel_timer(wire_id)
+        for timer in self._later:
+            timer.cancel()
+        self._later.clear()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 

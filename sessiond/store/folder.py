@@ -22,7 +22,7 @@ from sessiond.model.changes import Change, decode_changes, encode_changes
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from sessiond.store.files import Snapshot, StoreFiles
-from sessiond.store.glances import Glances
+from sessiond.store.glances import lacks
 from sessiond.store.moves import Moves
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
@@ -60,8 +60,6 @@ class FolderStore:
         self._sync = Sync(
             store=name, fmt=fmt, files=files, trash=trash, marks=journal, clock=clock, limits=limits, run=run, emit=self._emit
         )  # fmt: skip
-        self._glances = Glances(files, run, self._tracked, self.load)
-        self.lacks = self._glances.lacks
 
     # Life
 
@@ -77,7 +75,6 @@ class FolderStore:
 
     async def close(self) -> None:
         """Save everything. What cannot be saved stays in the journal."""
-        await self._glances.close()
         for tracked in list(self._tracked.values()):
             if tracked.dirty:
                 await self._try_save(tracked)
@@ -173,8 +170,10 @@ class FolderStore:
                 self._forget(tracked, mine=True)
         if session is None:
             raise SessionNotFound(f"no session {local_id!r} in the store {self.name!r}")
-        self._glances.complete_soon(session)
         return Loaded(session, self._sync.warnings(tracked))
+
+    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
+        return await lacks(self._files, self._run, self._tracked.get(session.local_id), session, message_ids)
 
     def _os_error(self, local_id: str, error: OSError) -> BadFile:
         path = error.filename if isinstance(error.filename, str) else self.file_path(local_id)

@@ -1,29 +1,23 @@
-"""Sessions that were only glanced at: the rest of them comes by itself, and their files can be looked through for ids.
+"""Glances at the files of large sessions: their end before the whole was read, and whether an id is anywhere in them.
 
 docs/decisions/0017-a-large-session-is-glanced-at-first.md
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
-from sessiond.errors import SessiondError
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.store.decay import apart
 from sessiond.store.files import Snapshot, StoreFiles
-from sessiond.store.port import Loaded
 from sessiond.store.tracked import Tracked
 
-log = logging.getLogger(__name__)
-_SOON_S = 0.1
-"""Whoever opened the session has the first answer by then, and perhaps the second."""
+Run: TypeAlias = Callable[..., Awaitable[Any]]
 _MOST_IDS = 4
 """To look through the file for more of them takes as long as to read it whole."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")
@@ -49,67 +43,21 @@ def glance_at(
     return None if decoded is None else (snapshot, decoded)
 
 
-class Glances:
-    """Of one store. `load(local_id)` has the whole of a session read; it may raise SessiondError."""
+async def lacks(
+    files: StoreFiles, run: Run, tracked: Tracked | None, session: Session, message_ids: Sequence[str]
+) -> bool:
+    """Whether none of the absent messages has one of these ids, as far as a look through the file tells; noted in `session`."""
+    if not session.absent:
+        return True
+    if tracked is None or tracked.session is not session or not _worthwhile(message_ids):
+        return False
+    main = files.format.main_path(session.local_id)
+    needles = [f'"{one}"'.encode() for one in message_ids]
+    lacking: bool = await run(files.lacks, main, tracked.prints.get(main), needles)
+    if lacking:
+        session.note_new(message_ids)
+    return lacking
 
-    def __init__(
-        self,
-        files: StoreFiles,
-        run: Callable[..., Awaitable[Any]],
-        tracked: Mapping[str, Tracked],
-        load: Callable[[str], Awaitable[Loaded]],
-    ) -> None:
-        self._files = files
-        self._run = run
-        self._tracked = tracked
-        self._load = load
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def complete_soon(self, session: Session) -> None:
-        """Have the absent messages of a session read, if there are any."""
-        local_id = session.local_id
-        if session.absent and local_id not in self._timers and local_id not in self._tasks:
-            self._timers[local_id] = asyncio.get_running_loop().call_later(_SOON_S, self._begin, local_id)
-
-    def _begin(self, local_id: str) -> None:
-        del self._timers[local_id]
-        task = self._tasks[local_id] = asyncio.create_task(self._complete(local_id), name=f"complete {local_id}")
-        task.add_done_callback(lambda _: self._tasks.pop(local_id))
-
-    async def _complete(self, local_id: str) -> None:
-        tracked = self._tracked.get(local_id)
-        if tracked is None or tracked.session is None or not tracked.session.absent:
-            return  # it was let go of, or somebody needed all of it before
-        try:
-            await self._load(local_id)
-        except SessiondError as error:  # whoever needs the whole is told so too
-            log.warning("%s cannot be read whole: %s", local_id, error.message)
-        except Exception:
-            log.exception("%s is not read whole", local_id)
-
-    async def close(self) -> None:
-        """Nothing more is begun, and what was begun is over."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        while self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
-
-    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
-        """Look through the file for messages of these ids; that none is there is noted in `session`."""
-        tracked = self._tracked.get(session.local_id)
-        if not session.absent:
-            return True
-        if tracked is None or tracked.session is not session or not self._worthwhile(message_ids):
-            return False
-        main = self._files.format.main_path(session.local_id)
-        needles = [f'"{one}"'.encode() for one in message_ids]
-        lacking: bool = await self._run(self._files.lacks, main, tracked.prints.get(main), needles)
-        if lacking:
-            session.note_new(message_ids)
-        return lacking
-
-    @staticmethod
-    def _worthwhile(message_ids: Sequence[str]) -> bool:
-        return len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))
+def _worthwhile(message_ids: Sequence[str]) -> bool:
+    return len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))

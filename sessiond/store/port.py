@@ -125,8 +125,8 @@ class Store(Protocol):
     async def load(self, local_id: str, *, whole: bool = True) -> Loaded:
         """Every durable change in it. SessionNotFound, BadFile. The store keeps the session in mind until `release`.
 
-        `whole` False: its oldest messages may not be in memory yet (`Session.absent`). They come soon by themselves, and at
-        once by a call that asks for the whole.
+        `whole` False: the oldest messages of a large one may not be in memory yet (`Session.absent`). What is told of it then
+        is provisional: the caller has the whole loaded soon.
         """
 
     async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:

@@ -200,9 +200,8 @@ MUTATIONS = [
     Planted(
         "the journal forgets before the file is synced",
         "store/sync.py",
-        "        written: dict[str, tuple[int, int, int]] = await self.run(self.files.perform, writes, expected)\n",
-        "        self.marks.note_saved(self.store, tracked.local_id, session.seq)\n"
-        "        written: dict[str, tuple[int, int, int]] = await self.run(self.files.perform, writes, expected)\n",
+        "        written = await self._perform(writes, expected)\n",
+        "        self.marks.note_saved(self.store, tracked.local_id, session.seq)\n        written = await self._perform(writes, expected)\n",
         ("tests/store/test_crash.py", "-k", "jsonl"),
     ),
     Planted(
@@ -431,8 +430,8 @@ MUTATIONS = [
     Planted(
         "an id that is in the file is taken for a new one",
         "store/glances.py",
-        "        if lacking:\n",
-        "        if True:\n",
+        "    if lacking:\n",
+        "    if True:\n",
         ("tests/store/test_glance.py", "-k", "looked_for"),
     ),
     # Finding

@@ -8,6 +8,7 @@ import os
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessiond.errors import SessiondError
@@ -44,6 +45,8 @@ class Daemon:
         self.peer.id = 1
 
     async def restart(self, *, killed: bool) -> None:
+        for timer in self.service.rooms._later:
+            timer.cancel()
         if not killed:
             self.service.disconnected(self.peer)
             await self.service.close()
@@ -249,3 +252,50 @@ async def test_a_session_is_not_let_go_while_the_rest_of_it_is_read() -> None:
     assert [method for method, _ in daemon.peer.got] == ["session/changed"]
     await service.close()
     await store.close()
+
+
+async def test_the_rest_comes_by_itself() -> None:
+    """Nobody needs to ask for the older messages. A session that nobody has open and that turns out to be large is let go of soon after."""
+    daemon = Daemon(1)
+    await daemon.start()
+    await daemon.ask(
+        "new", peer=None, session_id="a", messages=[{"role": "user", "content": "z" * 200} for n in range(99)]
+    )
+    await daemon.restart(killed=False)
+    daemon.service.rooms.limits = msgspec.structs.replace(daemon.limits, idle_sessions_bytes=50_000)
+    await daemon.ask("read", session_id="a", last=1)
+    rooms, room = daemon.service.rooms, daemon.service.rooms.peek("a")
+    assert room is not None and room.session.absent and not room.spare
+    (timer,) = rooms._later
+    timer._run()
+    timer.cancel()
+    await asyncio.gather(*rooms._tasks)
+    assert not room.session.absent and len(room.session.messages()) == 99
+    assert room.spare and not rooms._later
+    await daemon.service.close()
+    await daemon.house.store.close()
+
+
+async def test_damage_is_told_to_whoever_has_it_open() -> None:
+    """A flipped bit in a message that was not shown: `session/reloaded` comes by itself, and the next `session/open` has the warning."""
+    daemon = Daemon(1)
+    await daemon.start()
+    await daemon.ask(
+        "new", peer=None, session_id="a", messages=[{"role": "user", "content": f"word {n}"} for n in range(99)]
+    )
+    await daemon.restart(killed=False)
+    content = daemon.house.file("a")
+    node = daemon.house.fs._file(daemon.house.store.file_path("a"))  # type: ignore[attr-defined]
+    node.data[content.index(b"word 7")] ^= 1
+    opened = await daemon.ask("open", peer=daemon.peer, session_id="a", last=2)
+    assert opened["warnings"] == []
+    (timer,) = daemon.service.rooms._later
+    timer._run()
+    timer.cancel()
+    await asyncio.gather(*daemon.service.rooms._tasks)
+    (told,) = daemon.peer.take("session/reloaded")
+    assert told["session"]["seq"] == opened["session"]["seq"] + 1
+    (warning,) = (await daemon.ask("open", peer=daemon.peer, session_id="a", last=2))["warnings"]
+    assert "one bit" in warning["message"]
+    await daemon.service.close()
+    await daemon.house.store.close()

@@ -38,16 +38,8 @@ class House:
         self.clock = ManualClock()
         self.events: list[Event] = []
         self.folder = posixpath.join(home, "sessions")
-        self.store: FolderStore = None  # type: ignore[assignment]
-
-    def kill(self) -> None:
-        """Nothing of the life before goes on by itself."""
-        if self.store is not None:
-            for timer in self.store._glances._timers.values():
-                timer.cancel()
 
     async def open(self) -> FolderStore:
-        self.kill()
         for name in ("sessions", "journal", "trash/default"):
             self.fs.make_dirs(posixpath.join(self.home, name))
         self.journal = InlineJournal(self.fs, posixpath.join(self.home, "journal"), self.limits)

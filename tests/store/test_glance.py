@@ -119,18 +119,6 @@ async def test_little_is_read(house: House) -> None:
     assert sum(read) <= LIMITS.glanced_end_bytes + side < files(house)[0].stat().st_size
 
 
-async def test_the_rest_comes_by_itself(house: House) -> None:
-    """Nobody needs to ask for the older messages: they are read in the background, and closing waits for that."""
-    await saved(house)
-    session = await glanced(house)
-    (timer,) = house.store._glances._timers.values()
-    timer.cancel()
-    house.store._glances._begin("a")
-    await asyncio.gather(*house.store._glances._tasks.values())
-    assert not session.absent
-    assert len(session.messages()) == COUNT
-
-
 async def test_an_id_is_looked_for_in_the_file(house: House) -> None:
     """That the file has no message of an id is known without reading it whole; of one that it has, and of one that may be written
     otherwise there, it is not.
