@@ -195,7 +195,8 @@ class Room:
             except Absent as absent:
                 if not absent.message_ids or not await self.store.lacks(self.session, absent.message_ids):
                     await self._refresh(self.session)
-            taken = [waiting for waiting in taken if not waiting.answer.done()]
+            # Less those that have failed. One that was cancelled on its way counts all the same.
+            taken = [waiting for waiting in taken if waiting.answer.cancelled() or not waiting.answer.done()]
 
     def _plan(self, taken: list[_Waiting], draft: Draft) -> list[tuple[_Waiting, Any, int]]:
         planned = []

@@ -306,6 +306,7 @@ class Sync:
         self, tracked: Tracked, session: Session, pending: list[Change]
     ) -> dict[str, tuple[int, int, int]]:
         writes: Sequence[Write] | None = None
+        main = self.format.main_path(tracked.local_id)
         snapshot = session.snapshot()
         understood = not tracked.problems and not session.streaming()
         shared = await self.run(self._shared_prints)  # before they are read, so that a write in between is noticed
@@ -316,12 +317,12 @@ class Sync:
         expected = {path: one for path, one in tracked.prints.items() if path not in self.files.shared_files()} | shared
         if writes is None:
             before: Snapshot = await self.run(self.files.read, tracked.local_id)
-            main = self.format.main_path(tracked.local_id)
             if before.prints.get(main) != expected.get(main):
                 raise OutsideChange(main)
             expected = before.prints
             writes = await self.run(self.format.encode, snapshot, before.files)
-        if self._remember is not None and understood:
+        most = expected.get(main, (0, 0, 0))[1] + sum(len(one.data) for one in writes)
+        if self._remember is not None and understood and most >= self.limits.glanced_file_bytes:
             writes = await self.run(self._remember, writes, snapshot, self.limits.glanced_file_bytes)
         written = await self._perform(writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.

@@ -299,3 +299,29 @@ async def test_damage_is_told_to_whoever_has_it_open() -> None:
     assert "one bit" in warning["message"]
     await daemon.service.close()
     await daemon.house.store.close()
+
+
+async def test_who_gives_up_while_an_id_is_looked_for_is_answered() -> None:
+    """An append that was cancelled on its way, while the file is looked through, is carried out and waits for nobody for ever."""
+    daemon = Daemon(1)
+    await daemon.start()
+    await daemon.ask("new", peer=None, session_id="a", messages=[{"role": "user", "content": f"{n}"} for n in range(99)])
+    await daemon.restart(killed=False)
+    store, looking, go_on = daemon.house.store, asyncio.Event(), asyncio.Event()
+    lacks = store.lacks
+
+    async def slowly(session: Any, ids: Any) -> bool:
+        looking.set()
+        await go_on.wait()
+        return await lacks(session, ids)
+
+    store.lacks = slowly  # type: ignore[method-assign]
+    sent = [{"id": "new", "role": "user", "content": "y"}]
+    task = asyncio.create_task(daemon.service.append(None, "a", sent))
+    await looking.wait()
+    go_on.set()
+    task.cancel()
+    assert (await task)["seq"] == 100
+    assert (await daemon.service.append(None, "a", sent))["seq"] == 100
+    await daemon.service.close()
+    await store.close()
