@@ -305,7 +305,9 @@ async def test_who_gives_up_while_an_id_is_looked_for_is_answered() -> None:
     """An append that was cancelled on its way, while the file is looked through, is carried out and waits for nobody for ever."""
     daemon = Daemon(1)
     await daemon.start()
-    await daemon.ask("new", peer=None, session_id="a", messages=[{"role": "user", "content": f"{n}"} for n in range(99)])
+    await daemon.ask(
+        "new", peer=None, session_id="a", messages=[{"role": "user", "content": f"{n}"} for n in range(99)]
+    )
     await daemon.restart(killed=False)
     store, looking, go_on = daemon.house.store, asyncio.Event(), asyncio.Event()
     lacks = store.lacks
