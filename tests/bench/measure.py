@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.home import Client, Home
@@ -213,10 +214,15 @@ def fill(client: Client, session: str, count: int, size: int = 500) -> None:
         client.call("session/append", sessionId=session, messages=messages)
 
 
+@cache
+def _texts(size: int) -> list[str]:
+    words = Words()
+    return [words.text(size) for _ in range(20)]
+
+
 def write_session(folder: Path, name: str, count: int, size: int) -> None:
     """A session file in the native format, as if it had been there for long."""
-    words = Words()
-    texts = [words.text(size) for _ in range(20)]
+    texts = _texts(size)
     at = "2026-01-11T14:30:22.000Z"
     with open(folder / f"{name}.jsonl", "w") as file:
         file.write('{"sessiond":1,"id":"%s","createdAt":"%s","name":"session %s"}\n' % (name, at, name))
