@@ -154,7 +154,11 @@ EVENT is `ready', `lost', or `unreachable' with an ERROR.")
 (cl-defmethod jsonrpc-connection-send :around ((connection sessiond--jsonrpc) &rest _)
   "Send over CONNECTION, or leave the rest of it to the pump."
   (with-timeout (sessiond--send-seconds
-                 (unless (sessiond--pump connection)
+                 ;; The pump may have run while we waited, and a timer that is
+                 ;; left by a throw never runs again: take a new one.
+                 (progn
+                   (when (sessiond--pump connection)
+                     (cancel-timer (sessiond--pump connection)))
                    (setf (sessiond--pump connection)
                          (run-at-time sessiond--send-seconds sessiond--send-seconds
                                       #'sessiond--send-more connection))))

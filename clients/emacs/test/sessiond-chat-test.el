@@ -146,6 +146,21 @@
       (should (equal (sessiond-test-said id) (list text))))
     (should (equal (sessiond-compose-input) "typed on"))))
 
+(sessiond-test sessiond-chat-large-and-more
+    "What is sent while a large message still waits to be written goes after it, and neither is lost."
+  (let* ((id (sessiond-test-new))
+         (pid (sessiond-test-pid))
+         (text (apply #'concat (make-list 100000 "0123456789"))))
+    (sessiond-test-open id)
+    (signal-process pid 'SIGSTOP)
+    (unwind-protect
+        (dolist (say (list text "second" "third"))
+          (sessiond-test-type say)
+          (sessiond-send))
+      (signal-process pid 'SIGCONT))
+    (sessiond-test-until (not (sessiond-pending-p)))
+    (should (equal (sessiond-test-said id) (list text "second" "third")))))
+
 (sessiond-test sessiond-chat-resync
     "Told that notifications were dropped, we read on from the last seq that we have."
   (let ((id (sessiond-test-new)))
