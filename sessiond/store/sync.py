@@ -160,7 +160,10 @@ class Sync:
             decoded = await self._decode(tracked, snapshot.files)
         elif decoded.fatal is not None:
             raise self.bad_file(decoded.fatal)
-        await self._keep_pending(tracked, replay(decoded, tracked.pending))
+        missing = replay(decoded, tracked.pending)
+        if tracked.recovered and tracked.pending and missing != tracked.pending:
+            await self._write_anew(tracked, snapshot)
+        await self._keep_pending(tracked, missing)
         if decoded.unlike is not None and main in snapshot.files:
             await self._look_into(tracked, decoded, decoded.unlike, snapshot)
         if decoded.renumbered and main in snapshot.files:
@@ -223,12 +226,23 @@ class Sync:
         else:
             del snapshot.files[main], snapshot.prints[main]
 
+    async def _write_anew(self, tracked: Tracked, snapshot: Snapshot) -> None:
+        """The files show what the journal still has: a save was cut short. If its sync failed, only the page cache may have it,
+        and another sync of the same pages would succeed and mean nothing. The same bytes in new files can be relied on.
+        """
+        writes = [Write(path, content, "replace") for path, content in snapshot.files.items()]
+        try:
+            snapshot.prints.update(await self._perform(writes, snapshot.prints))
+        except OSError as error:
+            tracked.rewrite = True  # the next save does it
+            log.warning("store %s: %s could not be written anew: %s", self.store, tracked.local_id, error)
+
     async def _keep_pending(self, tracked: Tracked, pending: list[Change]) -> None:
         """Of what waits, keep what the files do not hold. Where they hold all of it, a save of ours lost only its mark: say so to the
         journal, or it would be kept for this session for ever.
         """
         before, tracked.pending = tracked.pending, pending
-        if before and not pending:
+        if before and not pending and not tracked.rewrite:
             try:
                 await self.run(self.files.sync_main, tracked.local_id)
             except OSError as error:  # the journal keeps it till a disk that works says that it is there; it can be read all the same

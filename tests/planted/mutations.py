@@ -434,6 +434,13 @@ MUTATIONS = [
         "    if True:\n",
         ("tests/store/test_glance.py", "-k", "looked_for"),
     ),
+    Planted(
+        "what a failed sync left in the page cache is trusted after a kill",
+        "store/sync.py",
+        "            await self._write_anew(tracked, snapshot)\n",
+        "            pass\n",
+        ("tests/store/test_edges.py", "-k", "written_anew"),
+    ),
     # Finding
     Planted(
         "a cursor is off by one",

@@ -405,3 +405,37 @@ async def test_the_journal_keeps_what_a_failed_sync_left_in_doubt() -> None:
     for image in images:
         found = await House(image, "/home", limits=house.limits).open()
         assert [m.seq for m in (await found.load("a")).session.messages()] == [1, 5], image.story
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["all of it", "a part of it"])
+async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(more: bool) -> None:
+    """The sync of a save fails, the daemon is killed, the next one reads what only the page cache has. A second sync of it would
+    succeed and mean nothing: the file is written anew before the journal may forget.
+    """
+    disk = CrashFS()
+    house = House(disk, "/home", limits=Limits(settle_s=0.0, reserve_bytes=512))
+    store = await house.open()
+    session = await begun(store, "a", 2)
+    await store.save("a")
+    await store.commit(session, [appended(3)])
+
+    async def meanwhile(function: Any, *args: Any) -> Any:
+        if function == store._files.perform and more:
+            await store.commit(session, [appended(4)])
+        return function(*args)
+
+    store._sync.run = meanwhile
+    disk.fail("sync", errno.EIO, path="a.jsonl")
+    with pytest.raises(ReadOnly):
+        await store.save("a")
+    disk.revive()
+    again = await house.open()
+    await again.load("a")
+    await again.save("a")
+    assert not again.dirty("a")
+    await again.close()
+    await house.open()  # recovery is done, and the journal holds no more than it must
+    expected = [1, 2, 3, 4] if more else [1, 2, 3]
+    for image in disk.crash_images(limit=100):
+        found = await House(image, "/home", limits=house.limits).open()
+        assert [m.seq for m in (await found.load("a")).session.messages()] == expected, image.story
