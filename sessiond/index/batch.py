@@ -37,6 +37,8 @@ class Batch:
         self._db = db
         self._lost = lost
         self._whole: dict[str, _Whole] = {}
+        self._whole_before: dict[str, _Whole] = {}
+        """When the transaction began."""
         self._load()
 
     def _load(self) -> None:
@@ -48,6 +50,7 @@ class Batch:
         self._healed: set[str] = set()
 
     def begin(self) -> None:
+        self._whole_before = self._whole.copy()
         self._db.execute("BEGIN IMMEDIATE")
 
     @property
@@ -80,6 +83,12 @@ class Batch:
     def roll_back(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+        self.go_on(self._db)
+
+    def go_on(self, db: sqlite3.Connection) -> None:
+        """As the last commit left everything, on this connection."""
+        self._db = db
+        self._whole = self._whole_before.copy()
         self._load()
 
     # Changes
@@ -129,10 +138,13 @@ class Batch:
         if known is None or not known.max_seq:
             return
         self._docs.flush()
-        stored = {(s.kind, self._docs.key(s)): s for kind in (MESSAGE, NOTE) for s in self._docs.of(known.no, kind)}
-        ids = {MESSAGE: message_ids, NOTE: note_ids}
-        self._docs.drop((s for (kind, key), s in stored.items() if key not in ids[kind]), known.shelf)
-        whole.stored = {place: s for place, s in stored.items() if place[1] in ids[place[0]]}
+        gone: list[Stored] = []
+        for kind, ids in ((MESSAGE, message_ids), (NOTE, note_ids)):
+            for stored in self._docs.of(known.no, kind):
+                key = self._docs.key(stored)
+                if key not in ids or whole.stored.setdefault((kind, key), stored) is not stored:
+                    gone.append(stored)  # not in it any more, or in the index twice
+        self._docs.drop(gone, known.shelf)
 
     def add_part(self, session_id: str, prepared: Prepared) -> None:
         """More of its messages, in order."""
@@ -161,8 +173,9 @@ class Batch:
         session_id = info.session_id
         whole = self._whole.pop(session_id, None)
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
+        stored = whole.stored if whole is not None else self._notes(known) if notes else {}
         for note in notes:
-            before = whole.stored.get((NOTE, note.id)) if whole is not None else None
+            before = stored.get((NOTE, note.id))
             self._put_doc(known, self._note_doc(known, note), searchable_note(note), before)
         believed = whole is not None and session_id not in self._lost
         self.put_info(info if believed else msgspec.structs.replace(info, fingerprint=None), stamp)
@@ -201,6 +214,11 @@ class Batch:
             elif stored is not None:
                 self._docs.drop([stored], new)
         self._sessions.put(known, info, info.fingerprint if believed else None)
+
+    def _notes(self, known: Known) -> dict[tuple[int, str], Stored]:
+        """Those that the session has, for one whose beginning went with a file that was replaced."""
+        self._docs.flush()
+        return {(NOTE, self._docs.key(stored)): stored for stored in self._docs.of(known.no, NOTE)}
 
     def _put_doc(self, known: Known, doc: Doc, texts: Texts, before: object) -> None:
         self._docs.put(doc, known.shelf, texts, before)  # type: ignore[arg-type]

@@ -78,6 +78,15 @@ class Lanes:
             self._changed.notify()
         return mark
 
+    def take_marks(self) -> list[Mark]:
+        """All that stand in a lane: nothing can be written at the moment. The steps stay where they are."""
+        with self._changed:
+            found = [item for lane in (self._live, self._bulk) for item in lane if not isinstance(item, Step)]
+            self._live = deque(item for item in self._live if isinstance(item, Step))
+            self._bulk = deque(item for item in self._bulk if isinstance(item, Step))
+            self._live_marks = 0
+        return found
+
     def close(self) -> None:
         """Nothing more will be put."""
         with self._changed:

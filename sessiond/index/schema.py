@@ -147,6 +147,11 @@ def make(path: str) -> sqlite3.Connection:
     return db
 
 
+def reopen(path: str) -> sqlite3.Connection:
+    """A writing connection to the file that is there. Raises Unusable, sqlite3.Error."""
+    return _open(path)
+
+
 def check(db: sqlite3.Connection) -> None:
     """Read all of it, on a connection of its own, and raise Unusable if anything is damaged. Nobody waits for it."""
     try:

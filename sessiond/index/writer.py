@@ -10,6 +10,8 @@ disk.
 - The disk full (or any other failure to write): what waits is kept up to `index_waiting_bytes` and tried again every
   RETRY_S. What is more is
   not kept; its session's fingerprint is taken away once there is room, and `refill` is called.
+- Something that cannot be written whatever the disk does: the transaction is repeated in halves, down to the one step
+  that fails. It is given up, and its session counts as lost.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +28,6 @@ from concurrent.futures import Future
 from sessiond.index import schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
-from sessiond.index.chunks import DamagedChunk
 from sessiond.index.lanes import Lanes, Mark, Step
 
 COMMIT_EVERY_S = 0.05
@@ -42,6 +44,9 @@ TYPING_S = 0.2
 RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
+
+_FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+"""What SQLite says of values that it does not take."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +74,10 @@ class Writer:
         self._waiting_for_room: list[Mark] = []
         self._broken_in_a_row = 0
         self._alone = False
+        self._stale = False
+        """What is known of the file may not be what is in it: it is opened anew before anything is written."""
+        self._tried = 0
+        """Steps that the last transaction took in."""
 
     # Any thread
 
@@ -144,6 +153,7 @@ class Writer:
     def _take(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._batch = Batch(db, self.lost)
+        self._stale = False
         found = os.stat(self.path)
         self._file = (found.st_dev, found.st_ino)
         self.generation += 1
@@ -202,24 +212,34 @@ class Writer:
 
     def _write(self, steps: list[Step]) -> None:
         """All of them, in as many transactions as it takes, and what comes meanwhile, which is put to them; never raises."""
-        at = 0
+        at, most = 0, sys.maxsize
         while at < len(steps) or self._suspect.is_set():
             try:
+                self._tried = 0
                 if self._suspect.is_set() or not self.intact():
                     raise schema.Unusable("the file is gone or damaged")
-                at += self._transaction(steps, at)
+                if self._stale:
+                    self._reopen()
+                at += self._transaction(steps, at, most)
+                most *= 2
                 self._broken_in_a_row = 0
                 self._recovered()
             except Exception as error:
-                if not self._survive(error):
+                if self._tried and _is_fault(error):
+                    self._roll_back()
+                    if self._tried == 1:
+                        self._give_up(steps[at], error)
+                        at += 1
+                    most = max(1, self._tried // 2)
+                elif not self._survive(error):
                     self.lost.update(step.session_id for step in steps[at:])
                     return
-                if self._broken_in_a_row > 1 and at < len(steps):
+                elif self._broken_in_a_row > 1 and at < len(steps):
                     self.lost.add(steps[at].session_id)  # a fresh file broke on it too: it is not the file
                     at += 1
 
-    def _transaction(self, steps: list[Step], start: int) -> int:
-        """Write the steps from `start` on in one transaction. How many they were."""
+    def _transaction(self, steps: list[Step], start: int, most: int) -> int:
+        """Write the steps from `start` on in one transaction, no more than `most`. How many they were."""
         until = time.monotonic() + TRANSACTION_S
         at, weight = start, 0
         only_bulk = True
@@ -227,25 +247,21 @@ class Writer:
         while at < len(steps) or self._take_more(steps, max(0.0, until - time.monotonic()) if only_bulk else 0.0):
             step = steps[at]
             only_bulk = only_bulk and step.bulk
-            self._apply(step)
             at += 1
+            self._tried = at - start
+            step.apply(self._batch)
             weight += step.weight
             if self._batch.waiting >= (SLICE if self._lanes.asked_within(TYPING_S) else LARGE_SLICE):
                 self._batch.flush()
-            if weight > TRANSACTION_BYTES or time.monotonic() > until:
+            if weight > TRANSACTION_BYTES or at - start >= most or time.monotonic() > until:
                 break
         self._batch.commit()
         self._checkpointer.logged(weight)
         return at - start
 
-    def _apply(self, step: Step) -> None:
-        try:
-            step.apply(self._batch)
-        except (sqlite3.Error, schema.Unusable, DamagedChunk):
-            raise
-        except Exception:
-            _log.exception("the index could not take in a part of session %s", step.session_id)
-            self.lost.add(step.session_id)
+    def _give_up(self, step: Step, error: Exception) -> None:
+        _log.error("the index could not take in a part of session %s", step.session_id, exc_info=error)
+        self.lost.add(step.session_id)
 
     def _recovered(self) -> None:
         if self.problem is not None:
@@ -256,27 +272,46 @@ class Writer:
 
     def _survive(self, error: Exception) -> bool:
         """After a failed transaction: whether to try again. Waits for a moment where only time can help."""
-        try:
-            self._batch.roll_back()
-        except (sqlite3.Error, DamagedChunk):
-            _log.debug("rolling back failed too", exc_info=True)
+        self._roll_back()
         if schema.is_damage(error):
             _log.warning("the index is replaced by a fresh one: %s", error)
-            self._broken_in_a_row += 1
             return self._replace()
+        return self._wait(error)
+
+    def _wait(self, error: Exception) -> bool:
+        """Until it is worth another try; False: there is no time for one. Nobody who waits for what was fed is kept so long."""
         if self.problem is None:
             _log.warning("the index cannot be written: %s", error)
         self.problem = str(error) or type(error).__name__
+        self._marks += self._lanes.take_marks()
         self._release_marks()
         return not self._closing.wait(RETRY_S)
 
+    def _roll_back(self) -> None:
+        if self._stale:
+            return
+        try:
+            self._batch.roll_back()
+        except Exception:  # whatever it is, what the batch holds now is not what the file holds
+            _log.warning("a transaction of the index could not be taken back; its file is opened anew", exc_info=True)
+            self._stale = True
+
+    def _reopen(self) -> None:
+        """The same file on another connection, with what the last commit left in it."""
+        self._db.close()
+        self._db = schema.reopen(self.path)
+        self._batch.go_on(self._db)
+        self._stale = False
+
     def _replace(self) -> bool:
+        self._suspect.set()  # until it is done: the connection is closed, and the file may be gone
+        self._stale = True
         try:
             self._db.close()
             self._take(schema.make(self.path))
         except (OSError, sqlite3.Error) as error:
-            self.problem = str(error)
-            return not self._closing.wait(RETRY_S)
+            return self._wait(error)
+        self._broken_in_a_row += 1
         self._suspect.clear()
         self.fresh = True
         self._refill()
@@ -292,3 +327,10 @@ class Writer:
         except (OSError, sqlite3.Error) as error:
             _log.warning("the index was not closed cleanly: %s", error)
             self._db.close()
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether what was fed cannot be written as it is, and no other disk, file or time would change that."""
+    if schema.is_damage(error):
+        return False
+    return isinstance(error, _FAULTS) or not isinstance(error, (sqlite3.Error, OSError, MemoryError))
