@@ -105,7 +105,7 @@ class SessionDocuments:
                 lines = {place.message.id: place.start_line for place in document.places}
                 symbols.append(Symbol(
                     name=_one_line(hit["snippet"]), kind=hit["role"] or "session", container=hit["name"] or wire_id,
-                    uri="file://" + quote(document.path), line=lines.get(hit["messageId"], 0),
+                    uri="file://" + quote(os.fsencode(document.path)), line=lines.get(hit["messageId"], 0),
                 ))  # fmt: skip
         return symbols
 
@@ -114,14 +114,14 @@ class SessionDocuments:
         store = self._stores.get(name)
         if store is None:
             return None
-        return await self._document("file://" + quote(store.file_path(local_id)), None)
+        return await self._document("file://" + quote(os.fsencode(store.file_path(local_id))), None)
 
     async def _document(self, uri: str, text: str | None) -> _Document | None:
         """None for what lies outside all stores."""
         parts = urlsplit(uri)
         if parts.scheme not in ("file", ""):
             return None
-        return await asyncio.to_thread(self._read, unquote(parts.path), text)
+        return await asyncio.to_thread(self._read, unquote(parts.path, errors="surrogateescape"), text)
 
     def _read(self, path: str, text: str | None) -> _Document | None:
         path = os.path.realpath(path)

@@ -20,6 +20,7 @@ import msgspec
 
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
+from sessiond.model import wire
 from sessiond.rpc.errors import InvalidRequest, ParseError, wire_error
 
 ABSENT = msgspec.Raw()
@@ -51,8 +52,8 @@ Item = Envelope | Refused
 
 _envelopes = msgspec.json.Decoder(Envelope)
 _batches = msgspec.json.Decoder(list[msgspec.Raw])
-_encoder = msgspec.json.Encoder()
-encode_json = _encoder.encode
+
+encode_json = wire.encode
 
 _DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 _LONG = b"0" * 19
@@ -201,7 +202,7 @@ def _sound(value: bytes) -> bool:
 
 def success(request_id: bytes, result: Any) -> bytes:
     """An answer. Raises what the encoder raises where the result is no JSON."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', _encoder.encode(result), b"}"))
+    return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', encode_json(result), b"}"))
 
 
 def answer_raw(request_id: bytes, result: bytes) -> bytes:
@@ -212,10 +213,9 @@ def answer_raw(request_id: bytes, result: bytes) -> bytes:
 def failure(request_id: bytes, error: BaseException) -> bytes:
     told = wire_error(error)
     try:
-        raw = _encoder.encode(told)
-    except (UnicodeEncodeError, TypeError, OverflowError, ValueError):
-        # A message that quotes what cannot be written (a file name that is no UTF-8) still has to be one.
-        raw = _encoder.encode({"code": told.code, "message": ascii(told.message), "data": {"kind": told.data["kind"]}})
+        raw = encode_json(told)
+    except (TypeError, OverflowError, ValueError):  # a message that quotes what cannot be written still has to be one
+        raw = encode_json({"code": told.code, "message": ascii(told.message), "data": {"kind": told.data["kind"]}})
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"error":', raw, b"}"))
 
 

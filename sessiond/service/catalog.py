@@ -20,6 +20,7 @@ from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id
+from sessiond.model.wire import writable
 from sessiond.store.port import FileWarning, Listed, Loaded, Store
 
 if TYPE_CHECKING:
@@ -320,6 +321,6 @@ def indexed(store: Store, session: Session) -> IndexedInfo:
         **info,
         store=store.name,
         format=store.format,
-        path=store.file_path(session.local_id),
+        path=writable(store.file_path(session.local_id)),
         fingerprint=store.fingerprint(session.local_id),
     )

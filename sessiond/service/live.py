@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-import msgspec
-
 from sessiond.model.values import Json
-
-_encode = msgspec.json.Encoder().encode
+from sessiond.model.wire import encode as _encode
 
 
 class Peer(Protocol):

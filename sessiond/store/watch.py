@@ -24,6 +24,7 @@ class Watch:
         self._begun = begun
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._told: set[str] = set()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"watch {self._store.name}")
@@ -47,21 +48,43 @@ class Watch:
                 try:
                     if self._begun is not None:
                         await self._begun(self._store)
+                    if self._told:  # it has failed before
+                        await self._store.look_at_all()
                     await self._look(await first)
                     async for changes in hints:
                         await self._look(changes)
                 finally:
                     first.cancel()
             except (OSError, RuntimeError) as error:
-                log.info("store %s cannot be watched now: %s", self._store.name, error)
+                self._tell(error)
+            except ExceptionGroup as group:  # what fails on the thread that waits for hints
+                foreseen, fault = group.split((OSError, RuntimeError))
+                if foreseen is not None:
+                    self._tell(_leaf(foreseen))
+                if fault is not None:
+                    log.error("store %s: the watch failed", self._store.name, exc_info=fault)
             except Exception:  # a fault of ours: hints go on coming, and the files are compared at other times too
                 log.exception("store %s: the watch failed", self._store.name)
             if not self._stop.is_set():
                 await _pause(self._stop, _RETRY_S)
 
+    def _tell(self, error: Exception) -> None:
+        """Once for each reason: a file whose name is no UTF-8 ends the watch whenever it is written, and the look at all files
+        that follows finds what it has to say.
+        """
+        level = logging.DEBUG if str(error) in self._told else logging.INFO
+        self._told.add(str(error))
+        log.log(level, "store %s cannot be watched now; its files are compared instead: %s", self._store.name, error)
+
     async def _look(self, changes: set[tuple[int, str]] | None) -> None:
         for local_id in self._store.ids_of([path for _, path in changes or ()]):
             await self._store.look_at(local_id)
+
+
+def _leaf(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_theirs(_change: object, path: str) -> bool:

@@ -262,7 +262,12 @@ async def test_a_watch_outlives_every_failure(house: House, monkeypatch: pytest.
 
     import watchfiles
 
-    failures: list[Exception] = [FileNotFoundError("gone"), RuntimeError("too many watches"), ZeroDivisionError("ours")]
+    failures: list[Exception] = [
+        FileNotFoundError("gone"),
+        RuntimeError("too many watches"),
+        ZeroDivisionError("ours"),
+        ExceptionGroup("on its thread", [RuntimeError("a name that is no text"), ZeroDivisionError("ours")]),
+    ]
     hints = asyncio.Event()
 
     async def awatch(path: str, **more: Any) -> Any:
