@@ -205,6 +205,28 @@ async def test_what_is_read_in_the_background_has_one_thread() -> None:
     assert "background" not in outside + after
 
 
+async def test_a_call_begun_as_the_thread_of_its_own_ends_runs_elsewhere() -> None:
+    """A task that outlives the block in which it was begun may call at the very moment when the block's thread ends."""
+    go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def outlives() -> int:
+        await go
+        return await off_loop(int, "7")
+
+    async def block() -> asyncio.Task[int]:
+        with on_one_thread():
+            task = asyncio.create_task(outlives())
+            await asyncio.sleep(0)
+            await go  # both go on in the same turn of the loop: the call first, then the end of the block
+        return task
+
+    waiting = asyncio.create_task(block())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    go.set_result(None)
+    assert await (await waiting) == 7
+
+
 # The real disk
 
 

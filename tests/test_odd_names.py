@@ -45,7 +45,12 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def cli(home: Home, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "sessiond", *arguments], env=home.env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "sessiond", *arguments],
+        check=False,
+        env=home.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -34,8 +34,13 @@ async def off_loop(function: Callable[..., Any], *args: Any) -> Any:
     """Several synchronous steps as one call on one thread. A cancelled caller waits for its end, and so keeps its locks
     until then.
     """
+    return await unbroken(_begin(function, *args))
+
+
+async def _begin(function: Callable[..., Any], *args: Any) -> Any:
+    # Run as a task, a turn of the loop after the call: the thread is looked up now, when it is needed, for its time may be over.
     own = _own_thread.get()
-    return await unbroken(_on_a_thread(function, *args, executor=own.executor if own is not None else None))
+    return await _on_a_thread(function, *args, executor=own.executor if own is not None else None)
 
 
 @contextlib.contextmanager

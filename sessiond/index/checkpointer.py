@@ -1,5 +1,6 @@
 """Copies what was committed from SQLite's log into the file, on a thread of its own: that waits for the disk, and whoever
-waits for a change to be listed shall not. When nothing more comes, a long log is cut.
+waits for a change to be listed shall not. When nothing more comes, a long log is cut, and where
+somebody reads it just then, a little later.
 
 The writing connection copies by itself once the log holds `schema.LOG_PAGES`; by then there is little left to do.
 """
@@ -57,7 +58,7 @@ class Checkpointer:
             tidy = not came
             try:
                 if tidy and os.stat(self._path + "-wal").st_size > KEPT_BYTES:
-                    self._checkpoint("TRUNCATE")
+                    tidy = self._checkpoint("TRUNCATE")  # False: somebody reads just now
                 elif self._pages >= EVERY_PAGES:
                     self._pages = 0
                     self._checkpoint("PASSIVE")
@@ -65,11 +66,13 @@ class Checkpointer:
                 # The disk is full, or the file was replaced: the writing thread meets it too.
                 _log.debug("the index's log was not copied into its file: %s", error)
 
-    def _checkpoint(self, mode: str) -> None:
+    def _checkpoint(self, mode: str) -> bool:
+        """False: it could not be done, or not all of it, for somebody reads or writes."""
         # A connection for each, so that none is left to a file that is replaced.
         db = schema.connect(self._path, reading=True)
         try:
             db.execute("PRAGMA busy_timeout = 0")  # who reads or writes just now is not waited for, nor kept waiting
-            db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            busy: int = db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()[0]
         finally:
             db.close()
+        return not busy

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sessiond.index import checkpointer
 from sessiond.index.batch import Batch
-from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES
+from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES, Checkpointer
 from sessiond.index.lanes import Step
 from sessiond.index.prepared import prepare
 from sessiond.index.writer import LARGE_SLICE, TRANSACTION_BYTES, Writer
@@ -118,14 +120,44 @@ def test_the_log_goes_into_the_file_without_the_writer(writer: Writer, path: Pat
     wait_until(lambda: path.stat().st_size > before)
 
 
-def test_a_long_log_is_cut_when_nothing_more_comes(writer: Writer, path: Path) -> None:
-    """What an import leaves beside the index is given back to the disk."""
-    log = path.with_name(path.name + "-wal")
+def feed_much(writer: Writer) -> None:
+    """So much that the log grows long."""
     text = " ".join(f"word{number}" for number in range(2000))
     writer.submit(bulk("s", lambda batch: batch.begin_session(info("s"), frozenset(), frozenset(), 1)))
     for start in range(1, 1001, 100):
         prepared = prepare([message(start + n, f"{text} {start + n}") for n in range(100)])
         writer.submit(bulk("s", lambda batch, prepared=prepared: batch.add_part("s", prepared)))  # type: ignore[misc]
     writer.mark(bulk=True).result(MINUTE)
+
+
+def test_a_long_log_is_cut_when_nothing_more_comes(writer: Writer, path: Path) -> None:
+    """What an import leaves beside the index is given back to the disk."""
+    log = path.with_name(path.name + "-wal")
+    feed_much(writer)
     assert log.stat().st_size > KEPT_BYTES
+    wait_until(lambda: log.stat().st_size <= KEPT_BYTES)
+
+
+def test_a_long_log_is_cut_though_somebody_read_at_first(
+    writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads when the log is to be cut only puts it off: it is tried again, though nothing more comes."""
+    monkeypatch.setattr(checkpointer, "IDLE_S", 0.05)
+    real, cut = Checkpointer._checkpoint, []
+
+    def checkpoint(self: Checkpointer, mode: str) -> bool:
+        done = real(self, mode)
+        if mode == "TRUNCATE":
+            cut.append(done)
+        return done
+
+    monkeypatch.setattr(Checkpointer, "_checkpoint", checkpoint)
+    log = path.with_name(path.name + "-wal")
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM doc").fetchone()
+    feed_much(writer)
+    wait_until(lambda: False in cut)
+    assert log.stat().st_size > KEPT_BYTES
+    reader.close()
     wait_until(lambda: log.stat().st_size <= KEPT_BYTES)
