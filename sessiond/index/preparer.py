@@ -1,8 +1,8 @@
 """Prepares messages for the feeding thread, many of them in a process of their own, so that the daemon's interpreter is
 free for requests.
 
-The process is started when much waits, ended when nothing has come for a while, and holds nothing: where it dies or
-cannot be started, its work is done here. See `prepared.py` for what is prepared.
+The process is started when much waits, ended when nothing has come for a while, and holds nothing: where it dies,
+stands still or cannot be started, its work is done here. See `prepared.py` for what is prepared.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ IDLE_S = 3.0
 """Without work for so long, the process ends."""
 _AHEAD = 16
 """Requests under way: enough that the process never waits, few enough that they cost little memory."""
+ANSWER_S = 30.0
+"""No answer for so long, while one is due, and the process is killed."""
 _FAILURES = 3
 """After so many deaths of the process in a row everything is prepared here."""
 
@@ -186,7 +188,9 @@ class Preparer:
 
 
 class _Worker:
-    """The process, and the thread that reads its answers. `dead`: it answers no more."""
+    """The process, the thread that reads its answers, and one that kills it where none come, so that nobody waits for ever.
+    `dead`: it answers no more.
+    """
 
     def __init__(self, on_ready: Callable[[], None], on_death: Callable[[], None]) -> None:
         self._on_ready = on_ready
@@ -196,8 +200,13 @@ class _Worker:
         self.dead = False
         self._under_way: deque[Job] = deque()
         self._room = threading.Semaphore(_AHEAD)
+        self._ending = False
+        self._progress = time.monotonic()
+        self._over = threading.Event()
         self._reader = threading.Thread(target=self._read, name="index-prepared", daemon=True)
         self._reader.start()
+        self._guard = threading.Thread(target=self._watch, name="index-prepare-guard", daemon=True)
+        self._guard.start()
 
     def send(self, job: Job) -> bool:
         """Blocks while enough is under way. False: the process has died, the job was not taken."""
@@ -207,6 +216,7 @@ class _Worker:
             return self._aside(job)
         if self.dead:
             return False
+        self._progress = time.monotonic()
         self._under_way.append(job)
         try:
             pipes.write_frame(self._process.stdin, job.request)
@@ -231,9 +241,11 @@ class _Worker:
     def end(self) -> bool:
         """No more will be sent. Blocks until all is ready; False: it died before, and `left` has the rest."""
         assert self._process.stdin is not None
+        self._progress, self._ending = time.monotonic(), True
         with contextlib.suppress(OSError):  # it died, with bytes of ours on their way
             self._process.stdin.close()
         self._reader.join()
+        self._guard.join()
         self._process.wait()
         return not self._under_way
 
@@ -242,6 +254,16 @@ class _Worker:
         self.end()
         return list(self._under_way)
 
+    def _watch(self) -> None:
+        while not self._over.wait(min(1.0, ANSWER_S / 4)):
+            due = self._under_way or self._ending
+            if due and time.monotonic() - self._progress > ANSWER_S:
+                _log.warning(
+                    "the process that prepares for the index has not answered for %g s: it is killed", ANSWER_S
+                )
+                self._process.kill()
+                return
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         try:
@@ -249,11 +271,13 @@ class _Worker:
                 while (answer := pipes.read_frame(answers)) is not None:
                     self._under_way[0].take(from_answer(answer))
                     self._under_way.popleft()
+                    self._progress = time.monotonic()
                     self._on_ready()
                     self._room.release()
         except msgspec.DecodeError:  # what it writes is no answer
             self._process.kill()
         finally:
             self.dead = True
+            self._over.set()
             self._room.release(_AHEAD)
             self._on_death()
