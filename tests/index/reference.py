@@ -52,7 +52,9 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=10_000)
 def camel(word: str) -> list[str]:
-    """Parts of a word in order, folded; just the word where it has none."""
+    """Parts of a word in order, folded; just the word where it has none, and where it is longer than any identifier (128)."""
+    if len(word) > 128:
+        return [word.casefold()]
     out = [word[0]]
     for i in range(1, len(word)):
         rises = word[i].isupper() and (word[i - 1].islower() or word[i - 1].isdigit())

@@ -18,7 +18,7 @@ from sessiond.index.index import Index
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import DEFAULT, Limits
 from tests.index.feeding import all_hits, at, info, key, message, note, opened, search
-from tests.index.reference import Asked, Cond, Corpus, Term
+from tests.index.reference import Asked, Cond, Corpus, Term, camel, words
 
 ITEMS = [
     "alpha",
@@ -183,26 +183,69 @@ def test_as_brute_force(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None
         loop.run_until_complete(manager.__aexit__(None, None, None))
 
 
+def _texts(value: object) -> Iterator[str]:
+    """Whatever text lies anywhere in a record."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _records(path: Path) -> Iterator[list[str]]:
+    """The texts of a transcript of any tool, record by record, read without the importers."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield from ([part] for part in text.split("\n\n"))
+    elif path.suffix == ".jsonl":
+        yield from (list(_texts(json.loads(line))) for line in text.splitlines() if line.strip())
+    else:
+        yield from (list(_texts(one)) for one in json.loads(text)["messages"])
+
+
+TOOLS = ("aider", "claude-code", "cline", "codex", "pi")
+
+
+def _real(folder: Path) -> Corpus:
+    """The beginnings of the first records of every file of every tool."""
+    corpus = Corpus()
+    for tool in TOOLS:
+        paths = sorted(path for path in (folder / tool).iterdir() if path.suffix in (".md", ".jsonl", ".json"))
+        assert paths, tool
+        for number, path in enumerate(paths):
+            session_id = f"{tool}-{number}"
+            texts = itertools.islice(filter(None, ("\n".join(found)[:1200] for found in _records(path))), 40)
+            corpus.infos[session_id] = info(session_id)
+            corpus.messages[session_id] = [message(seq, text) for seq, text in enumerate(texts, 1)]
+            corpus.notes[session_id] = []
+    return corpus
+
+
+def _places(corpus: Corpus) -> dict[tuple[str, ...], set[tuple[str, int | None]]]:
+    """Where every word and every run of parts of one is: what `Term` looks at, for all words at once."""
+    found: dict[tuple[str, ...], set[tuple[str, int | None]]] = {}
+    for session_id, messages in corpus.messages.items():
+        for one in messages:
+            for word in set(words(str(one.content))):
+                parts = camel(word)
+                runs = {tuple(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
+                for run in {(word.casefold(),)} | (runs if len(parts) > 1 else set()):
+                    found.setdefault(run, set()).add((session_id, one.seq))
+    return found
+
+
 async def test_real_transcripts_as_brute_force(tmp_path: Path) -> None:
-    """Over real transcripts, words and pairs of words taken from them are found exactly where brute force finds them."""
+    """Over real transcripts of five tools, every word of their first records, and pairs of words, are found exactly where
+    brute force finds them.
+    """
     folder = Path(os.environ.get("SESSIOND_CORPUS", "../shared/corpus"))
     if not folder.is_dir():
         pytest.skip(f"no corpus at {folder}")
-    corpus = Corpus()
-    for number, path in enumerate(sorted((folder / "claude-code").glob("*.jsonl"))):
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        found = [r["message"] for r in records if isinstance(r.get("message"), dict) and r["message"].get("content")][
-            :100
-        ]
-        session_id = f"r{number}"
-        corpus.infos[session_id] = info(session_id, name=path.stem)
-        corpus.messages[session_id] = [
-            message(seq + 1, m["content"], m.get("role", "user")) for seq, m in enumerate(found)
-        ]
-        corpus.notes[session_id] = []
-    vocabulary = sorted({word for m in corpus.messages["r1"][:40] for word in str(m.content).split() if word.isalnum()})
-    assert len(vocabulary) > 100
-    queries = [Asked(((Term(word),),)) for word in vocabulary[::60]]
+    corpus = _real(folder)
+    places = _places(corpus)
+    vocabulary = sorted({word for said in corpus.messages.values() for m in said for word in words(str(m.content))})
+    assert len(vocabulary) > 1000
+    queries = [Asked(((Term(word),),)) for word in vocabulary[::100]]
     queries += [
         Asked(((Term(a),), (Term(b, negated=True),))) for a, b in zip(vocabulary[::90], vocabulary[1::90], strict=False)
     ]
@@ -210,6 +253,11 @@ async def test_real_transcripts_as_brute_force(tmp_path: Path) -> None:
     async with opened(tmp_path) as index:
         feed(index, corpus)
         await index.settled()
+        for word in vocabulary:
+            expected = places[(word.casefold(),)] | places.get(tuple(camel(word)), set())
+            page = await search(index, f'"{word}"', limit=1000)
+            assert {key(hit) for hit in page.hits} == expected, word
+            assert page.total == len(expected), word
         for asked in queries:
             hits = await all_hits(index, asked.typed(), limit=1000)
             assert {key(hit) for hit in hits} == corpus.found(asked), asked.typed()
