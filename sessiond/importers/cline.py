@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,9 @@ from sessiond.importers.record import Event, Opener, SkippedLine
 
 _ARRAYS = frozenset({"messages"})
 _OLD_NAME = "api_conversation_history.json"
+_WORDS = (b'"sessionId"', b'"messages"', b'"role"')
+_TIME = re.compile(rb'"ts"\s*:\s*[0-9]{12,14}\b')
+"""In milliseconds."""
 _USED = frozenset({"id", "role", "content", "ts"})
 
 
@@ -26,9 +30,10 @@ class Cline:
             return 90
         if not path.endswith(".json"):
             return 0
-        if b'"sessionId"' in head and b'"messages"' in head and b'"projectHash"' not in head and b'"role"' in head:
-            return 85 if path.endswith(".messages.json") else 70
-        return 0
+        if not all(word in head for word in _WORDS) or b'"projectHash"' in head:
+            return 0
+        # Those words are anyone's: the name must be Cline's, or a message's time.
+        return 85 if path.endswith(".messages.json") else 70 if _TIME.search(head) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         about = {} if os.path.basename(path) == _OLD_NAME else members(path, open_, _ARRAYS)

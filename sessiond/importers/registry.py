@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from sessiond.importers import exported
 from sessiond.importers.aider import Aider
 from sessiond.importers.chatgpt import ChatGpt
 from sessiond.importers.claude_code import ClaudeCode
@@ -54,8 +55,8 @@ BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTER
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A file that an importer can read, or `NATIVE`: a session in sessiond's own format, which the service reads
-    itself. `size` in bytes.
+    """A file that an importer can read, or `NATIVE`: a session in sessiond's own format or its JSON export, which the
+    service reads itself. `size` in bytes.
     """
 
     importer: str
@@ -174,7 +175,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
 
 def _is_native(path: str) -> bool:
     with open(path, "rb") as file:
-        return file.read(len(_NATIVE_HEAD)) == _NATIVE_HEAD
+        head = file.read(exported.HEAD_BYTES)
+    return head.startswith(_NATIVE_HEAD) or exported.is_export(head)
 
 
 def _if_named(importer: Importer | None, name: str) -> Importer | None:

@@ -1,4 +1,4 @@
-"""Importing sessions in the formats that sessiond itself keeps them in."""
+"""Importing sessions in the formats that sessiond itself keeps them in or exports whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import msgspec
 
 from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, TooLarge
 from sessiond.formats import registry as formats
+from sessiond.importers import exported
+from sessiond.importers.record import open_source
 from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json, is_session_id
@@ -46,9 +48,12 @@ class NativeIntake:
             await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
 
     async def file(self, path: str) -> None:
-        """One `jsonl` file, an export perhaps. OSError is told."""
+        """One `jsonl` file, an export perhaps, or an export as JSON. OSError is told."""
         fmt = formats.get("jsonl")
         try:
+            if exported.is_export(await asyncio.to_thread(_read, path, exported.HEAD_BYTES)):
+                await self._document(await asyncio.to_thread(exported.read, path, open_source), path)
+                return
             content = await asyncio.to_thread(_read, path)
         except OSError as error:
             self._warn(path, None, f"cannot be read: {error.strerror or error}")
@@ -59,10 +64,22 @@ class NativeIntake:
             return
         await self._decoded("jsonl", local_id, {fmt.main_path(local_id): content}, lambda _: path)
 
-    async def _decoded(self, name: str, local_id: str, files: dict[str, bytes], path_of: Callable[[str], str]) -> None:
+    async def _document(self, found: exported.Exported, path: str) -> None:
+        for problem in found.problems:
+            self._warn(problem.path, problem.line, problem.reason)
+        if found.local_id is None:
+            self._warn(path, None, "its session names no session id")
+            return
+        files = {formats.get("jsonl").main_path(found.local_id): found.content}
+        await self._decoded("jsonl", found.local_id, files, lambda _: path, found.place)
+
+    async def _decoded(
+        self, name: str, local_id: str, files: dict[str, bytes], path_of: Callable[[str], str],
+        line_of: Callable[[int | None], int | None] = lambda line: line,
+    ) -> None:  # fmt: skip
         decoded = await asyncio.to_thread(formats.get(name).decode, local_id, files)
         for problem in decoded.problems:
-            self._warn(path_of(problem.path), problem.line, problem.message)
+            self._warn(path_of(problem.path), line_of(problem.line), problem.message)
         if decoded.fatal is not None:
             return
         try:
@@ -122,9 +139,9 @@ def _id_in(content: bytes) -> str | None:
     return found if isinstance(found, str) and is_session_id(found) else None
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, size: int = -1) -> bytes:
     with open(path, "rb") as file:
-        return file.read()
+        return file.read(size)
 
 
 def _names(path: str) -> tuple[str, list[str]]:

@@ -72,6 +72,22 @@ def test_the_older_layout_is_read(tmp_path: Path) -> None:
     assert [bool(m.get("metadata", {}).get("injected")) for m in stream.only] == [False, False, True]
 
 
+def test_only_clines_own_marks_make_a_file_clines(tmp_path: Path) -> None:
+    """Its file name, or its times; an id and messages alone are anyone's, and keep their own times."""
+    said = {"role": "user", "content": "hi"}
+    for name, time, tool in (
+        ("x.messages.json", {}, "cline"),
+        ("x.json", {"ts": 1700000000000}, "cline"),
+        ("x.json", {"timestamp": "2026-01-01T00:00:00Z"}, "messages"),
+        ("x.json", {"ts": 1700000000}, "messages"),
+    ):
+        path = tmp_path / name
+        path.write_text(json.dumps({"sessionId": "abc", "messages": [{**said, **time}]}))
+        assert recognised(path) == tool, (name, time)
+    path.write_text(json.dumps({"sessionId": "abc", "messages": [{**said, "timestamp": "2026-01-01T00:00:00Z"}]}))
+    assert [m["timestamp"] for m in read(path).only] == ["2026-01-01T00:00:00.000Z"]
+
+
 def test_a_file_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
     """Whole messages are imported, the cut is reported with the line of the message that it cuts."""
     path = tmp_path / "x.messages.json"

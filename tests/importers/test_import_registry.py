@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from collected import Stream, corpus, lines, snapshot
 
+from sessiond.exporters import export
 from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.record import MessageRecord, SkippedLine, open_source
 from sessiond.importers.registry import Found, Place
+from sessiond.model.session import Session
 from sessiond.model.values import is_session_id
 
 S = "11111111-2222-4333-8444-555555555555"
@@ -62,6 +64,18 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
     path.write_text('{"sessiond":1}\n')
     assert found(tmp_path) == [(registry.NATIVE, "s.jsonl")]
     assert found(path) == [(registry.NATIVE, ".")]
+
+
+@pytest.mark.parametrize("form", [{}, {"indent": 2}, {"separators": (",", ":")}])
+def test_sessionds_own_json_is_found(tmp_path: Path, form: dict[str, Any]) -> None:
+    """However it was laid out since; another document with such words is not ours."""
+    session = Session("s", "2026-01-11T14:30:22.000Z")
+    value = json.loads("".join(export(session, [], "json")))
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(value, **form))
+    assert found(path) == [(registry.NATIVE, ".")]
+    path.write_text(json.dumps({"session": {"sessionId": "s"}, "messages": [{"role": "user", "content": "x"}]}))
+    assert found(path) == [("messages", ".")]
 
 
 def test_a_named_file_must_be_known(tmp_path: Path) -> None:

@@ -87,8 +87,9 @@ async def test_an_imported_session_is_carried_on(tmp_path, transcript):
     await service.close()
 
 
-async def test_native_export_and_import_elsewhere_give_the_same_session(tmp_path):
-    """Every field: names, tags, state, notes, streamed replies, seqs."""
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+async def test_an_export_of_everything_and_import_elsewhere_give_the_same_session(tmp_path, form):
+    """Every field: names, tags, parent, summary, archived, state, notes, streamed replies, one that still streams, seqs."""
     service, house = await serving(tmp_path / "one")
     peer = FakePeer()
     await service.new(peer, session_id="a", name="N", model="m", cwd="/w", tags=["x"], metadata={"class": None})
@@ -100,15 +101,20 @@ async def test_native_export_and_import_elsewhere_give_the_same_session(tmp_path
     await service.finish(peer, "a", "r", tool_calls=[{"id": "c", "name": "n", "arguments": {"a": 1}}])
     await service.note_append(peer, "a", "H", "c", thread="t", tick=1)
     await service.state_set(peer, "a", {"plan": [1, None]})
-    target = tmp_path / "out.jsonl"
-    exported = await service.export("a", "jsonl", str(target))
+    fork = str((await service.fork(peer, "a"))["sessionId"])
+    await service.update(peer, fork, {"summary": "S", "archived": True})
+    await service.append(peer, fork, [{"id": "half", "role": "assistant", "content": "Hal", "status": "streaming"}])
+    target = tmp_path / f"out.{form}"
+    exported = await service.export(fork, form, str(target))
     assert exported == {"path": str(target), "bytes": target.stat().st_size}
-    session = (await house.store.load("a")).session
+    session = (await house.store.load(fork)).session
+    assert (session.parent, session.summary, session.archived) == ({"sessionId": "a", "seq": 6}, "S", True)
+    assert [one.id for one in session.streaming()] == ["half"]
     await service.close()
     other, elsewhere = await serving(tmp_path / "two")
-    [info] = (await other.import_(None, str(target)))["sessions"]
-    assert info["sessionId"] == "a"
-    assert content_equal((await elsewhere.store.load("a")).session, session)
+    result = await other.import_(None, str(target))
+    assert (result["sessions"][0]["sessionId"], result["warnings"]) == (fork, [])
+    assert content_equal((await elsewhere.store.load(fork)).session, session)
     assert (await other.import_(None, str(target)))["skipped"] == 1
     await other.close()
 

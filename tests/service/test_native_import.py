@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sessiond.exporters import export
+from sessiond.model.message import Message, Note
+from sessiond.model.session import Session
 from sessiond.service import native
 from sessiond.service.sessions import Service
 from tests.fakes.peer import FakePeer, user
@@ -93,13 +97,76 @@ async def test_whose_session_it_is(service: Service, tmp_path: Path) -> None:
         assert [one["message"] for one in result["warnings"]] == ["neither its header nor its name is a session id"]
 
 
+def document(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _: None, indent: int | None = None) -> Path:
+    session = Session("told", NOW)
+    session.update({"name": "N", "tags": ["x"]})
+    for n in range(1, 4):
+        session.add_message(Message(id=f"m{n}", seq=n, role="user", content=f"text {n}", timestamp=NOW))
+    session.add_note(Note(id="n", seq=4, heading="H", content="c", timestamp=NOW))
+    session.state = {"plan": [1]}
+    value = json.loads("".join(export(session, session.messages(), "json")))
+    edit(value)
+    path.write_text(json.dumps(value, indent=indent))
+    return path
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+async def test_a_json_export_that_was_cut_off_brings_what_is_whole(
+    service: Service, tmp_path: Path, indent: int | None
+) -> None:
+    """The line of the cut is told; the whole document brings the rest later."""
+    path = document(tmp_path / "x.json", indent=indent)
+    whole = path.read_text()
+    cut = whole[: whole.index("text 3")]
+    path.write_text(cut)
+    result = await service.import_(None, str(tmp_path))
+    assert [one["sessionId"] for one in result["sessions"]] == ["told"]
+    assert await words(service, "told") == ["text 1", "text 2"]
+    line = cut[: cut.rindex("{") + 1].count("\n") + 1
+    assert [(one["path"], one["line"], one["message"]) for one in result["warnings"]] == [
+        (str(path), line, "cut off in the middle")
+    ]
+    path.write_text(whole)
+    await service.import_(None, str(path))
+    assert await words(service, "told") == ["text 1", "text 2", "text 3"]
+
+
+async def test_what_is_wrong_in_a_json_export_is_told_with_its_line(service: Service, tmp_path: Path) -> None:
+    """It costs itself only: a message without content, a note that is none, a member of an unknown name."""
+
+    def spoil(value: dict[str, Any]) -> None:
+        value["messages"][1].pop("content")
+        value["notes"].append(5)
+        value["more"] = 1
+
+    path = document(tmp_path / "x.json", spoil, indent=1)
+    result = await service.import_(None, str(path))
+    assert await words(service, "told") == ["text 1", "text 3"]
+    lines = path.read_text().split("\n")
+    told = {one["line"]: one["message"] for one in result["warnings"]}
+    second = lines.index('   "id": "m2",')  # the line below the one on which it begins, from 0
+    assert set(told) == {second, lines.index("  5") + 1, lines.index(' "more": 1') + 1}
+    assert "content" in told[second]
+
+
+async def test_a_json_export_must_name_a_session(service: Service, tmp_path: Path) -> None:
+    """One whose id is none is told, and nothing is made."""
+
+    def rename(value: dict[str, Any]) -> None:
+        value["session"]["sessionId"] = "../x"
+
+    result = await service.import_(None, str(document(tmp_path / "x.json", rename)))
+    assert result["sessions"] == []
+    assert [one["message"] for one in result["warnings"]] == ["its session names no session id"]
+
+
 async def test_a_file_that_goes_before_it_is_read(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told with the operating system's words, and the import goes on."""
     path = exported(tmp_path / "a.jsonl", "a", ["one"])
 
-    def gone(path: str) -> bytes:
+    def gone(path: str, size: int = -1) -> bytes:
         raise FileNotFoundError(2, "No such file or directory", path)
 
     monkeypatch.setattr(native, "_read", gone)
