@@ -15,7 +15,10 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 
 _KEY = r"[A-Za-z0-9_-]"
-_NAMED = r"[a-z0-9_.-]{0,40}(?:api[_-]?key|secret|token|passw(?:or)?d|passphrase|private[_-]?key|credential)(?!s)[a-z0-9_]{0,20}"
+_NAMES = r"(?:api[_-]?key|secret|token(?!i[sz])|passw(?:or)?[dt]|passphrase|private[_-]?key|credential)"
+"""What a secret is called, in a text and as a key."""
+_NAMED = rf"[a-z0-9_.-]{{0,40}}{_NAMES}(?!s)[a-z0-9_]{{0,20}}"
+_SECRET_KEY = re.compile(rf"(?i){_NAMES}|^(?:proxy-)?authorization$|^(?:set-)?cookie$")
 _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "private key",
@@ -35,14 +38,23 @@ _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _PARTIAL: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("authorization", re.compile(r"(?i)\b((?:bearer|basic|token)\s+)([A-Za-z0-9._~+/-]{16,}=*)")),
     ("password in a URL", re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@]+:)([^\s/@]+)(?=@)")),
+    (
+        "cookie",
+        re.compile(
+            r"(?i)((?:\bcookie\\*[\"']?\s*:|--cookie[\s=])\s*\\*[\"']?)"
+            r"(?=[^\"'`\r\n]{6})([^\s=;,\"'`(){}\\]+=[^\s;\"'`\\]*(?:;[ \t]*[^\s;\"'`\\]+)*)"
+        ),
+    ),
     # A word after an equals sign in code is no secret; one in quotes or with a digit in it may be.
-    ("secret", re.compile(rf"(?i)\b({_NAMED}[\"']?\s*(?:=|:|=>)\s*[\"'])([^\"'`\n]{{6,200}})(?=[\"'])")),
+    # Backslashes: JSON in a string of JSON.
+    ("secret", re.compile(rf"(?i)\b({_NAMED}\\*[\"']?\s*(?:=|:|=>)\s*\\*[\"'])([^\"'`\n]{{6,200}}?)(?=\\*[\"'])")),
     ("secret", re.compile(rf"(?i)\b({_NAMED}\s*(?:=|:)\s*)((?=[^\s]*\d)[A-Za-z0-9_~+/=!@#%^&*.-]{{8,}})(?![(.\w])")),
 )
 _HOMES = re.compile(
     r"(?:/home/|/Users/|/var/home/|\b[A-Za-z]:\\{1,2}Users\\{1,2}|\b[A-Za-z]:/Users/)"
     r"([A-Za-z0-9._][A-Za-z0-9._-]*?)(?=[/\\\"'`\s:;,)\]}>]|\.?$)"
 )
+_ROOTS_HOME = re.compile(r"(?:(?<=file://)|(?<![\w./~$}-]))(?:/var)?/root(?=[/\\\"'`\s:;,)\]}>]|\.?$)")
 _COMMON = frozenset(
     """root user users admin administrator runner ubuntu debian vagrant home shared public guest default node docker git ec2-user
     app dev test demo example name username you me""".split()  # noqa: SIM905  # a list of words
@@ -89,11 +101,11 @@ class Redactor:
 
     def _member(self, key: str, item: Any) -> Any:
         """A value whose key says that it is a secret, whatever it looks like."""
-        if (
-            isinstance(item, str)
-            and len(item) >= 8
-            and re.search(r"(?i)api_?key|secret|passw|access_?token|auth_?token|private_?key", key)
-        ):
+        if _SECRET_KEY.search(key) is None:
+            return self.value(item)
+        if isinstance(item, list):
+            return [self._member(key, one) for one in item]
+        if isinstance(item, str) and len(item) >= 6:
             self.found["secret"] += 1
             return _BLANK
         return self.value(item)
@@ -104,6 +116,7 @@ class Redactor:
         for kind, pattern in _PARTIAL:
             text = self._replace(kind, pattern, rf"\g<1>{_BLANK}", text)
         text = self._replace("home folder", _HOMES, _HOME, text)
+        text = self._replace("home folder", _ROOTS_HOME, _HOME, text)
         if self._users and (self._pattern is None or self._pattern.groups != len(self._users)):
             names = sorted(self._users, key=lambda name: (-len(name), name))
             self._pattern = re.compile(

@@ -21,7 +21,18 @@ SECRETS = {
     "private key": ["-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"],
     "authorization": ["Bearer " + A],
     "password in a URL": ["postgres://bob:hunter2xyz@db/x"],
-    "secret": ["OPENAI_API_KEY=abc123def456", 'password: "correct horse9"', "client_secret = 'zzzzzzzz1'"],
+    "secret": [
+        "OPENAI_API_KEY=abc123def456",
+        'password: "correct horse9"',
+        "client_secret = 'zzzzzzzz1'",
+        r'{"body": "{\"token\": \"abcdefghijkl\"}"}',
+    ],
+    "cookie": [
+        "Cookie: session=abcdef0123456789abcdef",
+        "Set-Cookie: sid=abcdefgh; Path=/; HttpOnly\n",
+        "curl --cookie 'id=abcdefgh' x",
+        '{"Cookie": "session=abcdefgh", "n": 1}',
+    ],
 }
 
 
@@ -46,11 +57,55 @@ def test_secrets_are_blanked_and_counted(kind: str, secret: str) -> None:
         "a secret: none",
         "/home",
         "Users can log in",
+        "the cookie: a=b",
+        "src/root/x.py and https://root/x and /rooted",
+        'tokenizer = "cl100k_base"',
     ],
 )
 def test_ordinary_words_stay(text_: str) -> None:
     """Code that handles keys is not a key."""
     assert Redactor().text(text_) == text_
+
+
+NAMES = [
+    "token",
+    "GITHUB_TOKEN",
+    "apiKey",
+    "client-secret",
+    "db_password",
+    "passphrase",
+    "private_key",
+    "credential",
+    "Cookie",
+]
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_what_a_key_calls_a_secret_is_blanked_in_every_format(fmt: str) -> None:
+    """In a call's arguments, in metadata and in state, however deep and whatever it looks like; numbers and short words stay."""
+    kept = {"token": "none", "max_tokens": 4096, "tokenizer": "cl100k_base", "path": "plainword"}
+    secrets = {name: f"wordsonly{place}" for place, name in enumerate(NAMES)}
+    many = {"tokens": ["wordsonlyfirst", "wordsonlysecond"]}
+    calls = [{"id": "c", "name": "http", "arguments": {"headers": secrets, **many, **kept}}]
+    made = session(
+        message(1, "assistant", "", toolCalls=calls, metadata={"deep": [secrets]}), metadata={"env": secrets}
+    )
+    made.state = {**secrets, "more": kept}
+    assert text(made, fmt).count("wordsonly") >= len(NAMES) + 2, "the format shows it at all"
+    twin, report = redact(made)
+    assert "wordsonly" not in text(twin, fmt)
+    assert report == {"secret": 4 * len(NAMES) + 2}
+    assert twin.state["more"] == kept
+    [call] = twin.messages()[0].wire()["toolCalls"]
+    assert {key: call["arguments"][key] for key in kept} == kept
+
+
+@pytest.mark.parametrize("place", ["/root/x", "cd /root", '"/root"', "file:///root/x", "host:/root/x", "/var/root/x"])
+def test_roots_home_is_a_home(place: str) -> None:
+    """Where the administrator works is told as little as where others do."""
+    redactor = Redactor()
+    assert "root" not in redactor.text(place)
+    assert redactor.report() == {"home folder": 1}
 
 
 def test_homes_and_names_are_blanked_everywhere() -> None:
