@@ -48,7 +48,10 @@ _PARTIAL: tuple[tuple[str, re.Pattern[str]], ...] = (
     # A word after an equals sign in code is no secret; one in quotes or with a digit in it may be.
     # Backslashes: JSON in a string of JSON.
     ("secret", re.compile(rf"(?i)\b({_NAMED}\\*[\"']?\s*(?:=|:|=>)\s*\\*[\"'])([^\"'`\n]{{6,200}}?)(?=\\*[\"'])")),
-    ("secret", re.compile(rf"(?i)\b({_NAMED}\s*(?:=|:)\s*)((?=[^\s]{{0,200}}\d)[A-Za-z0-9_~+/=!@#%^&*.-]{{8,}})(?![(.\w])")),
+    (
+        "secret",
+        re.compile(rf"(?i)\b({_NAMED}\s*(?:=|:)\s*)((?=[^\s]{{0,200}}\d)[A-Za-z0-9_~+/=!@#%^&*.-]{{8,}})(?![(.\w])"),
+    ),
 )
 _HOMES = re.compile(
     r"(?:/home/|/Users/|/var/home/|\b[A-Za-z]:\\{1,2}Users\\{1,2}|\b[A-Za-z]:/Users/)"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
-from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
@@ -22,7 +22,7 @@ class Crush:
     experimental = True
 
     def recognise(self, path: str, head: bytes) -> int:
-        return 90 if head.startswith(MAGIC) and b"parent_session_id" in head and b"parts" in head else 0
+        return recognised(path, head, name="crush.db", words=(b"parent_session_id", b"parts"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from guarded(path, open_, lambda database: _read(database, path))

@@ -25,6 +25,15 @@ _SIDES = ("-wal", "-journal")
 _ATTEMPTS = 3
 
 
+def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -> int:
+    """How surely a file is a tool's: a database with `words` in its schema, or one that is called as the tool's is. The
+    latter may turn out to be of an unknown schema, or none, which whoever reads it then tells.
+    """
+    if head.startswith(MAGIC) and all(word in head for word in words):
+        return 90
+    return 60 if os.path.basename(path) == name else 0
+
+
 class UnknownSchema(Exception):
     """The tables are not those that the importer knows; the message names what is missing."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import simple, text_block, tool_call
-from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
@@ -19,7 +19,7 @@ class Goose:
     experimental = True
 
     def recognise(self, path: str, head: bytes) -> int:
-        return 90 if head.startswith(MAGIC) and b"content_json" in head and b"created_timestamp" in head else 0
+        return recognised(path, head, name="sessions.db", words=(b"content_json", b"created_timestamp"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from guarded(path, open_, lambda database: _read(database, path))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import tool_call
-from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, utc_moment
 from sessiond.importers.record import Event, Opener
 
@@ -19,10 +18,7 @@ class Llm:
     experimental = True
 
     def recognise(self, path: str, head: bytes) -> int:
-        if not head.startswith(MAGIC):
-            return 0
-        schema = b"conversation_id" in head and b"datetime_utc" in head
-        return 85 if schema else 60 if os.path.basename(path) == "logs.db" else 0
+        return recognised(path, head, name="logs.db", words=(b"conversation_id", b"datetime_utc"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from guarded(path, open_, lambda database: _read(database, path))

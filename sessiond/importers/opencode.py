@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
-from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
@@ -21,11 +21,7 @@ class OpenCode:
     experimental = True
 
     def recognise(self, path: str, head: bytes) -> int:
-        return (
-            90
-            if head.startswith(MAGIC) and b"project_id" in head and b"message_id" in head and b"time_created" in head
-            else 0
-        )
+        return recognised(path, head, name="opencode.db", words=(b"project_id", b"message_id", b"time_created"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from guarded(path, open_, lambda database: _read(database, path))

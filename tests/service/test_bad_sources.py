@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ async def test_odd_names_and_things_that_are_no_files(tmp_path: Path, source: Pa
 
 
 async def test_databases_of_others(tmp_path: Path, source: Path) -> None:
-    """Locked by their owner, with a log that waits, of an unknown schema, cut off: read without a trace."""
+    """One that its owner has locked is read without a trace. One of an unknown schema, or cut off,
+    is told if it is called as a tool's is; of a stranger's nobody expected anything.
+    """
 
     def goose(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(path, isolation_level=None)
@@ -174,15 +177,21 @@ async def test_databases_of_others(tmp_path: Path, source: Path) -> None:
         db.execute("insert into messages values (1, 'm1', 's', 'user', ?, 1768141822, null)", (content,))
         return db
 
-    for name in ("locked", "log"):
-        (source / name).mkdir()
+    (source / "locked").mkdir()
     locked = goose(source / "locked" / "sessions.db")
     locked.execute("begin exclusive")
-    (source / "other.db").write_bytes(b"")
-    sqlite3.connect(source / "other.db").executescript("create table t (x); insert into t values (1)")
-    (source / "cut.db").write_bytes((source / "other.db").read_bytes()[:3000])
+    strangers = ("crush.db", "logs.db", "opencode.db", "sessions.db", "other.db")
+    for name in strangers:
+        with closing(sqlite3.connect(source / name)) as db:
+            db.executescript("create table t (x); insert into t values (1)")
+    (source / "cut").mkdir()
+    for name in ("crush.db", "cut.db"):
+        (source / "cut" / name).write_bytes((source / "other.db").read_bytes()[:3000])
+    (source / "text").mkdir()
+    (source / "text" / "opencode.db").write_text("no database\n")
     found, warnings = await brought(tmp_path, source)
     locked.execute("rollback")
     locked.close()
     assert found == {"goose-s": ["from sessions.db"]}
-    assert {name for name, _ in warnings} <= {"other.db", "cut.db"}
+    names = [*strangers[:4], "crush.db", "opencode.db"]
+    assert sorted(warnings) == sorted((name, None) for name in names)
