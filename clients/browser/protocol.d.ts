@@ -229,6 +229,8 @@ export interface ImportResult {
   /** Sessions that brought nothing new. */
   skipped: number
   warnings: Array<FileWarning>
+  /** With `since`: files that were not opened, because by their time nobody wrote to them after it. */
+  untouched?: number
 }
 
 /** The daemon-wide journal. */

@@ -106,6 +106,9 @@ def summary(result: dict[str, Any], dry_run: bool) -> None:
     say(f"{count(len(sessions), 'session')} with {count(messages, 'message')} {verb}")
     if result["skipped"]:
         say(f"{count(result['skipped'], 'session')} brought nothing new")
+    if untouched := result.get("untouched", 0):
+        were = "was" if untouched == 1 else "were"
+        say(f"{count(untouched, 'file')} not touched since then {were} not opened")
     for warning in result["warnings"]:
         print(warning_text(warning), file=sys.stderr)
 

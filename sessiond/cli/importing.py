@@ -85,6 +85,8 @@ def _join(whole: dict[str, Any], result: dict[str, Any]) -> None:
     fresh = {info["sessionId"] for info in result["sessions"]}
     whole["sessions"] = [info for info in whole["sessions"] if info["sessionId"] not in fresh] + result["sessions"]
     whole["skipped"] += result["skipped"]
+    if "untouched" in result:
+        whole["untouched"] = whole.get("untouched", 0) + result["untouched"]
     whole["warnings"] += result["warnings"]
 
 

@@ -75,6 +75,8 @@ class Intake:
         self._reader = Reader()
         self._sessions: dict[str, dict[str, Json]] = {}
         self._skipped = 0
+        self._untouched = 0
+        """Files that were not opened, because nobody wrote to them since `since`."""
         self._warnings: list[dict[str, Json]] = []
         self._unlisted = 0
         self._messages = 0
@@ -108,7 +110,10 @@ class Intake:
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
             self._warnings.append({"path": path, "line": None, "message": message})
-        return {"sessions": list(self._sessions.values()), "skipped": self._skipped, "warnings": self._warnings}
+        counts: dict[str, Json] = {"skipped": self._skipped}
+        if self._wanted.since is not None:
+            counts["untouched"] = self._untouched
+        return {"sessions": list(self._sessions.values()), **counts, "warnings": self._warnings}
 
     def _warn(self, path: str, line: int | None, message: str) -> None:
         if len(self._warnings) < _MAX_WARNINGS:
@@ -170,7 +175,9 @@ class Intake:
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark)
         if known is None:
-            return self._wanted.since is not None and await asyncio.to_thread(_changed, path) < self._wanted.since
+            untouched = self._wanted.since is not None and await asyncio.to_thread(_changed, path) < self._wanted.since
+            self._untouched += untouched
+            return untouched
         self._skipped += known
         return True
 

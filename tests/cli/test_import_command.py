@@ -105,6 +105,19 @@ def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
     assert person("import", "--follow", "--dry-run", str(plain)).code == 2
 
 
+def test_files_that_were_not_opened_are_counted(person: Shell) -> None:
+    """One that is old by its time may hold something new: whoever says --since learns that nobody looked."""
+    newer = transcript(person).with_name("22222222-2222-3333-4444-555555555555.jsonl")
+    newer.write_text(record(1, newer.stem))
+    os.utime(newer, (0, 0))
+    folder = str(newer.parent)
+    told = person("import", folder, "--since", "2026-01-01", "--dry-run")
+    assert told.out == "1 session with 4 messages would come in\n1 file not touched since then was not opened\n"
+    asked = ("import", folder, folder, "--since", "2026-01-01", "--dry-run", "--json")
+    assert person(*asked).json["untouched"] == 2
+    assert "untouched" not in person("import", folder, "--dry-run", "--json").json
+
+
 def test_interrupted_it_leaves_whole_sessions(person: Shell) -> None:
     """Ctrl-C: the daemon stops, says what came in, and every session that is there is complete."""
     folder = transcript(person).parent

@@ -245,7 +245,8 @@ async def test_a_dry_run_tells_what_the_run_then_does(served, tmp_path):
 
 
 async def test_since_leaves_out_what_was_quiet(served, tmp_path):
-    """Sessions whose last message is older, by file or by message; without it they come."""
+    """Sessions whose last message is older, by file or by message; files that were not opened are counted. Without it
+    they come."""
     transcript(tmp_path / "p", range(1, 4), S + "1")
     late = transcript(tmp_path / "p", range(1, 100), S + "2")
     old = transcript(tmp_path / "p", range(1, 100), S + "3")
@@ -253,6 +254,7 @@ async def test_since_leaves_out_what_was_quiet(served, tmp_path):
     for dry_run in (True, False):
         result = await served.bring(tmp_path / "p", since="2026-01-11T14:01:00Z", dry_run=dry_run)
         assert [info["sessionId"] for info in result["sessions"]] == [wire_id(late)]
+        assert result["untouched"] == 1, "the file that was not opened is counted"
     assert len((await served.bring(tmp_path / "p"))["sessions"]) == 2
     assert intake._changed(str(old)) == "1970-01-01T00:00:00.000Z"
     Path(f"{old}-wal").write_bytes(b"")  # a database is as new as its log

@@ -307,6 +307,8 @@ class ImportResult(Wire):
     skipped: Count
     """Sessions that brought nothing new."""
     warnings: list[FileWarning]
+    untouched: Count | UnsetType = UNSET
+    """With `since`: files that were not opened, because by their time nobody wrote to them after it."""
 
 
 class MoveParams(SessionParams):
