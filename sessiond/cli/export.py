@@ -36,7 +36,7 @@ def command(
     session_ids: tuple[str, ...], form: str, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
     **given: Any,
 ) -> int:  # fmt: skip
-    """Write sessions out in another format: the ones named, or all that a filter finds. "jsonl" loses nothing.
+    """Write sessions out in another format: the ones named, or all that a filter finds. "jsonl" and "json" lose nothing.
 
     Several go into a folder, or one after the other to standard output. With --json the document is {"content": ...} or
     {"path": ..., "bytes": ...}; of several, {"sessions": [{"sessionId": ..., ...}]}.

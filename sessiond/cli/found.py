@@ -7,6 +7,7 @@ the message itself. What is printed is clean: no text can colour, retitle or tur
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, TextIO
 
 from sessiond.cli.client import Client
@@ -56,19 +57,21 @@ def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint,
         separate = bool(before or after)
 
 
-def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, *, people: bool) -> None:
-    """Every session once, the best first."""
-    for session_id, name in {hit["sessionId"]: hit.get("name") for hit in hits}.items():
+def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None, *, people: bool) -> None:
+    """Every session once, the best first, at most `limit` of them."""
+    names = {hit["sessionId"]: hit.get("name") for hit in hits}
+    for session_id, name in islice(names.items(), limit):
         shown = f"  {one_line(name)}" if people and name else ""
         out.write(paint(one_line(session_id), SESSION) + shown + "\n")
 
 
-def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint) -> None:
-    """Every session with the number of its hits, the best first."""
+def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None) -> None:
+    """Every session with the number of all its hits, the best first, at most `limit` of them."""
     numbers: dict[str, int] = {}
     for hit in hits:
         numbers[hit["sessionId"]] = numbers.get(hit["sessionId"], 0) + 1
-    out.writelines(f"{paint(one_line(session_id), SESSION)}\t{number}\n" for session_id, number in numbers.items())
+    shown = islice(numbers.items(), limit)
+    out.writelines(f"{paint(one_line(session_id), SESSION)}\t{number}\n" for session_id, number in shown)
 
 
 def text_lines(client: Client, hit: dict[str, Any], before: int, after: int) -> Iterator[Line]:

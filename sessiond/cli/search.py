@@ -15,6 +15,7 @@ from sessiond.cli.terminal import Paint, colored, pager, paging
 _NOTHING = 1
 """The exit code of `-q` where there is nothing. Without it a search that finds nothing is done, as any command that is."""
 
+_HITS = 50
 _PAGE = 1000
 _PATIENCE_S, _TRIES = 10.0, 20
 """By meaning: a person would rather wait for the model and the newest vectors than ask again."""
@@ -64,7 +65,13 @@ With -q the exit code says whether anything was found: 0 or 1.
 @click.option("--after", metavar="DATE", help="Only what was said then or later.")
 @click.option("--thinking", is_flag=True, help="What models thought, too.")
 @click.option("--no-tools", is_flag=True, help="Not what went into tools and came out of them.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="How many hits at most.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"How many hits at most ({_HITS}, if not given); with -l and -c how many sessions (all).",
+)
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @paging
 @as_json
@@ -76,12 +83,15 @@ def command(
     after: str | None,
     thinking: bool,
     no_tools: bool,
-    limit: int,
+    limit: int | None,
     everything: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
     shown = {name: given.pop(name) for name in _SHOWN}
+    per_session = shown["only_sessions"] or shown["only_counts"]
+    if as_json and per_session:
+        raise click.UsageError("--json is the whole answer: -l and -c are for lines.")
     text = " ".join(query)
     terms = [
         f"before:{before}" if before else "", f"after:{after}" if after else "",
@@ -96,7 +106,7 @@ def command(
     params = {"query": text, "filter": filter_of(sessionId=session_id, **given)}
     if mode is not None:
         params["mode"] = mode
-    few = None if everything or shown["only_sessions"] or shown["only_counts"] else limit
+    few = None if everything or per_session else limit or _HITS
     with Client.connect() as client:
         found = hits(client, 1 if shown["quiet"] else few, params)
         begun = time.monotonic()
@@ -109,7 +119,7 @@ def command(
         elif shown["quiet"]:
             return 0 if found["hits"] else _NOTHING
         else:
-            _print(client, found, **shown)
+            _print(client, found, limit=None if everything else limit, **shown)
     return 0
 
 
@@ -132,7 +142,9 @@ def hits(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str,
             return found
 
 
-def _print(client: Client, found: dict[str, Any], *, color: str, no_pager: bool, **shown: Any) -> None:
+def _print(
+    client: Client, found: dict[str, Any], *, limit: int | None, color: str, no_pager: bool, **shown: Any
+) -> None:
     from sessiond.cli import found as layout
 
     people = for_people()
@@ -141,9 +153,9 @@ def _print(client: Client, found: dict[str, Any], *, color: str, no_pager: bool,
     after = shown["context"] if shown["after_lines"] is None else shown["after_lines"]
     with pager(people and not no_pager) as out:
         if shown["only_sessions"]:
-            layout.sessions(out, found["hits"], paint, people=people)
+            layout.sessions(out, found["hits"], paint, limit, people=people)
         elif shown["only_counts"]:
-            layout.counts(out, found["hits"], paint)
+            layout.counts(out, found["hits"], paint, limit)
         elif people:
             layout.grouped(out, client, found["hits"], paint, before, after)
         else:

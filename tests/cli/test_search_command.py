@@ -25,6 +25,22 @@ def talk(home: Shell) -> Shell:
     return home
 
 
+def test_a_limit_counts_what_is_printed(talk: Shell) -> None:
+    """With -l and -c sessions, whose counts stay whole; without -n, and with --all, there are all. --json is another question."""
+    with talk.client() as client:
+        said = [{"role": "user", "content": "one needle"}]
+        for name in ("b", "c"):
+            client.call("session/new", {"sessionId": name, "messages": said})
+    for form in ("-l", "-c"):
+        whole = talk("search", form, "needle").out.splitlines(keepends=True)
+        assert {line.split()[0] for line in whole} == {"hay", "b", "c"}
+        assert talk("search", form, "-n", "2", "needle").out == "".join(whole[:2])
+        assert talk("search", form, "-n", "2", "--all", "needle").out == "".join(whole)
+        refused = talk("search", form, "--json", "needle")
+        assert (refused.code, refused.out) == (2, "")
+    assert "hay\t2\n" in talk("search", "-c", "-n", "3", "needle").out
+
+
 def test_a_line_a_match_for_scripts(talk: Shell) -> None:
     """Session, number, role, time and the line that matches, with tabs between; every matching line of a message."""
     rows = [line.split("\t") for line in talk("search", "needle", "role:user").out.splitlines()]
