@@ -21,13 +21,14 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Change, decode_changes, encode_changes
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
+from sessiond.store.around import Journal, Run
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.glances import lacks
 from sessiond.store.moves import Moves
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
 from sessiond.store.schedule import Schedule
-from sessiond.store.sync import Journal, Run, Sync
+from sessiond.store.sync import Sync
 from sessiond.store.tracked import Tracked
 from sessiond.store.trash import Trash
 from sessiond.unbroken import unbroken

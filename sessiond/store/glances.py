@@ -6,18 +6,17 @@ docs/decisions/0017-a-large-session-is-glanced-at-first.md
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
 
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import Limits
 from sessiond.model.session import Session
+from sessiond.store.around import Run
 from sessiond.store.decay import apart
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.tracked import Tracked
 
-Run: TypeAlias = Callable[..., Awaitable[Any]]
 _MOST_IDS = 4
 """To look through the file for more of them takes as long as to read it whole."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")

@@ -15,6 +15,7 @@ from sessiond.formats import registry
 from sessiond.formats.base import Format
 from sessiond.fs import FileSystem, off_loop
 from sessiond.limits import Limits
+from sessiond.store.around import Journal
 from sessiond.store.autosave import AutoSave, GrowingJournal
 from sessiond.store.expiry import Expiry
 from sessiond.store.files import StoreFiles
@@ -22,7 +23,6 @@ from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.moves import Moves
 from sessiond.store.port import Event, HealthChanged
-from sessiond.store.sync import Journal
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
 

@@ -17,9 +17,9 @@ from sessiond.formats.base import Write
 from sessiond.limits import MIB
 from sessiond.model.message import Message
 from sessiond.model.session import Session
+from sessiond.store.around import Run
 from sessiond.store.files import MARK, StoreFiles
 from sessiond.store.port import Saved
-from sessiond.store.sync import Run
 from sessiond.unbroken import unbroken
 
 _READ_BYTES = 1 * MIB

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from sessiond.clock import Clock
 from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
@@ -26,6 +26,7 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Change, Created
 from sessiond.model.session import Absent, Session, content_equal
 from sessiond.model.values import timestamp
+from sessiond.store.around import Marks, Run
 from sessiond.store.decay import SEARCHED_BYTES, judge
 from sessiond.store.files import OutsideChange, Print, Snapshot, StoreFiles
 from sessiond.store.glances import glance_at
@@ -36,33 +37,12 @@ from sessiond.store.trash import Trash
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Run = Callable[..., Awaitable[Any]]
 _UNSEEN = (0, -1, 0)
 """A version that no file has."""
 _ATTEMPTS = 16
 """How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next
 round.
 """
-
-
-class Marks(Protocol):
-    """What the journal is told."""
-
-    def note_saved(self, store: str, session: str, seq: int) -> None: ...
-
-    def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
-
-
-class Journal(Marks, Protocol):
-    """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
-
-    def check(self) -> None:
-        """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
-
-    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
-        """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
-
-    def purge(self, store: str, session: str) -> Awaitable[None]: ...
 
 
 class Sync:
