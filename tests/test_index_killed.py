@@ -145,7 +145,7 @@ def test_a_full_cache_disk(tmp_path: Path) -> None:
             client.call("session/new", sessionId="s", messages=[{"role": "user", "content": "zebra first"}])
             assert client.call("session/search", query="zebra")["total"] == 1
             (cache / "ballast").write_bytes(bytes(1_000_000))
-            seq = 0
+            seq = 1
             while not client.call("session/search", query="zebra").get("incomplete"):
                 text = "zebra " + " ".join(os.urandom(3).hex() for _ in range(3000))
                 seq = client.call("session/append", sessionId="s", messages=[{"role": "user", "content": text}])["seq"]

@@ -62,6 +62,10 @@ class Batch:
         """Write them. They are seen once the transaction is committed, as all of it."""
         self._docs.flush()
 
+    def merge(self) -> bool:
+        """Put some segments of the words together. False: there is nothing more to do."""
+        return self._docs.merge()
+
     def commit(self) -> None:
         self._docs.flush()
         for session_id, info in self._infos.items():

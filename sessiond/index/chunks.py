@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
 KINDS = ("text", "tool", "thought", "key")
-CHUNK_BYTES = 16384
+CHUNK_BYTES = 8192
 """A chunk is closed once it holds this much; one that a longer text is in is longer."""
 
 _LEVEL = 2

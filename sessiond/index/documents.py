@@ -19,7 +19,9 @@ from sessiond.index.prepared import Packing, Prepared, columns
 from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
 
-_ROWS = (1024, 256, 32, 4, 1)
+_MERGED_PAGES = 250
+"""FTS5's own, of 4 KB."""
+_ROWS = (1024, 128, 32, 4, 1)
 _DOC = "id, session, kind, seq, at, role, chunk, start, size"
 
 
@@ -170,6 +172,14 @@ class Documents:
                 words.append((stored.id + zone(new, stored.kind), *words_of))
         self._write_words_gone()
         self._write_words(words)
+
+    def merge(self) -> bool:
+        """Put some segments of the words together, for every one is looked into by a search. False: there is nothing more
+        to do.
+        """
+        before = self._db.total_changes
+        self._db.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))
+        return self._db.total_changes - before > 1
 
     def flush(self) -> None:
         """Write all that was put and dropped, oldest document first: FTS5 starts anew whenever a rowid goes back."""

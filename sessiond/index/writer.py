@@ -35,12 +35,16 @@ TRANSACTION_S = 0.2
 """No transaction takes in more than fits into this."""
 TRANSACTION_BYTES = 8 * 1024 * 1024
 """Nor more than this, for larger ones cost no less by the message."""
-SLICE, LARGE_SLICE = 256, 1024
-"""Documents that are written at a time, in 8 and 25 ms: small ones while somebody types a search, say. Every statement gives
+SLICE, LARGE_SLICE = 128, 1024
+"""Documents that are written at a time, in 4 and 25 ms: small ones while somebody types a search, say. Every statement gives
 the interpreter lock away and waits for it, and makes a segment that FTS5 has to merge, so large ones cost less.
 """
-TYPING_S = 0.2
+TYPING_S = 0.1
 """So long after one question the next is expected."""
+MERGE_IDLE_S, MERGE_PAUSE_S = 1.0, 0.05
+"""When nothing has come for so long, what whole sessions left in many segments is put together, with pauses."""
+MERGE_WEIGHT = 1024 * 1024
+"""A transaction of so much is worth it, and about so much is written at a time."""
 RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
 """Written in a moment, which is worth waiting for."""
@@ -74,6 +78,9 @@ class Writer:
         self._waiting_for_room: list[Mark] = []
         self._broken_in_a_row = 0
         self._alone = False
+        self._unmerged = False
+        """Words may lie in more segments than they should."""
+        self._merging = False
         self._stale = False
         """What is known of the file may not be what is in it: it is opened anew before anything is written."""
         self._tried = 0
@@ -162,7 +169,8 @@ class Writer:
         last_commit = 0.0
         while not self._lanes.ended():
             steps = self._gather(last_commit + COMMIT_EVERY_S)
-            self._write(steps)
+            self._merging = not steps and not self._marks and not self._closing.is_set()
+            self._write([Step("", 0, self._merge)] if self._merging else steps)
             last_commit = time.monotonic()
             self._lanes.written(steps)
             self._release_marks()
@@ -176,7 +184,7 @@ class Writer:
         """
         steps: list[Step] = []
         self._alone = self._lanes.waited_for and not self._alone
-        item = self._lanes.take(None)
+        item = self._lanes.take((MERGE_PAUSE_S if self._merging else MERGE_IDLE_S) if self._unmerged else None)
         while item is not None:
             if isinstance(item, Step):
                 steps.append(item)
@@ -257,7 +265,13 @@ class Writer:
                 break
         self._batch.commit()
         self._checkpointer.logged(weight)
+        self._unmerged = self._unmerged or weight > MERGE_WEIGHT
         return at - start
+
+    def _merge(self, batch: Batch) -> None:
+        self._unmerged = False  # whatever becomes of it
+        self._unmerged = batch.merge()
+        self._checkpointer.logged(MERGE_WEIGHT)
 
     def _give_up(self, step: Step, error: Exception) -> None:
         _log.error("the index could not take in a part of session %s", step.session_id, exc_info=error)

@@ -216,6 +216,7 @@ def test_while_the_daemon_is_away(chat: Chat) -> None:
         again.reload()
         until(again, "window.loaded !== undefined")
         again.evaluate("loaded")
+        until(again, "connection.state === 'open'")  # which this page does not wait for
         settled(again)
     assert chat.messages() == ["one", "two", "three", "four"]
 

@@ -14,7 +14,8 @@ from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES, Checkpointer
 from sessiond.index.lanes import Step
 from sessiond.index.prepared import prepare
-from sessiond.index.writer import LARGE_SLICE, TRANSACTION_BYTES, Writer
+from sessiond.index.schema import connect
+from sessiond.index.writer import LARGE_SLICE, MERGE_WEIGHT, TRANSACTION_BYTES, Writer
 from tests.index.feeding import info, message
 from tests.shell import wait_until
 
@@ -161,3 +162,27 @@ def test_a_long_log_is_cut_though_somebody_read_at_first(
     assert log.stat().st_size > KEPT_BYTES
     reader.close()
     wait_until(lambda: log.stat().st_size <= KEPT_BYTES)
+
+
+def test_segments_are_put_together_when_nothing_more_comes(writer: Writer, path: Path) -> None:
+    """What many slices left is merged in the background: a search looks into few segments, and finds the same."""
+
+    def asked(sql: str) -> int:
+        db = connect(str(path), reading=True)
+        try:
+            found: int = db.execute(sql).fetchone()[0]
+            return found
+        finally:
+            db.close()
+
+    segments = "SELECT count(DISTINCT segid) FROM fts_idx"
+    text = " ".join(f"word{number}" for number in range(300))
+    writer.submit(bulk("s", lambda batch: batch.begin_session(info("s"), frozenset(), frozenset(), 1)))
+    for start in range(1, 6001, 500):
+        prepared = prepare([message(start + n, f"{text} {start + n} needle") for n in range(500)])
+        writer.submit(bulk("s", lambda batch, prepared=prepared: batch.add_part("s", prepared), MERGE_WEIGHT))  # type: ignore[misc]
+        writer.mark(bulk=True).result(MINUTE)
+    many = asked(segments)
+    assert many > 6
+    wait_until(lambda: asked(segments) <= 4)
+    assert asked("SELECT count(*) FROM fts WHERE fts MATCH 'needle'") == 6000
