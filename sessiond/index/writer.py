@@ -33,8 +33,8 @@ from sessiond.index.lanes import Lanes, Mark, Step
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.2
 """No transaction takes in more than fits into this."""
-TRANSACTION_BYTES = 8 * 1024 * 1024
-"""Nor more than this, for larger ones cost no less by the message."""
+TRANSACTION_BYTES, SMALL_TRANSACTION_BYTES = 8 * 1024 * 1024, 1024 * 1024
+"""Nor more than this, for larger ones cost no less by the message; the second while somebody asks, who waits for its end."""
 SLICE, LARGE_SLICE = 128, 1024
 """Documents that are written at a time, in 4 and 25 ms: small ones while somebody types a search, say. Every statement gives
 the interpreter lock away and waits for it, and makes a segment that FTS5 has to merge, so large ones cost less.
@@ -259,9 +259,14 @@ class Writer:
             self._tried = at - start
             step.apply(self._batch)
             weight += step.weight
-            if self._batch.waiting >= (SLICE if self._lanes.asked_within(TYPING_S) else LARGE_SLICE):
+            asked = self._lanes.asked_within(TYPING_S)
+            if self._batch.waiting >= (SLICE if asked else LARGE_SLICE):
                 self._batch.flush()
-            if weight > TRANSACTION_BYTES or at - start >= most or time.monotonic() > until:
+            if (
+                weight > (SMALL_TRANSACTION_BYTES if asked else TRANSACTION_BYTES)
+                or at - start >= most
+                or time.monotonic() > until
+            ):
                 break
         self._batch.commit()
         self._checkpointer.logged(weight)
