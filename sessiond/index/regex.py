@@ -111,8 +111,7 @@ class _Job:
     """One process; `run` on a thread of its own, `kill` from any."""
 
     def __init__(self, path: str, pattern: str, queries: list[Any], limit: int, ticket: Ticket) -> None:
-        self._request: dict[str, Any] = {"path": quote(path), "pattern": pattern, "queries": queries, "limit": limit}
-        self._request["library"] = library()
+        self._request = {"path": quote(path), "pattern": pattern, "queries": queries, "limit": limit}
         self._ticket = ticket
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,7 +122,8 @@ class _Job:
                 raise self._ticket.ended()
             self._process = pipes.start(_WORKER, bare=True)
         with self._process as process:  # closes its pipes and waits for it
-            request = json.dumps(self._request | {"seconds": self._ticket.left_s}).encode()
+            # Here, on a thread: the library is imported to find it.
+            request = json.dumps(self._request | {"library": library(), "seconds": self._ticket.left_s}).encode()
             try:
                 out, _ = process.communicate(request, timeout=max(0.0, self._ticket.left_s))
             except subprocess.TimeoutExpired:

@@ -169,8 +169,10 @@ class Writer:
         last_commit = 0.0
         while not self._lanes.ended():
             steps = self._gather(last_commit + COMMIT_EVERY_S)
-            self._merging = not steps and not self._marks and not self._closing.is_set()
-            self._write([Step("", 0, self._merge)] if self._merging else steps)
+            self._merging = self._unmerged and not steps and not self._marks and not self._closing.is_set()
+            if self._merging:
+                self._merge()
+            self._write(steps)
             last_commit = time.monotonic()
             self._lanes.written(steps)
             self._release_marks()
@@ -273,10 +275,23 @@ class Writer:
         self._unmerged = self._unmerged or weight > MERGE_WEIGHT
         return at - start
 
-    def _merge(self, batch: Batch) -> None:
-        self._unmerged = False  # whatever becomes of it
-        self._unmerged = batch.merge()
-        self._checkpointer.logged(MERGE_WEIGHT)
+    def _merge(self) -> None:
+        """Put some segments together, in a transaction of its own. What cannot be is left as it is."""
+        self._unmerged = False
+        if self._stale:
+            return
+        try:
+            self._batch.begin()
+            more = self._batch.merge()
+            self._batch.commit()
+        except Exception as error:  # whatever it is, nothing that was fed waits for it
+            _log.info("segments of the index could not be put together: %s", error)
+            self._roll_back()
+            if schema.is_damage(error):
+                self._suspect.set()
+        else:
+            self._unmerged = more
+            self._checkpointer.logged(MERGE_WEIGHT)
 
     def _give_up(self, step: Step, error: Exception) -> None:
         _log.error("the index could not take in a part of session %s", step.session_id, exc_info=error)

@@ -14,7 +14,7 @@ from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES, Checkpointer
 from sessiond.index.lanes import Step
 from sessiond.index.prepared import prepare
-from sessiond.index.schema import connect
+from sessiond.index.schema import Unusable, connect
 from sessiond.index.writer import LARGE_SLICE, MERGE_WEIGHT, TRANSACTION_BYTES, Writer
 from tests.index.feeding import info, message
 from tests.shell import wait_until
@@ -186,3 +186,41 @@ def test_segments_are_put_together_when_nothing_more_comes(writer: Writer, path:
     assert many > 6
     wait_until(lambda: asked(segments) <= 4)
     assert asked("SELECT count(*) FROM fts WHERE fts MATCH 'needle'") == 6000
+
+
+def test_what_comes_while_segments_are_put_together_is_written(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as written like everything else: nobody goes on being told that searches are incomplete."""
+    merging, go = threading.Event(), threading.Event()
+
+    def slow(_: Batch) -> bool:
+        merging.set()
+        assert go.wait(MINUTE)
+        return False
+
+    monkeypatch.setattr(Batch, "merge", slow)
+    writer.submit(bulk("s", lambda _: None, MERGE_WEIGHT + 1))
+    assert merging.wait(MINUTE)
+    writer.submit(bulk("s", lambda _: None))
+    go.set()
+    writer.mark(bulk=True).result(MINUTE)
+    assert not writer.behind
+    assert writer.room() is None
+
+
+@pytest.mark.parametrize(("error", "files"), [(sqlite3.OperationalError("full"), 1), (Unusable("damaged"), 2)])
+def test_segments_that_cannot_be_put_together(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, error: Exception, files: int
+) -> None:
+    """They stay as they are and no session counts as lost; where the file turns out to be damaged it is replaced."""
+    tried = threading.Event()
+
+    def fail(_: Batch) -> bool:
+        tried.set()
+        raise error
+
+    monkeypatch.setattr(Batch, "merge", fail)
+    writer.submit(bulk("s", lambda _: None, MERGE_WEIGHT + 1))
+    assert tried.wait(MINUTE)
+    writer.submit(bulk("s", lambda _: None))
+    writer.mark(bulk=True).result(MINUTE)
+    assert (writer.problem, writer.lost, writer.generation) == (None, set(), files)
