@@ -110,17 +110,23 @@ def test_a_process_that_is_killed_loses_nothing(collected: Collected) -> None:
     assert done == 48
 
 
-@pytest.mark.parametrize("count", [1, 200])
-def test_a_process_that_stands_still_keeps_nobody_waiting(
-    collected: Collected, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """Stopped with one job or more than fit into its pipe: it is killed after a while, and its work is done here, in its turn."""
+def stopped(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Its process, which stands still from now on, and is not waited for long."""
     monkeypatch.setattr(module, "IDLE_S", 600.0)
     collected.wait([collected.preparer.submit(messages(1), 1)])
     pid = collected.preparer.process
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    return pid
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_a_process_that_stands_still_keeps_nobody_waiting(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Stopped with one job or more than fit into its pipe: it is killed after a while, and its work is done here, in its turn."""
+    pid = stopped(collected, monkeypatch)
     parts = [messages(1 + 40 * number) for number in range(count)]
     jobs = [collected.preparer.submit(part, 1) for part in parts]
     assert collected.wait(jobs) == [prepare(part) for part in parts]
@@ -132,12 +138,7 @@ def test_a_process_that_stands_still_lets_the_daemon_stop(
     collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped while it had nothing to do, it does not answer that it ends either: it is killed."""
-    monkeypatch.setattr(module, "IDLE_S", 600.0)
-    collected.wait([collected.preparer.submit(messages(1), 1)])
-    pid = collected.preparer.process
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    pid = stopped(collected, monkeypatch)
     collected.preparer.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

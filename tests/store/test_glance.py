@@ -63,6 +63,13 @@ def files(house: House) -> tuple[Path, Path]:
     return folder / "a.jsonl", folder / ".sessiond" / "a.json"
 
 
+def decay(path: Path, there: bytes, instead: bytes) -> None:
+    """Other bytes, and nothing tells that anybody wrote them."""
+    stat = path.stat()
+    path.write_bytes(path.read_bytes().replace(there, instead))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
 def brief(house: House) -> dict[str, Any]:
     side = msgspec.json.decode(files(house)[1].read_bytes())
     return msgspec.json.decode(side["main"]["brief"])
@@ -290,9 +297,7 @@ async def test_a_save_comes_after_the_whole(house: House) -> None:
     """Nothing is written to a file before all of it was read: a line that cannot be read is told, and stays."""
     await saved(house)
     main, _ = files(house)
-    stat = main.stat()
-    main.write_bytes(main.read_bytes().replace(b'{"id":"m4"', b'!!id":"m4"'))
-    os.utime(main, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    decay(main, b'{"id":"m4"', b'!!id":"m4"')
     session = await glanced(house)
     await house.store.commit(session, [appended(50)])
     await house.store.save("a")
@@ -370,9 +375,7 @@ async def test_a_file_that_cannot_be_read_any_more(house: House) -> None:
     """The header of a newer version, after the glance: what needs the whole is refused, nothing is written, and the reason is a warning."""
     await saved(house)
     main, _ = files(house)
-    stat = main.stat()
-    main.write_bytes(main.read_bytes().replace(b'{"sessiond":1', b'{"sessiond":9'))
-    os.utime(main, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    decay(main, b'{"sessiond":1', b'{"sessiond":9')
     session = await glanced(house)
     await house.store.commit(session, [appended(50)])
     content = main.read_bytes()
