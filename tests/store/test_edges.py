@@ -412,8 +412,9 @@ async def test_the_journal_keeps_what_a_failed_sync_left_in_doubt() -> None:
         assert [m.seq for m in (await found.load("a")).session.messages()] == [1, 5], image.story
 
 
+@pytest.mark.parametrize("full", [False, True], ids=["room", "no room at first"])
 @pytest.mark.parametrize("more", [False, True], ids=["all of it", "a part of it"])
-async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(more: bool) -> None:
+async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(more: bool, full: bool) -> None:
     """The sync of a save fails, the daemon is killed, the next one reads what only the page cache has. A second sync of it would
     succeed and mean nothing: the file is written anew before the journal may forget.
     """
@@ -435,7 +436,10 @@ async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(
         await store.save("a")
     disk.revive()
     again = await house.open()
+    if full:
+        disk.fail("write", errno.ENOSPC, path="a.jsonl")
     await again.load("a")
+    assert again.dirty("a") == (more or full)
     await again.save("a")
     assert not again.dirty("a")
     await again.close()
