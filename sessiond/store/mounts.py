@@ -45,6 +45,8 @@ class _Mounted:
         self.claim = claim
         self.opened = False
         self.watch: Watch | None = None
+        self.looking = asyncio.Lock()
+        """One at a time takes the folder: a second attempt would find it in use, by ourselves."""
 
 
 class Mounts:
@@ -103,7 +105,9 @@ class Mounts:
     async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
         """An adopted folder. Out of reach, it is there all the same, and says so."""
         mounted = self._make(name, path, registry.get(fmt), marker=MARKER)
-        await self._try_claim(mounted)
+        async with mounted.looking:
+            if mounted.claim is None:  # a round of `_look_around` may have come first
+                await self._try_claim(mounted)
         return mounted.store
 
     def _make(self, name: str, root: str, fmt: Format, marker: str | None) -> _Mounted:
@@ -169,7 +173,8 @@ class Mounts:
             for mounted in list(self._mounted.values()):
                 if mounted.store.name != DEFAULT:
                     try:
-                        await self._look_at(mounted)
+                        async with mounted.looking:
+                            await self._look_at(mounted)
                     except OSError as error:  # of one folder: the others are looked after all the same
                         log.warning("store %s: %s", mounted.store.name, error)
 

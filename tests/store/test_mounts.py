@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -43,6 +44,20 @@ async def test_a_store_that_is_started_while_all_are_is_watched_once(mounts: Mou
     watch = mounts._mounted["theirs"].watch
     mounts.started("theirs")
     assert mounts._mounted["theirs"].watch is watch is not None
+
+
+async def test_a_folder_that_is_looked_at_while_it_is_taken_is_taken_once(
+    mounts: Mounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that comes in the middle of an adoption would find the folder in use, by the daemon itself."""
+    monkeypatch.setattr("sessiond.store.mounts._ROUND_S", 0)
+    mounts.start()
+    for number in range(20):
+        folder = tmp_path / f"theirs{number}"
+        folder.mkdir()
+        store = await mounts.mount(folder.name, str(folder), "jsonl")
+        await asyncio.sleep(0.01)
+        assert store.problem is None
 
 
 async def test_a_folder_that_is_not_there_is_looked_for_till_it_is(
