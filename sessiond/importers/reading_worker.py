@@ -34,7 +34,7 @@ from sessiond.importers.record import (
 from sessiond.pipes import read_frame, write_frame
 
 KINDS: tuple[type[Event], ...] = (SessionStart, MessageRecord, InfoUpdate, SessionEnd, SkippedLine, Ignored)
-NICE = 5
+NICE = 15
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 

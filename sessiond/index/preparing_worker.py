@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 from sessiond.index.prepared import answered, prepare_requested
 from sessiond.pipes import read_frame, write_frame
 
-NICE = 5
+NICE = 15
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.measure import Row, Scale, Words, house, mb, scratch, sessions_folder, write_session
+from tests.bench.report import until_quiet
 from tests.home import Client, Home
 
 KB = 1024
@@ -52,21 +53,14 @@ def resident(scale: Scale) -> Iterator[Row]:
         for n in range(scale.opened):
             write_session(sessions_folder(folder), f"s{n}", size // 1000, 900)
         home.start()
-        _until_quiet(home)
+        assert home.process is not None
+        until_quiet(home.process.pid)
         client = home.client()
         for n in range(scale.opened):
             client.call("session/open", sessionId=f"s{n}", last=50)
             client.call("session/close", sessionId=f"s{n}")
         time.sleep(scale.idle_s / 2)
         yield _row(f"memory after {scale.opened} sessions of {mb(size)} were opened and closed", home, 150)
-
-
-def _until_quiet(home: Home) -> None:
-    """Till the daemon has done what was left to do (the index, a save, memory given back)."""
-    before, deadline = -1.0, time.monotonic() + 60
-    while cpu(home) - before > 0.03 and time.monotonic() < deadline:
-        before = cpu(home)
-        time.sleep(1)
 
 
 def idle(scale: Scale) -> Iterator[Row]:
@@ -100,7 +94,8 @@ def disk(scale: Scale) -> Iterator[Row]:
         for _ in range(scale.appends):
             client.call("session/append", sessionId="s", messages=[{"role": "user", "content": words.text(500)}])
         client.call("session/save")
-        _until_quiet(home)
+        assert home.process is not None
+        until_quiet(home.process.pid)
         client.call("session/search", query="unlikely")
         sizes = {name: _bytes(home.path / name) for name in ("data/sessions", "data/journal", "cache")}
         reserve = home.path / "data" / "journal" / "reserve"

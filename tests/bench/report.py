@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import time
 from pathlib import Path
 
 MB = 1_000_000
@@ -45,6 +46,16 @@ def cpu_seconds(pid: int) -> float:
             continue
         ticks += sum(int(field) for field in fields[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def until_quiet(pid: int, most_s: float = 60.0) -> float:
+    """Wait till a daemon has done what was left to do (the index, a save, memory given back), at most so long. Seconds."""
+    begun = time.monotonic()
+    before = -1.0
+    while (now := cpu_seconds(pid)) - before > 0.03 and time.monotonic() - begun < most_s:
+        before = now
+        time.sleep(1)
+    return time.monotonic() - begun
 
 
 def write_section(path: Path, name: str, heading: str, lines: list[str]) -> None:

@@ -73,7 +73,21 @@ class House:
             terminal.close()
         self.home.stop()
         subprocess.run(["sessiond", "stop"], env=self.env, capture_output=True, check=False, timeout=DEADLINE_S)
+        wait_until(lambda: not self._end_the_rest())
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _end_the_rest(self) -> bool:
+        """Kill what still lives in this home: Neovim outlives its terminal for a moment, and starts a daemon when its own one
+        is stopped. False: nothing was left.
+        """
+        place = os.fsencode(f"SESSIOND_HOME={self.path / 'home'}")
+        found = False
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or is somebody else's
+                if place in environ.read_bytes().split(b"\0"):
+                    found = True
+                    os.kill(int(environ.parent.name), signal.SIGKILL)
+        return found
 
 
 @contextlib.contextmanager
