@@ -33,7 +33,7 @@ from sessiond.index.lanes import Lanes, Mark, Step
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.2
 """No transaction takes in more than fits into this."""
-TRANSACTION_BYTES, SMALL_TRANSACTION_BYTES = 8 * 1024 * 1024, 1024 * 1024
+TRANSACTION_BYTES, SMALL_TRANSACTION_BYTES = 8 * 1024 * 1024, 640 * 1024
 """Nor more than this, for larger ones cost no less by the message; the second while somebody asks, who waits for its end."""
 SLICE, LARGE_SLICE = 128, 1024
 """Documents that are written at a time, in 4 and 25 ms: small ones while somebody types a search, say. Every statement gives

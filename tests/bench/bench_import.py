@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import random
 import subprocess
 import sys
@@ -163,6 +164,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sessiond-bench-") as scratch:
         folder = Path(scratch) / "projects"
         written = write_transcripts(folder, size)
+        os.sync()  # transcripts have been on the disk for long; else they are written to it in the middle of the measurement
         (Path(scratch) / "home").mkdir()
         with Home(Path(scratch) / "home") as home:
             assert home.process is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import random
 import shutil
 import statistics
@@ -178,6 +179,7 @@ def measure(messages: int, sessions: int) -> list[str]:
         path = Path(scratch)
         folder = path / "data" / "sessions"
         size = write_sessions(folder, messages, sessions)
+        os.sync()  # or the disk has them to write while others are measured
         begun = time.perf_counter()
         with Home(path) as home:
             assert home.process is not None
