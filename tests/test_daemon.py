@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -81,6 +82,22 @@ def test_a_second_daemon_is_refused(home: Shell) -> None:
     assert second.code == 75
     assert f"a daemon (pid {pid}) owns {home.data}; end it with `sessiond stop` first" in second.err
     assert home.pid() == pid
+
+
+def test_a_killed_daemon_may_leave_its_lock_for_a_moment(home: Shell) -> None:
+    """A process that it was about to start has a copy of the lock until its program is loaded: `serve` waits for that."""
+    assert home("list").code == 0
+    lock = os.open(endpoint.places(home.env).lock_file, os.O_RDWR)
+    os.kill(home.pid(), signal.SIGKILL)
+    wait_until(lambda: not home.held())
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    serve = home.start("serve")
+    with pytest.raises(subprocess.TimeoutExpired):
+        serve.wait(1)
+    os.close(lock)
+    wait_until(lambda: home("status", "--json").json["running"])
+    serve.send_signal(signal.SIGTERM)
+    assert serve.wait(30) == 0
 
 
 def test_an_idle_daemon_ends_by_itself(home: Shell) -> None:

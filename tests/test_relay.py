@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -344,9 +343,7 @@ def test_a_client_that_is_gone_is_noticed_by_its_pid(
     monkeypatch.setattr(relay, "CLIENT_CHECK_MS", 10)
     pump = relay.Pump(near.fileno(), write_end, gone.pid)
     one, two = socket.socketpair()
-    began = time.monotonic()
     with near, far, one, two:
-        assert pump.run(one.fileno()) is True
-    assert time.monotonic() - began < 10
+        assert pump.run(one.fileno()) is True  # or it would go on for ever
     os.close(read_end)
     os.close(write_end)

@@ -139,7 +139,7 @@ class _Demo:
                 token = file.read().strip()
             yield host, int(port), token
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # no SIGINT: what runs in the background of a shell ignores that
             process.communicate(timeout=_WAIT_S)
 
     def _talk(self, peers: Mapping[str, Peer]) -> None:

@@ -19,6 +19,7 @@ import gc
 import logging
 import os
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -28,6 +29,8 @@ from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem
 
 EX_FAILED, EX_TAKEN = 1, 75
+_LEFT_BEHIND_S = 5.0
+"""So long what a killed daemon was just about to start may take to load its program, which lets go of the lock."""
 _SWITCH_INTERVAL_S = 0.0005
 """A lone client waits for the journal's thread and the loop to hand over to each other; Python's 5 ms dominate that."""
 
@@ -54,7 +57,7 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
     try:
         where = places()
         fs = RealFileSystem()
-        lock = _take_lock(fs, where)
+        lock = _take_lock(fs, where, patience_s=_LEFT_BEHIND_S if ready_fd is None else 0.0)
         if lock is None:
             say.taken(where)
             return EX_TAKEN
@@ -93,13 +96,34 @@ def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) ->
             raise
 
 
-def _take_lock(fs: FileSystem, where: Places) -> Lock | None:
-    """The data folder's lock, held for life; None if another process has it. OSError."""
+def _take_lock(fs: FileSystem, where: Places, patience_s: float) -> Lock | None:
+    """The data folder's lock, held for life; None if another process has it. OSError.
+
+    `patience_s`: so long it is waited for where its owner has died and a process that it was just about to start holds it
+    still, as a copy. (A client that starts a daemon tries again by itself.)
+    """
     fs.make_dirs(where.data)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return fs.lock(where.lock_file)
+        except BlockingIOError:
+            record = read_endpoint(where.data)
+            if (record is not None and _lives(record.pid)) or time.monotonic() >= deadline:
+                return None
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    """Whether it runs. One that has ended and that nobody has asked after yet does not."""
     try:
-        return fs.lock(where.lock_file)
-    except BlockingIOError:
-        return None
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return b") Z " not in file.read()
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's, or this system has no such file
+        return True
 
 
 class _Word:

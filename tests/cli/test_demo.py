@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 from tests.shell import Shell
 
 
 def test_the_demo_shows_the_main_job(home: Shell) -> None:
-    """Real clients, a real kill, everything there afterwards, under ten seconds, and nothing left behind."""
+    """Real clients, a real kill, everything there afterwards, and nothing left behind."""
     home.env["TMPDIR"] = str(home.path)
-    began = time.monotonic()
     done = home("demo")
-    assert time.monotonic() - began < 10
     assert (done.code, done.err) == (0, ""), done
     assert "ok  acknowledged before the kill: all there, each under its seq" in done.out
     assert "ok  sent: 303, there: 303, twice: 0" in done.out

@@ -121,10 +121,10 @@ def test_errors_say_where() -> None:
 )
 def test_hostile_input_ends_soon(dialect: Dialect, hostile: str) -> None:
     """Depth, length and garbage cost an error, no stack and little time."""
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(SexpError):
         read(hostile, dialect)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @BOTH
