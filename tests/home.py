@@ -161,12 +161,12 @@ class Home:
     def socket_path(self) -> Path:
         return self.path / "run" / "sessiond.sock"
 
-    def connect(self) -> socket.socket:
-        """A connection to the daemon; waits until it listens."""
+    def connect(self, answer_s: float = ANSWER_S) -> socket.socket:
+        """A connection to the daemon; waits until it listens. `answer_s`: how long an answer may take."""
         deadline = time.monotonic() + START_S
         while True:
             sock = socket.socket(socket.AF_UNIX)
-            sock.settimeout(ANSWER_S)
+            sock.settimeout(answer_s)
             try:
                 sock.connect(str(self.socket_path))
             except (FileNotFoundError, ConnectionRefusedError):
@@ -179,7 +179,7 @@ class Home:
             else:
                 return sock
 
-    def client(self) -> Client:
-        client = Client(self.connect())
+    def client(self, answer_s: float = ANSWER_S) -> Client:
+        client = Client(self.connect(answer_s))
         self._clients.append(client)
         return client

@@ -130,13 +130,16 @@ def _first(home: Home, method: str, **params: Any) -> tuple[float, Any]:
     return took, result
 
 
+_PATIENCE_S = 600.0
+
+
 def large_file(scale: Scale) -> Iterator[Row]:
     """The last 50 messages of one large session, right after a restart."""
-    for times in (1, *(one for one in scale.growth if one < 10)):  # a gigabyte said in one go takes minutes to index
+    for times in (1, *(one for one in scale.growth if one <= 10)):
         size = scale.large_file_bytes * times
         opened, hello, appended, oldest = [], [], [], []
         with house() as home:
-            client = home.client()
+            client = home.client(_PATIENCE_S)  # a gigabyte takes a while to be saved, and indexed
             client.call("session/new", sessionId="large")
             fill(client, "large", size // 10_000, 10_000)
             client.call("session/save")
@@ -144,7 +147,7 @@ def large_file(scale: Scale) -> Iterator[Row]:
             for _ in range(scale.rounds if times == 1 else 2):
                 home.stop()
                 hello.append(_first(home, "daemon/hello")[0])
-                client = home.client()
+                client = home.client(_PATIENCE_S)
                 start = time.perf_counter()
                 result = client.call("session/open", sessionId="large", last=50)
                 opened.append(time.perf_counter() - start)
@@ -161,8 +164,8 @@ def large_file(scale: Scale) -> Iterator[Row]:
             ms(p50(opened)),
             f"its first answer came after {ms(p50(hello))}",
             "",
-            "<= 60 ms",
-            p50(opened) <= 0.06,
+            "<= 60 ms" if times == 1 else "",
+            p50(opened) <= 0.06 if times == 1 else None,
         )
         yield Row(
             "then an append with an id, which is looked for in the file",
