@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -146,15 +147,27 @@ def test_a_full_cache_disk(tmp_path: Path) -> None:
             assert client.call("session/search", query="zebra")["total"] == 1
             (cache / "ballast").write_bytes(bytes(1_000_000))
             seq = 1
-            while not client.call("session/search", query="zebra").get("incomplete"):
+            while client.call("daemon/status")["index"]["state"] != "failing":
                 text = "zebra " + " ".join(os.urandom(3).hex() for _ in range(3000))
                 seq = client.call("session/append", sessionId="s", messages=[{"role": "user", "content": text}])["seq"]
                 assert seq < 500
+            assert client.call("session/search", query="zebra")["incomplete"]
+            assert "full" in client.call("daemon/status")["index"]["problem"]
+            for command in ("status", "doctor"):
+                said = subprocess.run(
+                    [sys.executable, "-m", "sessiond", command],
+                    env=home.env,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                ).stdout
+                assert "the index cannot be written where it should be" in said, said
             for _ in range(3):
                 client.call("session/append", sessionId="s", messages=[{"role": "user", "content": "zebra last"}])
             read = client.call("session/read", sessionId="s", last=1)
             assert read["messages"][0]["content"] == "zebra last"
             subprocess.run(["mount", "-o", "remount,size=64m", str(cache)], check=True)
             assert complete(client) == seq + 3
+            assert client.call("daemon/status")["index"]["state"] == "ready"
     finally:
         subprocess.run(["umount", "-l", str(cache)], check=True)

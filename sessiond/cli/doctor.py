@@ -17,7 +17,7 @@ from sessiond.cli.findings import Finding
 from sessiond.cli.mending_config import mend_config
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, print_json, say
-from sessiond.cli.status import ask, problem_of
+from sessiond.cli.status import ask, index_problem, problem_of
 from sessiond.config import Config, StoreConfig, load
 from sessiond.daemon.vintage import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
@@ -167,6 +167,9 @@ def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
         problem = problem_of(store)
         if problem is not None:
             yield Finding(f"store {store['name']}", problem, f"look at {store['path']}")
+    if status["index"]["state"] == "failing":
+        hint = f"make room for {where.cache}, or see to it that it can be written; it goes on by itself"
+        yield Finding("search index", index_problem(status["index"]), hint)
 
 
 def _journal(fs: FileSystem, folder: str, config: Config) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import click
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, filter_of, filters
 from sessiond.cli.output import for_people, print_json
+from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
 
 _NOTHING = 1
@@ -161,11 +162,18 @@ def _print(
         else:
             layout.lines(out, client, found["hits"], paint, before, after)
         if found.get("incomplete"):
-            _note(out, people, "the index is still being built: there may be more")
+            _note(out, people, _missing(client))
         if people and not shown["only_sessions"] and not shown["only_counts"]:
             number = len(found["hits"])
             rest = f"{number} of {found['total']}; --all shows the rest" if found["nextCursor"] else f"{number} found"
             out.write(paint(rest, "2") + "\n")
+
+
+def _missing(client: Client) -> str:
+    """Why there may be more than was found."""
+    problem = index_problem(client.call("daemon/status")["index"])
+    # The words of all are there, or are by now.
+    return problem or "the index was still being built: there may be more; search again"
 
 
 def _note(out: TextIO, people: bool, text: str) -> None:

@@ -44,6 +44,16 @@ def problem_of(store: dict[str, Any]) -> str | None:
     return str(problem.get("message") or problem.get("kind")) if isinstance(problem, dict) else str(problem)
 
 
+def index_problem(index: dict[str, Any]) -> str | None:
+    """What keeps searches from finding everything, by the `index` of `daemon/status`."""
+    if index["state"] == "failing":
+        return f"the index cannot be written where it should be ({index['problem']}): what is new may be missing"
+    if index["state"] == "building":
+        read = f" ({index['read']:,} of {count(index['found'], 'session')} read)" if index["found"] else ""
+        return f"the index is still being built{read}: there may be more"
+    return None
+
+
 def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("daemon", f"version {status['version']}, pid {status['pid']}, since {local_time(status['startedAt'])}"),
@@ -65,6 +75,9 @@ def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
         ("sessions", f"{status['openSessions']} open, {status['dirtySessions']} not saved yet"),
         ("journal", f"{journal['bytes']} bytes, lsn {journal['lsn']}"),
     ]
+    problem = index_problem(status["index"])
+    if problem is not None:
+        lines.append(("INDEX", problem))
     if status.get("readOnly"):
         lines.append(("READ-ONLY", f"{status['readOnly']['reason']}, since {local_time(status['readOnly']['since'])}"))
     config = status.get("config") or {}

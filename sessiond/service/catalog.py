@@ -73,6 +73,8 @@ class Catalog:
         """About how many bytes of sessions were read for the index alone and let go of since somebody set it to 0."""
         self._checks = 0
         """Under way."""
+        self._found = self._read = 0
+        """Sessions that the checks under way have found to be read, and have read."""
 
     # Feeding
 
@@ -205,10 +207,18 @@ class Catalog:
             return
         self.index.incomplete = True
         self.ready.clear()
+        if not self._checks:
+            self._found = self._read = 0
         self._checks += 1
         task = asyncio.create_task(self._check_all(list(stores)), name="index check")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def state(self) -> dict[str, Any]:
+        """How the index is, as `daemon/status` has it."""
+        problem = self.index.problem
+        state = "failing" if problem is not None else "building" if self.index.incomplete else "ready"
+        return {"state": state, "read": self._read, "found": self._found, "problem": problem}
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
         try:
@@ -241,6 +251,7 @@ class Catalog:
                         for wire_id, listed in ids.items()
                         if known.get(wire_id) != listed.fingerprint or not listed.fingerprint
                     ]
+                    self._found += len(changed)
                     warnings += await self._reindex_all(store, changed)
             except SessiondError as error:
                 log.warning("store %s is not indexed: %s", store.name, error.message)
@@ -256,7 +267,9 @@ class Catalog:
 
         async def one(listed: Listed) -> list[FileWarning]:
             async with slots:
-                return await self._reindex(store, listed)
+                found = await self._reindex(store, listed)
+                self._read += 1
+                return found
 
         with on_one_thread():
             async with asyncio.TaskGroup() as group:

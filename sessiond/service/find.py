@@ -39,10 +39,11 @@ class Finder:
         """Sessions in each store, as of the last count."""
 
     async def count(self) -> None:
-        """Bring `counts` up to date."""
+        """Bring `counts` up to date. While the index is made anew, it does not know of every session that was known before."""
         await self._catalog.settled()
         for name in self._stores:
-            self.counts[name] = await self._catalog.index.count(name)
+            found = await self._catalog.index.count(name)
+            self.counts[name] = found if self._catalog.ready.is_set() else max(found, self.counts.get(name, 0))
 
     async def list(
         self, *, limit: int | None, cursor: str | None, sort: str | None, wanted: Mapping[str, Json]

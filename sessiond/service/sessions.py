@@ -102,6 +102,7 @@ class Service:
             "dirtySessions": sum(store.dirty_count() for store in self.stores.values()),
             "journal": self._journal_status(),
             "readOnly": self._read_only(),
+            "index": self.catalog.state(),
         }
 
     def _store_status(self, store: Store) -> dict[str, Json]:

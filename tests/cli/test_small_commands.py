@@ -134,14 +134,37 @@ def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatc
     answers = Answers({"session/search": [some, some, {**some, "incomplete": False}]})
     assert run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr == ""
     assert len(answers.asked) == 3
-    never = Answers({"session/search": [some]})
+    ready = {"index": {"state": "ready", "read": 0, "found": 0, "problem": None}}
+    never = Answers({"session/search": [some], "daemon/status": [ready]})
     done = run(monkeypatch, search, never, "x", "--mode", "semantic")
-    assert len(never.asked) == 1 + search._TRIES
-    assert done.stderr == "sessiond: the index is still being built: there may be more\n"
+    assert len(never.asked) == 1 + search._TRIES + 1
+    assert done.stderr == "sessiond: the index was still being built: there may be more; search again\n"
     monkeypatch.setattr(search, "_PATIENCE_S", -1.0)
-    impatient = Answers({"session/search": [some]})
+    impatient = Answers({"session/search": [some], "daemon/status": [ready]})
     run(monkeypatch, search, impatient, "x", "--mode", "semantic")
-    assert len(impatient.asked) == 1
+    assert len(impatient.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (
+            ("building", 340, 1143, None),
+            "the index is still being built (340 of 1,143 sessions read): there may be more",
+        ),
+        (("building", 0, 0, None), "the index is still being built: there may be more"),
+        (
+            ("failing", 0, 0, "database or disk is full"),
+            "the index cannot be written where it should be (database or disk is full): what is new may be missing",
+        ),
+    ],
+)
+def test_what_may_be_missing_is_said(monkeypatch: pytest.MonkeyPatch, index: tuple[Any, ...], said: str) -> None:
+    """Why a search may not have found everything, and how far the index is."""
+    status = {"index": dict(zip(("state", "read", "found", "problem"), index, strict=True))}
+    some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
+    done = run(monkeypatch, search, Answers({"session/search": [some], "daemon/status": [status]}), "x")
+    assert done.stderr == f"sessiond: {said}\n"
 
 
 def test_conditions_on_words_do_not_go_with_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +304,15 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
     """That nothing can be written, and which store has what problem, each with what to do."""
     where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
     stores = [{"name": "a", "path": "/a", "problem": {"message": "out of reach"}}, {"name": "b", "path": "/b"}]
-    told = {"version": "1", "pid": 7, "socket": "/s", "readOnly": {"reason": "the disk is full"}, "stores": stores}
+    index = {"state": "failing", "read": 0, "found": 0, "problem": "disk full"}
+    told = {
+        "version": "1",
+        "pid": 7,
+        "socket": "/s",
+        "readOnly": {"reason": "the disk is full"},
+        "stores": stores,
+        "index": index,
+    }
     findings = [(one.what, one.problem, one.hint) for one in doctor._daemon(where, told)]
     assert findings[1:] == [
         (
@@ -290,6 +321,11 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
             "make room, then run `sessiond stop`: the next client starts it again",
         ),
         ("store a", "out of reach", "look at /a"),
+        (
+            "search index",
+            "the index cannot be written where it should be (disk full): what is new may be missing",
+            "make room for /nowhere/cache, or see to it that it can be written; it goes on by itself",
+        ),
     ]
 
 

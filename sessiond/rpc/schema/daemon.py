@@ -51,6 +51,19 @@ class ReadOnlyStatus(Wire):
     since: str
 
 
+class IndexStatus(Wire):
+    """The catalogue and the search index."""
+
+    state: Literal["ready", "building", "failing"]
+    """`building`: searches may miss something. `failing`: the index cannot be written, and misses what is new."""
+    read: Count
+    """Sessions that were read again since the last check of the files against the index began, ..."""
+    found: Count
+    """... of so many that had to be, as far as is known."""
+    problem: str | None
+    """Why it is failing."""
+
+
 class StatusResult(Wire):
     """How the daemon is."""
 
@@ -68,6 +81,7 @@ class StatusResult(Wire):
     dirty_sessions: Count
     journal: JournalStatus
     read_only: ReadOnlyStatus | None
+    index: IndexStatus
     limits: JsonObject
 
 
