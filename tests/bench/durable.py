@@ -250,6 +250,17 @@ def _many(scale: Scale, what: str, under: list[str], aim: float) -> Iterator[Row
             f">= {aim:g}" + ("" if under else ", slowest <= 50 ms"),
             met,
         )
+        for times in (one for one in scale.growth if one <= 10):
+            more = [line_to(home, f"more{times}-{n}", text) for n in range(CLIENTS * times)]
+            together(more, 2)
+            runs = [together(more, each) for _ in range(max(1, scale.rounds // 2))]
+            sums = [[whole / (len(more) * each)] for *_, whole in runs]
+            late = statistics.median(max(calls) for *calls, _ in runs)
+            name = what.replace("16 clients", f"{len(more)} clients").replace("the same", f"{len(more)} clients")
+            against = f"16 clients {per_second(ours)}"
+            yield Row(
+                name, f"{per_second(sums)}, slowest call {ms(late)}", against, f"{middle(ours) / middle(sums):.2f}"
+            )
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Scale:
 MB = 1_000_000
 FULL = Scale(
     rounds=7, blocks=10, calls=20, spawns=10, long_session=10_000, sessions=1_000, large_file_bytes=100 * MB, all_bytes=1000 * MB,
-    journal_bytes=60 * MB, attached=50, opened=200, opened_bytes=MB, appends=5_000, idle_s=20.0, relayed_bytes=10 * MB, growth=(10, 100), peers=True,
+    journal_bytes=64 * MB, attached=50, opened=200, opened_bytes=MB, appends=5_000, idle_s=20.0, relayed_bytes=10 * MB, growth=(10, 100), peers=True,
 )  # fmt: skip
 QUICK = Scale(
     rounds=3, blocks=4, calls=10, spawns=4, long_session=1_000, sessions=200, large_file_bytes=10 * MB, all_bytes=30 * MB, journal_bytes=6 * MB,

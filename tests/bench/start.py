@@ -210,11 +210,16 @@ def _until_indexed(client: Any, count: int) -> float:
 
 
 def killed(scale: Scale) -> Iterator[Row]:
-    """kill -9 with a journal that nothing was saved of."""
+    """kill -9 with a journal that nothing was saved of. Larger than the first it gets only where a configuration says so."""
+    for growth in (1, *(one for one in scale.growth if one <= 10)):
+        yield _killed_with(scale, scale.journal_bytes * growth, aimed=growth == 1)
+
+
+def _killed_with(scale: Scale, size: int, *, aimed: bool) -> Row:
     times = []
-    with house(QUIET) as home:
-        client = home.client()
-        count = scale.journal_bytes // 10_000
+    with house(f"{QUIET}[limits]\njournal_bytes = {size * 2}\n") as home:
+        client = home.client(_PATIENCE_S)
+        count = size // 10_000
         for n in range(10):
             client.call("session/new", sessionId=f"s{n}")
             fill(client, f"s{n}", count // 10, 10_000)
@@ -224,19 +229,23 @@ def killed(scale: Scale) -> Iterator[Row]:
             took, result = _first(home, "session/read", sessionId="s3", last=1)
             assert result["seq"] == count // 10
             times.append(took)
-    yield Row(
+    aim = ("<= 2 s", p50(times) <= 2) if aimed else ("", None)
+    return Row(
         f"first answer (of a session that waits in it) after kill -9 with {mb(held)} of journal",
         ms(p50(times)),
         "",
         "",
-        "<= 2 s",
-        p50(times) <= 2,
+        *aim,
     )
 
 
 def relayed(scale: Scale) -> Iterator[Row]:
-    """A large message there and back, through the relay and on the socket itself."""
-    size = scale.relayed_bytes
+    """A large message there and back, through the relay and on the socket itself; the second is nearly as large as one may be."""
+    for times in (1, *(6 for one in scale.growth if one == 10)):
+        yield _relayed(scale, scale.relayed_bytes * times, aimed=times == 1)
+
+
+def _relayed(scale: Scale, size: int, *, aimed: bool) -> Row:
     body = framed("session/append", sessionId="big", messages=[{"role": "user", "content": "x" * size}])
     with house(QUIET) as home:
         home.client().call("session/new", sessionId="big")
@@ -261,13 +270,13 @@ def relayed(scale: Scale) -> Iterator[Row]:
         relay.stdin.close()
         relay.wait()
         share = ratio(direct, ours)
-        yield Row(
+        aim = (">= 0.8", share.median >= 0.8) if aimed else ("", None)
+        return Row(
             f"{mb(size)} appended and read again through the relay",
             f"{mb(2 * size / middle(ours))}/s",
             f"on the socket {mb(2 * size / middle(direct))}/s",
             str(share),
-            ">= 0.8",
-            share.median >= 0.8,
+            *aim,
         )
 
 
