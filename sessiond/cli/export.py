@@ -38,7 +38,7 @@ def command(
 ) -> int:  # fmt: skip
     """Write sessions out in another format: the ones named, or all that a filter finds. "jsonl" and "json" lose nothing.
 
-    Several go into a folder, or one after the other to standard output. With --json the document is {"content": ...} or
+    Several go into a folder, or one after the other to standard output (as JSON: in one array). With --json the document is {"content": ...} or
     {"path": ..., "bytes": ...}; of several, {"sessions": [{"sessionId": ..., ...}]}.
     """
     from sessiond.cli.exporting import Exporter, Folder, single
@@ -61,6 +61,10 @@ def command(
             target = os.path.abspath(os.path.expanduser(output))
             place = Folder(target, form) if folder else single(target)
         results, failed = _each(exporter, ids, place, alone=not several)
+    if several and not results:
+        print(count(0, "session"), file=sys.stderr)
+    if several and form == "json" and output is None and not as_json:
+        results = [_array(results)]
     _tell(exporter.blanked, results, alone=not several, redact=redact, as_json=as_json)
     return EX_FAILED if failed else 0
 
@@ -90,6 +94,11 @@ def _each(exporter: Any, ids: list[str], place: Any, *, alone: bool) -> tuple[li
     return results, failed
 
 
+def _array(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Documents as one, which any program reads and `sessiond import` takes in."""
+    return {"content": "[" + ",\n".join(result["content"].rstrip("\n") for result in results) + "]\n"}
+
+
 def _tell(blanked: Counter[str], results: list[dict[str, Any]], *, alone: bool, redact: bool, as_json: bool) -> None:
     if redact:
         kinds = ", ".join(f"{number:,} × {kind}" for kind, number in sorted(blanked.items()))
@@ -107,5 +116,3 @@ def _tell(blanked: Counter[str], results: list[dict[str, Any]], *, alone: bool, 
             sys.stdout.write(clean(result["content"]))
         else:
             sys.stdout.buffer.write(result["content"].encode())
-    if not results and not alone:
-        print(f"{count(0, 'session')}", file=sys.stderr)

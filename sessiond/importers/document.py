@@ -40,6 +40,12 @@ class Item(msgspec.Struct, frozen=True):
         return self.key
 
 
+class Root(msgspec.Struct, frozen=True):
+    """A root object, or one in a root array, begins: the items that follow are its members."""
+
+    line: int
+
+
 class _CutOff(Exception):
     """The document ends in the middle."""
 
@@ -154,9 +160,43 @@ def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | S
             yield SkippedLine(path, scanner.line, f"not JSON: {error}")
 
 
+def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
+    """Any number of root objects, in an array or one after the other: each as a Root and its members as from `items`.
+
+    What is none of this is skipped and told; a document that is cut off or broken gives what came before.
+    """
+    with utf8(path, open_) as file:
+        scanner = _Scanner(file)
+        try:
+            while first := scanner.peek():
+                if first != b"[":
+                    yield from _root(scanner, path, arrays)
+                    continue
+                scanner.take(b"[")
+                while scanner.peek() != b"]":
+                    yield from _root(scanner, path, arrays)
+                    if scanner.peek() != b"]":
+                        scanner.take(b",")
+                scanner.take(b"]")
+        except _CutOff:
+            yield SkippedLine(path, scanner.line, "cut off in the middle")
+        except _Broken as error:
+            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+
+
+def _root(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
+    if scanner.peek() == b"{":
+        yield Root(scanner.line)
+        yield from _members(scanner, path, arrays)
+        return
+    for found in _one(scanner, path, None, element=True):
+        yield SkippedLine(path, found.line, "not an object") if isinstance(found, Item) else found
+
+
 def _members(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
     scanner.take(b"{")
     if scanner.peek() == b"}":
+        scanner.take(b"}")
         return
     while True:
         raw_key = scanner.value() if scanner.peek() == b'"' else None

@@ -5,11 +5,12 @@ reads: one way in, with the same checks, for both exports that keep everything.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
-from sessiond.importers.document import Item, items
+from sessiond.importers.document import Item, Root, roots
 from sessiond.importers.record import Opener, SkippedLine
 from sessiond.model.session import UPDATABLE
 from sessiond.model.values import is_session_id
@@ -17,23 +18,24 @@ from sessiond.model.values import is_session_id
 HEAD_BYTES = 16 * 1024
 """Of a file, enough for `is_export`: the members that it looks for stand before any that may be long."""
 _ARRAYS = frozenset({"messages", "notes"})
-_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{\s*"sessionId"\s*:\s*"')
+_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*"session"\s*:\s*\{\s*"sessionId"\s*:\s*"')
 _OTHERS = (b'"createdAt"', b'"updatedAt"', b'"messageCount"')
 _encode = msgspec.json.Encoder().encode
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """`content`: lines of the native format. `places`: for each of them the line of the document that it came from.
-    `local_id`: None where the document names none that is a session id.
+    """`content`: lines of the native format. `places`: for each of them the line of the file that it came from. `line`:
+    where the document, or what it says of its session, begins. `local_id`: None where it names none that is a session id.
     """
 
     local_id: str | None
+    line: int
     content: bytes
     places: list[int]
     problems: list[SkippedLine]
 
     def place(self, line: int | None) -> int | None:
-        """The document's line for one of `content`, both counted from 1."""
+        """The file's line for one of `content`, both counted from 1."""
         return None if line is None else self.places[line - 1]
 
 
@@ -42,39 +44,65 @@ def is_export(head: bytes) -> bool:
     return _BEGINNING.match(head) is not None and all(member in head for member in _OTHERS)
 
 
-def read(path: str, open_: Opener) -> Exported:
-    """The whole document, in memory. What of it is damaged is left out and told. Raises OSError."""
-    lines: list[tuple[int, dict[str, Any]]] = []
-    problems: list[SkippedLine] = []
-    info: dict[str, Any] = {}
-    began = 1
-    state: Item | None = None
-    for item in items(path, open_, _ARRAYS):
+def read(path: str, open_: Opener) -> Generator[Exported, None, None]:
+    """Each document of the file, one at a time in memory: a file holds one, or several in an array or one after the other.
+    What of them is damaged is left out and told. Raises OSError.
+    """
+    reading: _Document | None = None
+    strays: list[SkippedLine] = []
+    for item in roots(path, open_, _ARRAYS):
+        if isinstance(item, Root):
+            if reading is not None:
+                yield reading.finish()
+            reading = _Document(path, item.line, strays)
+            strays = []
+        elif reading is not None:
+            reading.take(item)
+        elif isinstance(item, SkippedLine):
+            strays.append(item)
+    yield (reading or _Document(path, 1, strays)).finish()
+
+
+class _Document:
+    """One session while its document is read. `problems`: what was skipped before it."""
+
+    def __init__(self, path: str, line: int, problems: list[SkippedLine]) -> None:
+        self._path = path
+        self._began = line
+        self._problems = problems
+        self._lines: list[tuple[int, dict[str, Any]]] = []
+        self._info: dict[str, Any] = {}
+        self._state: Item | None = None
+
+    def take(self, item: Item | SkippedLine) -> None:
         if isinstance(item, SkippedLine):
-            problems.append(item)
+            self._problems.append(item)
         elif item.element and item.key == "messages" and isinstance(item.value, dict) and "role" in item.value:
-            lines.append((item.line, item.value))
+            self._lines.append((item.line, item.value))
         elif item.element and item.key == "notes" and isinstance(item.value, dict):
             note = item.value
-            lines.append(
-                (item.line, {"change": "note", "seq": note.get("seq"), "at": note.get("timestamp"), "note": note})
-            )
+            line = {"change": "note", "seq": note.get("seq"), "at": note.get("timestamp"), "note": note}
+            self._lines.append((item.line, line))
         elif item.key == "session" and isinstance(item.value, dict):
-            info, began = item.value, item.line
+            self._info, self._began = item.value, item.line
         elif item.key == "state":
-            state = item
+            self._state = item
         else:
-            problems.append(SkippedLine(path, item.line, f"no part of a session: {item.key}"))
-    local_id, seq, at = _local_id(info), info.get("seq", 0), info.get("updatedAt")
-    header = {"sessiond": 1, "id": local_id, "createdAt": info.get("createdAt")}
-    header |= {key: info[key] for key in UPDATABLE if key in info}
-    lines.insert(0, (began, header))
-    if state is not None and state.value:
-        lines.append((state.line, {"change": "state", "seq": seq, "at": at, "values": state.value}))
-    # Last, because it says how the session was when all of the others had been said.
-    lines.append((began, {"change": "base", "seq": seq, "updatedAt": at}))
-    content = b"".join(_encode(value) + b"\n" for _, value in lines)
-    return Exported(local_id, content, [line for line, _ in lines], problems)
+            self._problems.append(SkippedLine(self._path, item.line, f"no part of a session: {item.key}"))
+
+    def finish(self) -> Exported:
+        info, began, lines = self._info, self._began, self._lines
+        local_id, seq, at = _local_id(info), info.get("seq", 0), info.get("updatedAt")
+        header = {"sessiond": 1, "id": local_id, "createdAt": info.get("createdAt")}
+        header |= {key: info[key] for key in UPDATABLE if key in info}
+        lines.insert(0, (began, header))
+        if self._state is not None and self._state.value:
+            values = {"change": "state", "seq": seq, "at": at, "values": self._state.value}
+            lines.append((self._state.line, values))
+        # Last, because it says how the session was when all of the others had been said.
+        lines.append((began, {"change": "base", "seq": seq, "updatedAt": at}))
+        content = b"".join(_encode(value) + b"\n" for _, value in lines)
+        return Exported(local_id, began, content, [line for line, _ in lines], self._problems)
 
 
 def _local_id(info: dict[str, Any]) -> str | None:

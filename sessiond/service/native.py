@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -12,12 +15,14 @@ from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, Too
 from sessiond.formats import registry as formats
 from sessiond.importers import exported
 from sessiond.importers.record import open_source
+from sessiond.importers.sections import Section, sections
 from sessiond.limits import MIB
 from sessiond.model.session import Session
-from sessiond.model.values import Json, is_session_id
+from sessiond.model.values import Json
 from sessiond.service.arriving import Place
 from sessiond.unbroken import unbroken
 
+_T = TypeVar("_T")
 _PORTION_BYTES = 8 * MIB
 
 
@@ -44,31 +49,56 @@ class NativeIntake:
         if not found:
             self._warn(path, None, f"holds no {name} session")
         for local_id in found:
+            main = os.path.join(root, found[local_id])
+            if name == "jsonl" and await asyncio.to_thread(_holds_several, main):
+                await self.file(main)
+                continue
             files = await asyncio.to_thread(_read_files, root, fmt.paths(local_id))
             await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
 
     async def file(self, path: str) -> None:
-        """One `jsonl` file, an export perhaps, or an export as JSON. OSError is told."""
-        fmt = formats.get("jsonl")
+        """One `jsonl` file or an export as JSON, of one session or of several, one after the other. OSError is told."""
         try:
-            if exported.is_export(await asyncio.to_thread(_read, path, exported.HEAD_BYTES)):
-                await self._document(await asyncio.to_thread(exported.read, path, open_source), path)
-                return
-            content = await asyncio.to_thread(_read, path)
+            head = await asyncio.to_thread(_read, path, exported.HEAD_BYTES)
+            if exported.is_export(head):
+                await self._each(exported.read(path, open_source), lambda found: self._document(found, path))
+            else:
+                await self._each(sections(path, open_source), lambda found: self._section(found, path))
         except OSError as error:
             self._warn(path, None, f"cannot be read: {error.strerror or error}")
-            return
-        local_id = _id_in(content) or next(iter(fmt.find([os.path.basename(path)])), None)
+
+    async def _each(self, found: Generator[_T, None, None], take: Callable[[_T], Awaitable[None]]) -> None:
+        """Reads one off the loop, and the next one when that is stored."""
+        try:
+            while (one := await unbroken(asyncio.to_thread(next, found, None))) is not None:
+                await take(one)
+        finally:
+            found.close()
+
+    async def _section(self, found: Section, path: str) -> None:
+        fmt = formats.get("jsonl")
+        local_id = found.local_id
+        if local_id is None and found.line == 1:
+            local_id = next(iter(fmt.find([os.path.basename(path)])), None)
         if local_id is None:
-            self._warn(path, None, "neither its header nor its name is a session id")
+            reason = (
+                "its header names no session id"
+                if found.line > 1
+                else "neither its header nor its name is a session id"
+            )
+            self._warn(path, found.line if found.line > 1 else None, reason)
             return
-        await self._decoded("jsonl", local_id, {fmt.main_path(local_id): content}, lambda _: path)
+
+        def line_of(line: int | None) -> int | None:
+            return None if line is None else found.line - 1 + line
+
+        await self._decoded("jsonl", local_id, {fmt.main_path(local_id): found.content}, lambda _: path, line_of)
 
     async def _document(self, found: exported.Exported, path: str) -> None:
         for problem in found.problems:
             self._warn(problem.path, problem.line, problem.reason)
         if found.local_id is None:
-            self._warn(path, None, "its session names no session id")
+            self._warn(path, found.line, "its session names no session id")
             return
         files = {formats.get("jsonl").main_path(found.local_id): found.content}
         await self._decoded("jsonl", found.local_id, files, lambda _: path, found.place)
@@ -129,19 +159,18 @@ def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]
     yield part
 
 
-def _id_in(content: bytes) -> str | None:
-    """The id that a native file's header names: an export may lie under any name."""
-    try:
-        header = msgspec.json.decode(content.partition(b"\n")[0])
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    found = header.get("id") if isinstance(header, dict) else None
-    return found if isinstance(found, str) and is_session_id(found) else None
-
-
 def _read(path: str, size: int = -1) -> bytes:
     with open(path, "rb") as file:
         return file.read(size)
+
+
+def _holds_several(path: str) -> bool:
+    """Whether a file is an export of more than one session. One that cannot be read is not."""
+    try:
+        with closing(sections(path, open_source)) as found:
+            return sum(1 for _ in islice(found, 2)) > 1
+    except OSError:
+        return False
 
 
 def _names(path: str) -> tuple[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -59,6 +60,28 @@ def test_several_go_into_a_folder_or_follow_each_other(talks: Shell, tmp_path: P
     other = Shell()
     assert other("import", str(tmp_path / "all")).out == "3 sessions with 4 messages came in\n"
     other.close()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_what_follows_each_other_comes_in_as_what_it_was(talks: Shell, tmp_path: Path, form: str) -> None:
+    """All sessions in one file are all sessions again elsewhere; the file grown, only what is new comes."""
+    target = tmp_path / f"all.{form}"
+    target.write_text(talks("export", "--all", "-f", form).out)
+    if form == "json":
+        assert [one["session"]["sessionId"] for one in json.loads(target.read_text())] == ["one", "three", "two"]
+        assert json.loads(talks("export", "one", "-f", "json").out)["session"]["sessionId"] == "one"
+        assert talks("export", "--since", "2100-01-01", "-f", "json").out == "[]\n"
+    with contextlib.closing(Shell()) as other:
+        assert other("import", str(target)).out == "3 sessions with 4 messages came in\n"
+        assert other("export", "--all", "-f", "json").out == talks("export", "--all", "-f", "json").out
+        assert (
+            other("import", str(target)).out == "0 sessions with 0 messages came in\n3 sessions brought nothing new\n"
+        )
+        assert talks("append", "three", "later").code == 0
+        target.write_text(talks("export", "--all", "-f", form).out)
+        grown = other("import", str(target), "--json").json
+        assert ([info["sessionId"] for info in grown["sessions"]], grown["skipped"]) == (["three"], 2)
+        assert [m["content"] for m in other("show", "three", "--json").json["messages"]][-1] == "later"
 
 
 def test_what_to_export_must_be_said_once(talks: Shell) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from sessiond.exporters import export
+from sessiond.importers.reading import Counter
+from sessiond.importers.record import open_source
+from sessiond.importers.sections import sections
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.service import native
@@ -172,3 +175,88 @@ async def test_a_file_that_goes_before_it_is_read(
     monkeypatch.setattr(native, "_read", gone)
     result = await service.import_(None, str(path), format="jsonl")
     assert [one["message"] for one in result["warnings"]] == ["cannot be read: No such file or directory"]
+
+
+def several(path: Path, *ids: str | None) -> Path:
+    """Exports one after the other, as a shell's `>>` makes it."""
+    one = path.with_name("part")
+    whole = b"".join(exported(one, local_id, [f"of {local_id}", "more"]).read_bytes() for local_id in ids)
+    one.unlink()
+    path.write_bytes(whole)
+    return path
+
+
+async def test_each_header_in_a_file_begins_a_session(service: Service, tmp_path: Path) -> None:
+    """What is wrong in one of them costs it only, and is told with its line in the file."""
+    path = several(tmp_path / "all.jsonl", "a", "b", None, "c")
+    lines = path.read_bytes().split(b"\n")
+    lines[4] = b"no json"
+    path.write_bytes(b"\n".join(lines))
+    result = await service.import_(None, str(path))
+    assert [(one["sessionId"], one["messageCount"]) for one in result["sessions"]] == [("a", 2), ("b", 1), ("c", 2)]
+    told = [(one["line"], one["message"]) for one in result["warnings"]]
+    assert told == [(5, "is not valid JSON"), (7, "its header names no session id")]
+    assert await words(service, "a") == ["of a", "more"]
+    assert await words(service, "c") == ["of c", "more"]
+    again = await service.import_(None, str(path))
+    assert (again["sessions"], again["skipped"]) == ([], 3)
+
+
+async def test_a_file_of_several_in_a_folder_of_ours_is_several(service: Service, tmp_path: Path) -> None:
+    """Also where the format was named and the others are a store's files."""
+    exported(tmp_path / "theirs" / "z.jsonl", "z", ["one"])
+    several(tmp_path / "theirs" / "all.jsonl", "a", "b")
+    result = await service.import_(None, str(tmp_path / "theirs"), format="jsonl")
+    assert sorted(one["sessionId"] for one in result["sessions"]) == ["a", "b", "z"]
+    assert result["warnings"] == []
+
+
+def test_a_header_said_twice_goes_on_with_its_session(tmp_path: Path) -> None:
+    """Of the same id; a message or a text that speaks of headers is none."""
+    path = several(tmp_path / "all.jsonl", "a", "a", "b")
+    with path.open("a") as file:
+        file.write(json.dumps({"role": "user", "content": '{"sessiond":1}', "sessiond": 1, "id": "c"}) + "\n")
+    found = list(sections(str(path), open_source))
+    assert [(one.local_id, one.line, one.content.count(b"\n")) for one in found] == [("a", 1, 6), ("b", 7, 4)]
+    assert b"".join(one.content for one in found) == path.read_bytes()
+
+
+def test_only_one_session_of_a_file_is_in_memory(tmp_path: Path) -> None:
+    """The second half of the file is not read before somebody asks for it."""
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(
+        b"".join(exported(tmp_path / "x", local_id, ["word " * 100_000]).read_bytes() for local_id in ("a", "b"))
+    )
+    counter = Counter()
+    found = sections(str(path), counter.open)
+    assert next(found).local_id == "a"
+    assert counter.bytes < path.stat().st_size * 0.7
+    assert [one.local_id for one in found] == ["b"]
+    assert counter.bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize("join", ["\n".join, lambda texts: f"[\n{','.join(texts)}\n]\n"])
+async def test_json_exports_in_an_array_or_one_after_the_other(
+    service: Service, tmp_path: Path, join: Callable[[list[str]], str]
+) -> None:
+    """All come in; what is no session among them, and a cut in the last one, are told with their lines."""
+
+    def renamed(name: str) -> str:
+        return document(tmp_path / "one", lambda value: value["session"].update(sessionId=name)).read_text()
+
+    path = tmp_path / "all.json"
+    whole = join([renamed("a"), renamed("b"), renamed("c")])
+    path.write_text(whole[: whole.rindex("text 3")])
+    result = await service.import_(None, str(path))
+    assert [(one["sessionId"], one["messageCount"]) for one in result["sessions"]] == [("a", 3), ("b", 3), ("c", 2)]
+    assert [one["message"] for one in result["warnings"]] == ["cut off in the middle"]
+    path.write_text(join([renamed("a"), "5" if whole.startswith("[") else "{}", renamed("d")]))
+    result = await service.import_(None, str(path))
+    assert ([one["sessionId"] for one in result["sessions"]], result["skipped"]) == (["d"], 1)
+    wrong = ("not an object", 2) if whole.startswith("[") else ("its session names no session id", 2)
+    assert [(one["message"], one["line"]) for one in result["warnings"]] == [wrong]
+    path.write_text(join([renamed("a"), "no json", renamed("e")]))
+    result = await service.import_(None, str(path))
+    assert {one["message"].partition(":")[0] for one in result["warnings"]} == {"not JSON"}
+    # In an array nobody can tell where the next element begins.
+    assert [one["sessionId"] for one in result["sessions"]] == ([] if whole.startswith("[") else ["e"])

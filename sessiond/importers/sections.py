@@ -1,0 +1,69 @@
+"""The sessions of a file in the native format. An export of several is one file after the other, and each header begins
+the next session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+
+from sessiond.importers.record import Opener
+from sessiond.model.values import is_session_id
+
+_BOM = b"\xef\xbb\xbf"
+_decode = msgspec.json.Decoder().decode
+
+
+class Section(msgspec.Struct, frozen=True):
+    """`content`: whole lines of one session. `line`: the first one's number in the file, from 1. `local_id`: None where
+    the header names none that is a session id, or is missing.
+    """
+
+    local_id: str | None
+    line: int
+    content: bytes
+
+
+def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
+    """One session at a time, so a file costs no more memory than its largest session. Raises OSError.
+
+    What stands before the first header goes with it. A header that names the session at hand once more begins no other.
+    """
+    held: list[bytes] = []
+    began, header = 1, None
+    with open_(path) as file:
+        for number, line in enumerate(file, 1):
+            found = _header(line)
+            if found is not None and header is not None and not _same(found, header):
+                content = b"".join(held)
+                held.clear()  # so that only the section itself is in memory while somebody works on it
+                yield Section(_id_of(header), began, content)
+                began, header = number, None
+                del content
+            held.append(line)
+            header = header or found
+    yield Section(_id_of(header), began, b"".join(held))
+
+
+def _header(line: bytes) -> dict[str, Any] | None:
+    """What a header line says; None for any other line."""
+    if b'"sessiond"' not in line:  # within a text the quotation marks would be escaped
+        return None
+    try:
+        value = _decode(line.removeprefix(_BOM))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(value, dict) or "sessiond" not in value or value.keys() & {"role", "change"}:
+        return None
+    return value
+
+
+def _same(header: dict[str, Any], other: dict[str, Any]) -> bool:
+    return _id_of(header) is not None and _id_of(header) == _id_of(other)
+
+
+def _id_of(header: dict[str, Any] | None) -> str | None:
+    found = None if header is None else header.get("id")
+    return found if isinstance(found, str) and is_session_id(found) else None
