@@ -10,8 +10,12 @@ from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
 
+LINE_SUFFIXES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 64 * MIB
 """A longer line is skipped: no message may be larger than that anyway."""
+
+_PASSED_BYTES = 4 * MAX_LINE_BYTES
+"""How far `short_lines` looks."""
 
 
 def raw_lines(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
@@ -29,9 +33,14 @@ def raw_lines(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
                 yield number, raw
 
 
-def _to_line_end(file: BinaryIO) -> None:
-    while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
-        pass
+def _to_line_end(file: BinaryIO) -> int:
+    """How many bytes it was away."""
+    passed = 0
+    while rest := file.readline(1 << 20):
+        passed += len(rest)
+        if rest.endswith(b"\n"):
+            break
+    return passed
 
 
 def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | SkippedLine]:
@@ -72,6 +81,24 @@ def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
         else:
             yield from reader.feed(*item)
     yield from reader.end()
+
+
+def short_lines(path: str, open_: Opener, size: int) -> bytes:
+    """The first lines that are no longer than `size` bytes, as many as fit into `size`: what a file's head would show if
+    no giant stood before them. Raises OSError.
+    """
+    taken, room, passed = [], size, 0
+    with utf8(path, open_) as file:
+        while passed < _PASSED_BYTES and (raw := file.readline(size + 1)):
+            passed += len(raw)
+            if len(raw) > size and not raw.endswith(b"\n"):
+                passed += _to_line_end(file)
+                continue
+            if len(raw) > room:
+                break
+            taken.append(raw)
+            room -= len(raw)
+    return b"".join(taken)
 
 
 def head_objects(head: bytes) -> list[dict[str, Any]]:

@@ -4,16 +4,22 @@ spellings are known."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import parts_of, tool_call
 from sessiond.importers.document import items
 from sessiond.importers.draft import Draft, digest, moment
-from sessiond.importers.lines import head_objects, objects
+from sessiond.importers.jsontext import NotJson, decode
+from sessiond.importers.lines import LINE_SUFFIXES, head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
 
 _ARRAYS = frozenset({"messages"})
+_ARRAY = re.compile(rb"\[\s*(?:\{|\]|$)")
+_HEAD_BYTES = 1 << 16
+_LOOKED_AT = 10
+"""Records: at least half of them are messages where the file is such a list."""
 _TIMES = ("timestamp", "created_at", "createdAt", "ts", "time", "date")
 _TAKEN = frozenset(
     {
@@ -37,14 +43,14 @@ class Messages:
     experimental = False
 
     def recognise(self, path: str, head: bytes) -> int:
-        if not path.endswith((".json", ".jsonl", ".ndjson")):
+        if not path.endswith((".json", *LINE_SUFFIXES)):
             return 0
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         if path.endswith(".json"):
             shown = b'"role"' in text and (b'"content"' in text or b'"tool_calls"' in text)
             return 40 if shown and (text.startswith(b"[") or b'"messages"' in text) else 0
-        found = head_objects(head)[:3]
-        return 40 if found and all(_is_message(record) for record in found) else 0
+        found = [_is_message(record) for record in head_objects(head)[:_LOOKED_AT]]
+        return 40 if found and sum(found) * 2 >= len(found) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         stem = os.path.splitext(os.path.basename(path))[0]
@@ -71,12 +77,21 @@ class Messages:
 
 
 def _is_document(path: str, open_: Opener) -> bool:
-    """One JSON value, not one a line: JSON Lines of messages begin with an object that is a message itself."""
+    """One JSON value, not one a line."""
     with open_(path) as file:
-        head = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not head.startswith(b"{"):
-        return True
-    return not any(_is_message(record) for record in head_objects(head)[:1]) and not path.endswith(("l", ".ndjson"))
+        head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if path.endswith(LINE_SUFFIXES):
+        return _ARRAY.match(head) is not None and not _is_whole(head)
+    return not head.startswith(b"{") or not any(_is_message(record) for record in head_objects(head)[:1])
+
+
+def _is_whole(head: bytes) -> bool:
+    """Whether a value ends where the first line does, and more lines follow."""
+    first, _, rest = head.partition(b"\n")
+    try:
+        return bool(rest.strip()) and decode(first) is not None
+    except NotJson:
+        return False
 
 
 def _elements(path: str, open_: Opener, about: dict[str, Any]) -> Iterator[tuple[int, Any] | SkippedLine]:

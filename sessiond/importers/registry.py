@@ -20,11 +20,12 @@ from sessiond.importers.crush import Crush
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
 from sessiond.importers.opencode import OpenCode
 from sessiond.importers.pi import Pi
-from sessiond.importers.record import Importer, SkippedLine
+from sessiond.importers.record import Importer, SkippedLine, open_source
 
 HEAD_BYTES = 64 * 1024
 MAX_FILES = 200_000
@@ -81,6 +82,13 @@ def recognise(path: str) -> Importer | None:
         head = head.decode("utf-16", "ignore").encode()
     if not head:
         return None
+    best = _best(path, head)
+    if best is None and path.endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
+        best = _best(path, short_lines(path, open_source, HEAD_BYTES))
+    return best
+
+
+def _best(path: str, head: bytes) -> Importer | None:
     scored = [(importer.recognise(path, head), -order, importer) for order, importer in enumerate(IMPORTERS)]
     best = max(scored, key=lambda entry: entry[:2])
     return best[2] if best[0] > 0 else None
@@ -176,7 +184,10 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
 def _is_native(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(exported.HEAD_BYTES)
-    return head.startswith(_NATIVE_HEAD) or exported.is_export(head)
+    if head.startswith(_NATIVE_HEAD) or exported.is_export(head):
+        return True
+    # A line that was damaged costs itself, also where it is the first.
+    return path.endswith(LINE_SUFFIXES) and any(line.startswith(_NATIVE_HEAD) for line in head.split(b"\n"))
 
 
 def _if_named(importer: Importer | None, name: str) -> Importer | None:

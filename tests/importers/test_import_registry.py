@@ -66,6 +66,14 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
     assert found(path) == [(registry.NATIVE, ".")]
 
 
+def test_a_bad_first_line_hides_no_tool(tmp_path: Path) -> None:
+    """Neither a short one nor one longer than what is looked at first, of another's file or of our own."""
+    for n, first in enumerate((b"not json", b"x" * 3 * registry.HEAD_BYTES)):
+        assert found(lines(tmp_path / str(n) / f"{S}.jsonl", first, turn("a"))) == [("claude-code", ".")]
+    ours = lines(tmp_path / "s.jsonl", b"not json", b'{"sessiond":1}', {"role": "user", "content": "x"})
+    assert found(ours) == [(registry.NATIVE, ".")]
+
+
 @pytest.mark.parametrize("form", [{}, {"indent": 2}, {"separators": (",", ":")}])
 def test_sessionds_own_json_is_found(tmp_path: Path, form: dict[str, Any]) -> None:
     """However it was laid out since; another document with such words is not ours."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from collected import lines, read, recognised
+
+from sessiond.importers import lines as reader
+from sessiond.importers import registry
+from sessiond.importers.record import SkippedLine
 
 
 def test_a_json_array_of_messages(tmp_path: Path) -> None:
@@ -119,3 +124,47 @@ def test_what_sessiond_knows_of_a_message_is_taken(tmp_path: Path) -> None:
     assert {"thread", "tick"}.isdisjoint(third)
     assert third["metadata"] == {"metadata": "loose"}
     assert stream.only_info["model"] == "m1"
+
+
+DEPTH = 200_000
+FIRST_LINES = {
+    "no JSON": (b"not json", "not JSON"),
+    "another object": (b'{"foo":1}', "no message"),
+    "no object": (b"[1]", "not a JSON object"),
+    "an array of objects": (b'[{"a":1}]', "not a JSON object"),
+    "NULs": (b"\0" * 100, "NUL bytes only"),
+    "too deep": (b'{"a":' * DEPTH + b"1" + b"}" * DEPTH, "nested too deeply"),
+    "too deep an array": (b"[" * DEPTH + b"]" * DEPTH, "nested too deeply"),
+    "too long": (b'{"a":"' + b"x" * 3_000_000 + b'"}', "longer than"),
+    "too long a message": (b'{"role":"user","content":"' + b"x" * 3_000_000 + b'"}', "longer than"),
+}
+
+
+@pytest.mark.parametrize("kind", FIRST_LINES)
+def test_a_bad_first_line_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The file is recognised by the lines after it; the bad one is told with its number and reason."""
+    monkeypatch.setattr(reader, "MAX_LINE_BYTES", 2_500_000)
+    first, reason = FIRST_LINES[kind]
+    path = lines(
+        tmp_path / "chat.jsonl", first, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+    )
+    assert recognised(path) == "messages"
+    stream = read(path)
+    assert stream.told() == [("user", "hi"), ("assistant", "ho")]
+    assert [(one.line, one.reason[: len(reason)]) for one in stream.skipped] == [(1, reason)]
+
+
+def test_an_array_over_several_lines_is_one_document(tmp_path: Path) -> None:
+    """Also under a name for JSON Lines, though its last element stands on a line of its own."""
+    path = lines(tmp_path / "chat.jsonl", b"[", b'{"role": "user", "content": "hi"}', b"]")
+    stream = read(path)
+    assert (stream.told(), stream.skipped) == ([("user", "hi")], [])
+
+
+def test_few_messages_among_other_records_are_no_list_of_messages(tmp_path: Path) -> None:
+    """A program's log with a message in it, and a file without any, are refused."""
+    log = [{"level": "info", "n": n} for n in range(5)]
+    assert recognised(lines(tmp_path / "log.jsonl", *log, {"role": "user", "content": "hi"})) is None
+    path = lines(tmp_path / "noise.jsonl", b"not json", {"foo": 1}, b"x" * 200_000)
+    assert recognised(path) is None
+    assert registry.identify(str(path), None, named=True) == SkippedLine(str(path), None, "no known tool's file")
