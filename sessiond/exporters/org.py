@@ -44,7 +44,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
     if session.notes:
         yield "\n* Notes\n"
     for note in session.notes:
-        yield f"** {_heading(note.heading)}\n{_drawer({'TIMESTAMP': note.timestamp, 'THREAD': note.thread or ''})}"
+        yield f"** {_heading(note.heading)}\n{_drawer({'TIME': note.timestamp, 'THREAD': note.thread or ''})}"
         yield prose(turns.readable(note.content)) + "\n"
     if session.state:
         yield f"\n* State\n{block(turns.pretty(session.state), 'json')}\n"
@@ -57,7 +57,8 @@ def _turn(message: Message) -> Iterator[str]:
     properties = {
         "MESSAGE_ID": message.id,
         "ROLE": message.role,
-        "TIMESTAMP": message.timestamp,
+        # Not TIMESTAMP: one of the names that Org answers itself, with what it finds in the text.
+        "TIME": message.timestamp,
         "SEQ": str(message.seq),
         "TOOL_CALL_ID": turns.called(message),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exported import NASTY, full, message, session, text
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.exporters.org import _escaped, prose
+from sessiond.model.message import Note
 from tests.programs import need
 
 PARSE = r"""
@@ -40,16 +42,24 @@ PARSE = r"""
           (cons 'tables (length (org-element-map tree 'table #'identity)))))))
 """
 
+PROPERTIES = r"""
+(require 'org) (require 'org-lint) (require 'json)
+(find-file (car command-line-args-left))
+(let ((got (org-map-entries (lambda () (vconcat (mapcar (lambda (name) (org-entry-get nil name)) '("TIME" "MESSAGE_ID" "ROLE" "SEQ" "THREAD"))))))
+      (found (mapcar (lambda (one) (aref (cadr one) 2)) (org-lint))))
+  (princ (json-encode (list (cons 'got (vconcat got)) (cons 'lint (vconcat found))))))
+"""
 
-def parsed(path: Path, shown: str) -> dict[str, list[dict[str, str]]]:
+
+def parsed(path: Path, shown: str, script_text: str = PARSE) -> dict[str, list[Any]]:
     """What real Emacs makes of the text."""
     need("emacs")
     script = path / "parse.el"
-    script.write_text(PARSE)
+    script.write_text(script_text)
     (path / "s.org").write_text(shown)
     command = ["timeout", "60", "emacs", "-Q", "--batch", "-l", str(script), str(path / "s.org")]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    result: dict[str, list[dict[str, str]]] = json.loads(done.stdout)
+    result: dict[str, list[Any]] = json.loads(done.stdout)
     return result
 
 
@@ -98,6 +108,17 @@ def test_code_tables_and_calls_are_orgs_own(tmp_path: Path) -> None:
     assert (None, "a\nb") in values
     assert tree["tables"] == 1
     assert "Calls run" in [h["title"] for h in tree["headlines"]]
+
+
+def test_org_itself_answers_every_property(tmp_path: Path) -> None:
+    """None has a name that Org keeps for itself, and Org's own checker finds nothing to say."""
+    made = full()
+    made.add_note(Note(id="n", seq=50, heading="H", content="c", thread="t", timestamp="2026-01-11T14:30:22.000Z"))
+    told = parsed(tmp_path, text(made, "org"), PROPERTIES)
+    assert told["lint"] == []
+    turns = [[one.timestamp, one.id, one.role, str(one.seq), None] for one in made.messages()]
+    assert [one for one in told["got"] if one[1]] == turns
+    assert ["2026-01-11T14:30:22.000Z", None, None, None, "t"] in told["got"]
 
 
 @given(st.text(alphabet="*#+,: ab\n|[]{}", max_size=60))
