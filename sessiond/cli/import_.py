@@ -15,6 +15,8 @@ from sessiond.cli.output import count, one_line, print_json, say
 if TYPE_CHECKING:
     from sessiond.cli.importing import Target
 
+EX_FAILED = 1
+
 
 @click.command("import", short_help="Bring your history in from other tools.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True))
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
 @click.option("--follow", is_flag=True, help="Go on: take in what the tools write, till interrupted.")
 @click.option("-y", "--yes", is_flag=True, help="Without a path: do not ask.")
 @as_json
-def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_json: bool, **given: str | None) -> None:
+def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_json: bool, **given: str | None) -> int:
     """Bring sessions of other tools in: files, or folders with all that is in them.
 
     Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds
-    only what is new. With --json and --follow there is one document a line, whenever something came in.
+    only what is new. With --json and --follow there is one document a line, whenever something came in. Exit code 1: a file
+    that was named could not be imported.
     """
     from sessiond.cli.importing import Target, bring_in
 
@@ -42,12 +45,12 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
         targets = _known(given["form"])
         _show(targets, as_json)
         if targets and not dry_run and not yes and not _agreed(as_json):
-            return
+            return 0
     if follow:
         from sessiond.cli.following import follow as go_on
 
         go_on(targets, params, as_json)
-        return
+        return 0
     result: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
     if targets:
         with Client.connect() as client:
@@ -56,6 +59,7 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
         print_json(result)
     elif targets:
         summary(result, dry_run)
+    return EX_FAILED if paths and any(target.failed for target in targets) else 0
 
 
 def _known(form: str | None) -> list[Target]:

@@ -18,11 +18,23 @@ Report = Callable[[dict[str, Any]], None]
 
 
 class Target:
-    """A path to import. `tool`: whose files to take there; None for whatever is recognised."""
+    """A path to import. `tool`: whose files to take there; None for whatever is recognised. `failed`: it is a file of which
+    nothing could be imported.
+    """
 
     def __init__(self, path: str, tool: str | None) -> None:
         self.path = path
         self.tool = tool
+        self.failed = False
+
+    def judge(self, result: dict[str, Any]) -> None:
+        """`result`: what an import of it has brought. Nothing new, or nothing since a time, is no failure."""
+        nothing = not (result["sessions"] or result["skipped"] or result.get("untouched"))
+        asked = (
+            "untouched" in result
+        )  # for what was said since a time; then single lines that were skipped tell nothing
+        told = any(warning["line"] is None or not asked for warning in result["warnings"])
+        self.failed = nothing and told and not os.path.isdir(self.path)
 
     def size(self) -> tuple[int, int]:
         """Files that may be a tool's by their names, and their bytes."""
@@ -56,6 +68,7 @@ def bring_in(client: Client, targets: Sequence[Target], params: dict[str, Any]) 
             except KeyboardInterrupt:
                 came = len(whole["sessions"]) + last.get("sessions", 0)
                 break
+            target.judge(result)
             _join(whole, result)
         else:
             return whole

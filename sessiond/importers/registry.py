@@ -28,6 +28,8 @@ from sessiond.importers.pi import Pi
 from sessiond.importers.record import Importer, SkippedLine, open_source
 
 HEAD_BYTES = 64 * 1024
+_CERTAIN = 80
+"""From this score on a file is one tool's, whatever somebody says who named another one."""
 MAX_FILES = 200_000
 MAX_DEPTH = 32
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
@@ -57,12 +59,13 @@ BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTER
 
 class Found(msgspec.Struct, frozen=True):
     """A file that an importer can read, or `NATIVE`: a session in sessiond's own format or its JSON export, which the
-    service reads itself. `size` in bytes.
+    service reads itself. `size` in bytes. `sure`: the importer takes it for its own; else only its name was given.
     """
 
     importer: str
     path: str
     size: int
+    sure: bool = True
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -74,24 +77,33 @@ class Place(msgspec.Struct, frozen=True):
 
 def recognise(path: str) -> Importer | None:
     """The importer that a file belongs to, by its content. Raises OSError where it cannot be read."""
+    return _surest(_scores(path))
+
+
+def _surest(scores: dict[str, int]) -> Importer | None:
+    # Of equals the first one in the order of IMPORTERS.
+    return BY_NAME[max(scores, key=lambda name: scores[name])] if scores else None
+
+
+def _scores(path: str) -> dict[str, int]:
+    """How sure those importers are that take the file for their own. Raises OSError."""
     if not os.path.isfile(path):
-        return None
+        return {}
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         head = head.decode("utf-16", "ignore").encode()
     if not head:
-        return None
-    best = _best(path, head)
-    if best is None and path.endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
-        best = _best(path, short_lines(path, open_source, HEAD_BYTES))
-    return best
+        return {}
+    scores = _scored(path, head)
+    if not scores and path.endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
+        scores = _scored(path, short_lines(path, open_source, HEAD_BYTES))
+    return scores
 
 
-def _best(path: str, head: bytes) -> Importer | None:
-    scored = [(importer.recognise(path, head), -order, importer) for order, importer in enumerate(IMPORTERS)]
-    best = max(scored, key=lambda entry: entry[:2])
-    return best[2] if best[0] > 0 else None
+def _scored(path: str, head: bytes) -> dict[str, int]:
+    found = {importer.name: importer.recognise(path, head) for importer in IMPORTERS}
+    return {name: score for name, score in found.items() if score > 0}
 
 
 def fingerprint(path: str) -> str:
@@ -166,18 +178,18 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
             return SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
-        if format is None:
-            importer = recognise(path)
-        elif named:
-            importer = BY_NAME.get(format)
-        else:
-            # In a folder of mixed files a named format takes its own only.
-            importer = _if_named(recognise(path), format)
+        scores = _scores(path)
         size = os.path.getsize(path)
     except OSError as error:
         return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
-    if importer is not None:
-        return Found(importer.name, path, size)
+    surest = _surest(scores)
+    if format is not None and named:
+        if surest is not None and format not in scores and scores[surest.name] >= _CERTAIN:
+            return SkippedLine(path, None, f"is a file of {surest.name}, not of {format}")
+        return Found(format, path, size, sure=format in scores)
+    # In a folder of mixed files a named format takes its own only.
+    if surest is not None and format in (None, surest.name):
+        return Found(surest.name, path, size)
     return SkippedLine(path, None, "no known tool's file") if named else None
 
 
@@ -188,10 +200,6 @@ def _is_native(path: str) -> bool:
         return True
     # A line that was damaged costs itself, also where it is the first.
     return path.endswith(LINE_SUFFIXES) and any(line.startswith(_NATIVE_HEAD) for line in head.split(b"\n"))
-
-
-def _if_named(importer: Importer | None, name: str) -> Importer | None:
-    return importer if importer is not None and importer.name == name else None
 
 
 _Candidates: TypeAlias = Callable[[str, Mapping[str, str]], list[str]]

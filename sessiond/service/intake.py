@@ -63,6 +63,10 @@ class _File(msgspec.Struct):
     local_ids: set[str] = msgspec.field(default_factory=set)
     whole: bool = True
     """Nothing of it was left out that a later import should bring."""
+    explained: bool = False
+    """Something was told that holds for all of it."""
+    kept: int = 0
+    """Sessions that it turned out to have."""
 
 
 class Intake:
@@ -195,6 +199,8 @@ class Intake:
                 log.exception("%s: the importer %s failed", file.found.path, file.found.importer)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
             await self._end(file)
+            if not file.found.sure and not file.kept and not file.explained:
+                self._warn(file.found.path, None, f"holds no record of {file.found.importer}")
         except BaseException:
             for one in (*file.arriving.values(), *([file.ended] if file.ended else [])):
                 await unbroken(one.abandon())
@@ -202,7 +208,7 @@ class Intake:
 
     def _broke_off(self, file: _File, reason: str) -> None:
         self._warn(file.found.path, None, reason)
-        file.whole = False
+        file.whole, file.explained = False, True
 
     async def _events(self, reading: AsyncIterator[tuple[list[Event], int]], file: _File) -> None:
         async for batch, size in reading:
@@ -249,6 +255,7 @@ class Intake:
                     await self._finish(before, None, file)
             case SkippedLine():
                 self._warn(event.path, event.line, event.reason)
+                file.explained |= event.line is None and not event.taken
             case _:
                 pass
 
@@ -286,7 +293,12 @@ class Intake:
     async def _finish(self, one: Arriving, mark: str | None, file: _File) -> None:
         """It stays in the store as a whole, or not at all, whenever this is cancelled."""
         if isinstance(one, Refused):
+            file.kept += 1
             return
+        if not file.found.sure and not one.added and not isinstance(one, Grown):
+            await unbroken(one.abandon())  # whatever was read as this tool's, it found nothing that it knows
+            return
+        file.kept += 1
         since = self._wanted.since
         if since is not None and one.latest < since:
             file.whole = False

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -103,6 +104,40 @@ def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
     assert (as_json["sessions"], as_json["warnings"]) == ([], [])
     assert person("import", "--since", "yesterday", "--yes").code == 2
     assert person("import", "--follow", "--dry-run", str(plain)).code == 2
+
+
+def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) -> None:
+    """Exit code 1 with the reason: nobody's file, a pipe, a database of a schema that nobody knows, noise, another tool's
+    file. A folder without anything, and a file that brings nothing new, are none.
+    """
+    folder = transcript(person).parent
+    plain, pipe, database, noise = (folder / name for name in ("plain.txt", "pipe", "goose.db", "noise.jsonl"))
+    plain.write_text("hello\n")
+    os.mkfifo(pipe)
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE messages (id TEXT)")
+    noise.write_text('{"foo":1}\n')
+    cases = [
+        ([str(plain)], "no known tool's file"),
+        ([str(pipe)], "no file"),
+        ([str(database)], "no known tool's file"),
+        ([str(database), "--format", "goose"], "a database of an unknown schema"),
+        ([str(noise), "--format", "codex"], "holds no record of codex"),
+        ([str(noise), "--format", "gemini-cli", "--dry-run"], "holds no record of gemini-cli"),
+        ([str(transcript(person)), "--format", "codex"], "is a file of claude-code, not of codex"),
+    ]
+    for arguments, reason in cases:
+        done = person("import", *arguments)
+        assert (done.code, done.out.splitlines()[0].startswith("0 sessions")) == (1, True), arguments
+        assert reason in done.err
+        assert done.err.count("\n") == 1
+    assert person("list", "--all").out == ""
+    both = person("import", str(plain), str(transcript(person)))
+    assert (both.code, both.out) == (1, "1 session with 4 messages came in\n")
+    (folder / "empty").mkdir()
+    for harmless in (transcript(person), folder / "empty", folder):
+        assert person("import", str(harmless)).code == 0
+    assert person("import", str(transcript(person)), "--since", "2100-01-01").code == 0
 
 
 def test_files_that_were_not_opened_are_counted(person: Shell) -> None:
