@@ -75,6 +75,8 @@ def _found(client: Client, given: dict[str, Any], everything: bool) -> list[str]
     wanted = options.filter_of(**given)
     filters = [wanted, {**wanted, "archived": True}] if everything and not given["archived"] else [wanted]
     found = [sessions(client, None, {"sort": "createdAt", "filter": one})["sessions"] for one in filters]
+    if not any(found):
+        options.check_exists(client, store=given["store"])
     return [info["sessionId"] for page in found for info in page]
 
 

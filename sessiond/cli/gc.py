@@ -9,7 +9,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.list import sessions
-from sessiond.cli.options import as_json
+from sessiond.cli.options import as_json, check_exists
 from sessiond.cli.output import count, local_time, print_json, say, table
 from sessiond.errors import SessionNotFound
 
@@ -37,6 +37,8 @@ def command(empty: bool, archived: bool, days: float | None, store: str | None, 
         empty = True
     with Client.connect() as client:
         found = _found(client, {"store": store} if store else {}, empty=empty, archived=archived, days=days)
+        if not found:
+            check_exists(client, store=store)
         gone = [info for info in found if _remove(client, info)] if yes else found
     if as_json:
         print_json({"removed": [info["sessionId"] for info in gone], "dryRun": not yes})

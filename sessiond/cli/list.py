@@ -9,7 +9,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.columns import Column, fitted
-from sessiond.cli.options import as_json, filter_of, filters
+from sessiond.cli.options import as_json, check_exists, filter_of, filters
 from sessiond.cli.output import for_people, local_time, one_line, print_json, say
 from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, paging
 
@@ -49,6 +49,8 @@ def command(
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
     with Client.connect() as client:
         found = sessions(client, None if everything else limit, {"sort": sort, "filter": filter_of(**given)})
+        if not found["sessions"]:
+            check_exists(client, store=given["store"])
     if as_json:
         print_json(found)
         return

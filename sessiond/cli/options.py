@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from sessiond.cli.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,7 +69,25 @@ def _moment(name: str, text: str) -> str:
 
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         message = f"{text!r} is no time; write 2026-01-11 or 2026-01-11T14:30:22Z"
         raise click.BadParameter(message, param_hint=f"--{name}") from None
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def check_exists(client: Client, *, store: str | None, session_id: str | None = None) -> None:
+    """Where nothing was found: InvalidParams or SessionNotFound if that is because the store or session is none.
+
+    Asked only then, so that what is found costs no further request.
+    """
+    from sessiond.errors import BadFile, InvalidParams, Unavailable
+
+    if store is not None:
+        stores = sorted(one["name"] for one in client.call("daemon/status")["stores"])
+        if store not in stores:
+            raise InvalidParams(f"store: there is no store {store!r}", hint=f"one of {', '.join(stores)}")
+    if session_id is not None:
+        try:
+            client.call("session/read", {"sessionId": session_id, "last": 1})
+        except (BadFile, Unavailable):
+            return  # it is there, though nobody can read it now

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 import click
 
 from sessiond.cli.client import Client
-from sessiond.cli.options import as_json, filter_of, filters
+from sessiond.cli.options import as_json, check_exists, filter_of, filters
 from sessiond.cli.output import for_people, print_json
 from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
@@ -62,8 +62,10 @@ With -q the exit code says whether anything was found: 0 or 1.
 @click.option("--name", help="Only in sessions with this in the name.")
 @click.option("--role", help="Only messages of this role.")
 @click.option("--session", "session_id", metavar="ID", help="Only in this session.")
-@click.option("--before", metavar="DATE", help="Only what was said before.")
-@click.option("--after", metavar="DATE", help="Only what was said then or later.")
+@click.option(
+    "--before", metavar="DATE", help="Only what was said before (2026, 2026-01, 2026-01-11, or RFC 3339; UTC)."
+)
+@click.option("--after", metavar="DATE", help="Only what was said then or later (likewise).")
 @click.option("--thinking", is_flag=True, help="What models thought, too.")
 @click.option("--no-tools", is_flag=True, help="Not what went into tools and came out of them.")
 @click.option(
@@ -95,7 +97,7 @@ def command(
         raise click.UsageError("--json is the whole answer: -l and -c are for lines.")
     text = " ".join(query)
     terms = [
-        f"before:{before}" if before else "", f"after:{after}" if after else "",
+        _said("before", before), _said("after", after),
         "in:thinking" if thinking else "", "-in:tools" if no_tools else "",
     ]  # fmt: skip
     if any(terms):
@@ -115,6 +117,8 @@ def command(
             if not found.get("incomplete") or time.monotonic() > begun + _PATIENCE_S:
                 break
             found = hits(client, 1 if shown["quiet"] else few, params)
+        if not found["hits"]:
+            check_exists(client, store=given["store"], session_id=session_id)
         if as_json:
             print_json(found)
         elif shown["quiet"]:
@@ -122,6 +126,18 @@ def command(
         else:
             _print(client, found, limit=None if everything else limit, **shown)
     return 0
+
+
+def _said(name: str, text: str | None) -> str:
+    """The query's word for an option. A time that is none would be a word to look for, as everything that is typed."""
+    if text is None:
+        return ""
+    from sessiond.index.query import moment_of
+
+    if len(text.split()) != 1 or moment_of(text) is None:
+        message = f"{text!r} is no time; write 2026, 2026-01, 2026-01-11 or 2026-01-11T14:30:22Z"
+        raise click.BadParameter(message, param_hint=f"--{name}")
+    return f"{name}:{text.strip()}"
 
 
 _SHOWN = (

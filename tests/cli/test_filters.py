@@ -1,0 +1,76 @@
+"""Filters at the command line: a value that can find nothing is said, not taken for "nothing found"."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shell import Shell
+
+
+def test_a_store_that_is_none(home: Shell) -> None:
+    """Every command says so in the same words, with those that there are."""
+    home("append", home("new", "--json").json["session"]["sessionId"], "x")
+    for command in (
+        ("search", "x"), ("search", "-q", "x"), ("search", "--json", "x"), ("search", "-E", "x"), ("list",), ("list", "--json"),
+        ("list", "--deleted"), ("gc",), ("gc", "--yes", "--json"), ("export",), ("export", "--all"), ("import", "/"),
+    ):  # fmt: skip
+        done = home(*command, "--store", "nosuch")
+        assert (done.out, done.err) == ("", "sessiond: store: there is no store 'nosuch'; one of default\n"), command
+        assert done.code == 1
+
+
+def test_a_session_that_is_none(home: Shell) -> None:
+    """`search --session` says that there is no such session, or no longer; one that is there may have nothing."""
+    home("new", "--id", "one", "--name", "One")
+    home("new", "--id", "gone", "--name", "Gone")
+    home("rm", "gone")
+    for session_id in ("nosuch", "gone", "nosuch/one"):
+        done = home("search", "--session", session_id, "x")
+        assert (done.out, done.err.count("\n")) == ("", 1)
+        assert done.err.startswith(f"sessiond: no session {session_id!r}")
+        assert done.code == 1
+    assert home("search", "--session", "one", "x").err == ""
+    assert home("search", "--session", "one", "--store", "default", "x").err == ""
+
+
+def test_a_file_that_cannot_be_read_is_a_session(home: Shell) -> None:
+    """A search for what its index does not hold finds nothing, and does not call the session none."""
+    home("new", "--id", "one", "--name", "One")
+    assert home("stop").code == 0
+    (home.data / "sessions" / "one.jsonl").write_bytes(b"\0" * 100)
+    assert home("show", "one").code == 1
+    assert home("search", "--session", "one", "absent").err == ""
+
+
+@pytest.mark.parametrize("option", ["--before", "--after", "--since", "--until"])
+def test_a_time_that_is_none(home: Shell, option: str) -> None:
+    """It is wrong usage, and the line says which forms can be read; nothing is searched for as a word."""
+    for text in ("garbage", "10 days ago", "2026-13", "2026-01-11 x", "yesterday"):
+        done = home("search", option, text, "commit")
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert f"Invalid value for {option}: {text!r} is no time; write 2026" in done.err
+        assert "2026-01-11T14:30:22Z" in done.err
+
+
+def test_the_ends_of_time(home: Shell) -> None:
+    """A time beyond the last one is none, and the first year is one."""
+    assert home("list", "--until", "9999-12-31T23:59:59-10:00").code == 2
+    home("new", "--id", "x", "--name", "X")
+    assert home("list", "--since", "0001-01-02").out.startswith("x\t")
+
+
+def test_times_that_are_some(home: Shell) -> None:
+    """Every form that the words `before:` and `after:` know."""
+    with home.client() as client:
+        said = [{"role": "user", "content": "commit", "timestamp": "2026-01-11T14:30:22.000Z"}]
+        client.call("session/new", {"sessionId": "x", "messages": said})
+    for time in (
+        "2026",
+        "2026-01",
+        "2026-1-11",
+        "2026-01-11T14:30:22Z",
+        "2026-01-11T15:30:22+01:00",
+        "2026-01-11T14:30:22",
+    ):
+        assert home("search", "-l", "--after", time, "commit").out == "x\n", time
+        assert home("search", "-l", "--before", time, "commit").out == "", time
