@@ -10,9 +10,10 @@ import click
 from sessiond.cli.client import Client
 from sessiond.cli.columns import Column, fitted
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
-from sessiond.cli.output import for_people, local_time, one_line, print_json, say
+from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
 from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, paging
 
+_FEW = 50
 _SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}
 """What people type -> the protocol's word, which is taken too."""
 
@@ -33,22 +34,30 @@ def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
     help="updated, created, messages or name; with - in front the greatest first.",
 )  # fmt: skip
 @click.option("-r", "--reverse", is_flag=True, help="The other way round.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
+@click.option("-n", "--limit", type=click.IntRange(1), help=f"How many at most ({_FEW}, if not given).")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @paging
 @as_json
 def command(
-    sort: str, reverse: bool, limit: int, everything: bool, color: str, no_pager: bool, as_json: bool, **given: Any
+    sort: str,
+    reverse: bool,
+    limit: int | None,
+    everything: bool,
+    color: str,
+    no_pager: bool,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """List your sessions, the newest first.
 
     Elsewhere than on a terminal: a line each, with tabs between id, name, messages, changed, model, tags, folder, store.
+    That there are more than are shown stands on standard error then, unless -n says how many.
     With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}.
     """
     if reverse:
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
     with Client.connect() as client:
-        found = sessions(client, None if everything else limit, {"sort": sort, "filter": filter_of(**given)})
+        found = sessions(client, None if everything else limit or _FEW, {"sort": sort, "filter": filter_of(**given)})
         if not found["sessions"]:
             check_exists(client, store=given["store"])
     if as_json:
@@ -58,6 +67,8 @@ def command(
     if not for_people():
         for row in rows:
             print("\t".join(one_line(cell) for cell in row))
+        if found["nextCursor"] is not None and limit is None:
+            note(f"there are more than these {len(rows)}; --all shows them")
         return
     if not rows:
         say("no such session" if any(given.values()) else "no sessions yet; sessiond new, or sessiond import PATH")

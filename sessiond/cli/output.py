@@ -47,6 +47,12 @@ def say(text: str = "") -> None:
     print(clean(text))
 
 
+def note(text: str) -> None:
+    """One line for people beside what a script reads: on standard error, after what was printed so far."""
+    sys.stdout.flush()
+    print(f"sessiond: {clean(text)}", file=sys.stderr)
+
+
 def count(number: int, noun: str) -> str:
     """`1 session`, `1,200 sessions`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

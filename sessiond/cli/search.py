@@ -9,7 +9,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
-from sessiond.cli.output import for_people, print_json
+from sessiond.cli.output import for_people, note, print_json
 from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
 
@@ -125,6 +125,8 @@ def command(
             return 0 if found["hits"] else _NOTHING
         else:
             _print(client, found, limit=None if everything else limit, **shown)
+            if found["nextCursor"] and limit is None and not for_people():
+                note(f"{len(found['hits'])} of {found['total']}; --all shows the rest")
     return 0
 
 
@@ -197,4 +199,4 @@ def _note(out: TextIO, people: bool, text: str) -> None:
     if people:
         out.write(text + "\n")
     else:
-        click.echo(f"sessiond: {text}", err=True)
+        note(text)

@@ -56,3 +56,16 @@ def test_list_sorts(home: Shell) -> None:
     assert order("--sort", "createdAt") == order("--sort", "created") == "abc"
     wrong = home("list", "--sort", "size")
     assert (wrong.code, wrong.out) == (2, "")
+
+
+def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:
+    """On standard error, where the 50 were nobody's wish: not with -n, --all and --json, nor where 50 are all."""
+    with home.client() as client:
+        for number in range(51):
+            client.call("session/new", {"sessionId": f"s{number}", "name": "last" if number == 50 else f"N {number}"})
+    cut = home("list")
+    assert (len(cut.out.splitlines()), cut.err) == (50, "sessiond: there are more than these 50; --all shows them\n")
+    for arguments in (("-n", "50"), ("--all",), ("--json",), ("--name", "N ")):
+        assert home("list", *arguments).err == "", arguments
+    assert len(home("list", "--json").json["sessions"]) == 50
+    assert on_terminal(home, "list")[1].count("--all shows them") == 1

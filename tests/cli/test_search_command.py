@@ -149,6 +149,18 @@ def test_limit_and_all(home: Shell) -> None:
     assert (len(cut["hits"]), cut["total"], bool(cut["nextCursor"])) == (7, 1200, True)
 
 
+def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:
+    """On standard error, where the 50 were nobody's wish: not with -n, --all, -l, -c, -q and --json, nor where 50 are all."""
+    with home.client() as client:
+        messages = [{"role": "user", "content": f"needle {number}" + " pin" * (number < 50)} for number in range(51)]
+        client.call("session/new", {"sessionId": "x", "messages": messages})
+    cut = home("search", "needle")
+    assert (len(cut.out.splitlines()), cut.err) == (50, "sessiond: 50 of 51; --all shows the rest\n")
+    for arguments in (("-n", "50"), ("--all",), ("-l",), ("-c",), ("-q",), ("--json",), ("pin",)):
+        assert home("search", "needle", *arguments).err == "", arguments
+    assert on_terminal(home, "search", "needle")[1].count("--all shows the rest") == 1
+
+
 def test_the_pager(talk: Shell, tmp_path: Path) -> None:
     """On a terminal what is found goes into $SESSIOND_PAGER before $PAGER; --no-pager, `cat` and an empty name are none."""
     for name, value in (("one", "$PAGER"), ("two", "$SESSIOND_PAGER")):
