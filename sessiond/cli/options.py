@@ -43,7 +43,9 @@ def filters(command: F) -> F:
         click.option("--store", help="Only this store."),
         click.option("--tag", "tags", multiple=True, help="Only with this tag (all of them if repeated)."),
         click.option("--model", help="Only with this model."),
-        click.option("--cwd", type=click.Path(resolve_path=True), help="Only of this folder."),
+        click.option(
+            "--cwd", type=click.Path(resolve_path=True), help="Only of this folder itself (search: those in it, too)."
+        ),
         click.option("--since", metavar="TIME", help="Only changed at or after (RFC 3339, or a date)."),
         click.option("--until", metavar="TIME", help="Only changed before."),
         click.option("--archived", is_flag=True, help="Archived ones instead."),

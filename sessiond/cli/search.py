@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, TextIO
 
@@ -16,6 +17,8 @@ from sessiond.cli.terminal import Paint, colored, pager, paging
 _NOTHING = 1
 """The exit code of `-q` where there is nothing. Without it a search that finds nothing is done, as any command that is."""
 
+_FIRST_OR = re.compile(r"\A([\W_]*\s)?OR(?=\s)")
+"""With no word before it: literal, as long as nothing is put in front."""
 _HITS = 50
 _PAGE = 1000
 _PATIENCE_S, _TRIES = 10.0, 20
@@ -30,7 +33,8 @@ All terms must be in one message, in any order; case and accents make no differe
   lock*             words that begin so
   lock -deadlock    without that word
   lock OR mutex     either
-  role:user  tag:work  model:opus  cwd:~/src  store:lisp
+  role:user  tag:work  model:opus  store:lisp
+  cwd:/src/app  cwd:app               of that folder and those in it
   before:2026-02  after:2026-01-11    when it was said
   in:name           names of sessions only
   in:thinking       what models thought, too
@@ -40,6 +44,8 @@ snake_case and camelCase are found whole and in parts, Japanese, Chinese and Kor
 
 On a terminal hits stand under their session, in the pager ($SESSIOND_PAGER, $PAGER, less). Elsewhere a hit is one line
 with tabs between: session, number, role, time, text. With --json the document is what session/search answers.
+
+--cwd is the word cwd:, with a regular expression it is that folder itself.
 
 With -q the exit code says whether anything was found: 0 or 1.
 """
@@ -95,17 +101,17 @@ def command(
     per_session = shown["only_sessions"] or shown["only_counts"]
     if as_json and per_session:
         raise click.UsageError("--json is the whole answer: -l and -c are for lines.")
-    text = " ".join(query)
-    terms = [
-        _said("before", before), _said("after", after),
-        "in:thinking" if thinking else "", "-in:tools" if no_tools else "",
+    words = [
+        _said("before", before), _said("after", after), "in:thinking" if thinking else "", "-in:tools" if no_tools else "",
     ]  # fmt: skip
-    if any(terms):
-        if mode == "regex":
-            raise click.UsageError(
-                "--before, --after, --thinking and --no-tools are for words; --since and --until narrow a regex"
-            )
-        text = " ".join(filter(None, (text, *terms)))
+    if any(words) and mode == "regex":
+        raise click.UsageError(
+            "--before, --after, --thinking and --no-tools are for words; --since and --until narrow a regex"
+        )
+    if mode != "regex" and (within := _within(given["cwd"])):
+        words.append(within)
+        given["cwd"] = None
+    text = _narrowed(" ".join(query), [word for word in words if word])
     params = {"query": text, "filter": filter_of(sessionId=session_id, **given)}
     if mode is not None:
         params["mode"] = mode
@@ -140,6 +146,22 @@ def _said(name: str, text: str | None) -> str:
         message = f"{text!r} is no time; write 2026, 2026-01, 2026-01-11 or 2026-01-11T14:30:22Z"
         raise click.BadParameter(message, param_hint=f"--{name}")
     return f"{name}:{text.strip()}"
+
+
+def _within(folder: str | None) -> str:
+    """The query's word for a folder and those in it. Empty where none can be written: the filter takes it then, exactly."""
+    if not folder or ('"' in folder and len(folder.split()) > 1):
+        return ""
+    return f"cwd:{folder}" if '"' in folder else f'cwd:"{folder}"'
+
+
+def _narrowed(query: str, words: list[str]) -> str:
+    """The query with more that must hold. In front, because it may end in a quote that is not closed, and nothing of it
+    may join what is added with an OR that it begins with.
+    """
+    if not words:
+        return query
+    return " ".join(filter(None, (*words, _FIRST_OR.sub(r'\1"OR"', query))))
 
 
 _SHOWN = (

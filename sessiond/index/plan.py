@@ -180,7 +180,8 @@ class _Compiler:
 def _within_folder(cwd: str, asked: str) -> bool:
     """`/a/b` is that folder and what is below it; `b/c` any folder of that name with what is below it."""
     inside = f"/{cwd.strip('/')}/".casefold()
-    wanted = f"/{asked.strip('/')}/".casefold()
+    bare = asked.strip("/").casefold()
+    wanted = f"/{bare}/" if bare else "/"
     return inside.startswith(wanted) if asked.startswith("/") else wanted in inside
 
 

@@ -74,3 +74,33 @@ def test_times_that_are_some(home: Shell) -> None:
     ):
         assert home("search", "-l", "--after", time, "commit").out == "x\n", time
         assert home("search", "-l", "--before", time, "commit").out == "", time
+
+
+def test_a_folder_and_those_in_it(home: Shell) -> None:
+    """`search --cwd` is the word `cwd:` whatever the folder is called, and whatever the query begins or ends with; with a
+    pattern, and in `list`, it is that folder itself.
+    """
+    root = '/no such/"pl*ce'
+    with home.client() as client:
+        for session_id, cwd in (
+            ("at", "/src/app"),
+            ("in", "/src/app/a b"),
+            ("by", "/src/apple"),
+            ("odd", '/a"b/c'),
+            ("no", root),
+        ):
+            said = [{"role": "user", "content": "lock or bar"}]
+            client.call("session/new", {"sessionId": session_id, "cwd": cwd, "messages": said})
+
+    def found(*arguments: str) -> set[str]:
+        return set(home("search", "-l", *arguments).out.split())
+
+    assert found("--cwd", "/src/app", "lock") == found("cwd:/src/app", "lock") == {"at", "in"}
+    assert found("--cwd", "/src/app/a b", "lock") == {"in"}
+    assert found("--cwd", '/a"b', "lock") == {"odd"}
+    assert found("--cwd", root, "lock") == {"no"}
+    assert found("--cwd", "/", "lock") == {"at", "in", "by", "odd", "no"}
+    for query in ("OR lock", "** OR lock", "lock OR", 'lock "bar', "lock OR absent", "OR", '" OR lock'):
+        assert found("--cwd", "/src/app", query) == {"at", "in"}, query
+    assert found("--cwd", "/src/app", "-E", "l.ck") == {"at"}
+    assert [line.split("\t")[0] for line in home("list", "--cwd", "/src/app").out.splitlines()] == ["at"]

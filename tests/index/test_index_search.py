@@ -319,6 +319,26 @@ async def test_thinking_only_when_asked(tmp_path: Path) -> None:
         assert page.hits[0].snippet == "secret plan"
 
 
+async def test_folders(tmp_path: Path) -> None:
+    """`cwd:` with a path from the root is that folder and all below it, the root too; without, any folder of that name."""
+    async with opened(tmp_path) as index:
+        for session_id, cwd in (
+            ("a", "/src/app"),
+            ("b", "/src/app/lib"),
+            ("c", "/src/application"),
+            ("d", "/"),
+            ("e", None),
+        ):
+            index.put_info(info(session_id, cwd=cwd))
+            index.add_messages(session_id, [message(1, "word", "user")])
+        await index.settled()
+        for folder, expected in (
+            ("/src/app", "ab"), ("/src/app/", "ab"), ("app", "ab"), ("/src", "abc"), ("lib", "b"), ("/app", ""), ("/", "abcd"),
+        ):  # fmt: skip
+            found = {key(hit)[0] for hit in (await search(index, f'word cwd:"{folder}"')).hits}
+            assert found == set(expected), folder
+
+
 async def test_filters_of_the_request(tmp_path: Path) -> None:
     """`filter` narrows as in session/list, and by role and session; deleted sessions are found by nothing."""
     async with opened(tmp_path) as index:
