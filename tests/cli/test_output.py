@@ -114,12 +114,14 @@ def test_the_status_of_a_daemon_in_trouble() -> None:
             {"name": "c", "format": "jsonl", "path": "/c", "sessions": 0, "problem": None},
         ],
         "readOnly": {"reason": "the disk is full", "since": "2026-01-11T14:30:22.000Z"},
+        "index": {"state": "building", "read": 3, "found": 5, "problem": None},
     }  # fmt: skip
     lines = [f"{name} {text}" for name, text in status._lines(told)]
     assert "ws ::1:80, token in /d/token" in lines
     assert "store a (jsonl, 1 session) /a  PROBLEM: unavailable" in lines
     assert "store b (jsonl, 2 sessions) /b  PROBLEM: gone" in lines
     assert "store c (jsonl, 0 sessions) /c" in lines
+    assert "INDEX the index is still being built (3 of 5 sessions read): there may be more" in lines
     assert any(line.startswith("READ-ONLY the disk is full, since ") for line in lines)
 
 
