@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, Unavailable
 from sessiond.importers.record import SessionStart
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
@@ -49,6 +49,13 @@ class Place:
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
+
+    async def save(self, local_id: str) -> None:
+        """What came to a session is in the journal. Where somebody else writes its file all the time, it gets there later."""
+        try:
+            await self.store.save(local_id)
+        except Unavailable as error:
+            log.info("%s is not saved yet: %s", self.wire_id(local_id), error.message)
 
     async def put(self, session: Session) -> dict[str, Json]:
         """A new session as a whole, and out of memory again. SessionInfo on the wire."""
@@ -210,7 +217,7 @@ class Grown(Arriving):
         try:
             await self._append(self._fresh(mark if self.added else None))
             if self.added:
-                await self.place.store.save(self.local_id)
+                await self.place.save(self.local_id)
             return self.place.rooms.info(self._room) if self.added else None
         finally:
             await self.abandon()

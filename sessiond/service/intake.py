@@ -370,7 +370,7 @@ class Intake:
             if not room.session.name:
                 at = room.session.updated_at
                 await room.change(lambda draft, name=name, at=at: draft.update({"name": name}, None, at=at))  # type: ignore[misc]
-                await self._place.store.save(event.suggested_id)
+                await self._place.save(event.suggested_id)
                 if wire_id in self._sessions:
                     self._sessions[wire_id] = self._place.rooms.info(room)
             if mine:

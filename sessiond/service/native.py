@@ -137,7 +137,7 @@ class NativeIntake:
             elif new:
                 for part in _portions(new):
                     await room.change(lambda draft, part=part: draft.append(part, None))  # type: ignore[misc]
-                await place.store.save(session.local_id)
+                await place.save(session.local_id)
                 described = place.rooms.info(room)
             self._took(described if new else None, len(new))
         finally:

@@ -8,6 +8,7 @@ looked at again after the rename: a write by somebody else in between is found t
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import secrets
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,10 @@ from sessiond.limits import MIB
 
 Print: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes, mtime in nanoseconds."""
+UNSEEN: Print = (0, -1, 0)
+"""A version that no file has."""
+ATTEMPTS = 16
+"""How often whoever writes gives way to somebody who writes the same file in a tight loop."""
 MARK = ".sessiond-"
 
 _CHUNK_BYTES = 1 * MIB
@@ -205,13 +210,16 @@ class StoreFiles:
         start = max(0, size - TAIL_BYTES)
         return Tail(exists=True, size=size, end=self.fs.read(self.path(relative), start, size - start))
 
-    def perform(self, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
-        """Do the steps in order, each durable before the next; answers the new versions of what was written.
+    def perform(
+        self, writes: Sequence[Write], expected: Mapping[str, Print], done: dict[str, Print] | None = None
+    ) -> dict[str, Print]:
+        """Do the steps in order, each durable before the next; answers the new versions of what was written, which `done` has too,
+        also where a step fails.
 
         OutsideChange if a file is not the expected version (absent = must not be there): then nothing of that file was
         lost, and what was written before it can be written again.
         """
-        done: dict[str, Print] = {}
+        done = {} if done is None else done
         for write in writes:
             self._make_folder(posixpath.dirname(self.path(write.path)))
             wanted = done.get(write.path, expected.get(write.path))
@@ -220,11 +228,31 @@ class StoreFiles:
             if write.how == "append":
                 done[write.path] = self._append(write, wanted)
             elif write.how == "replace":
-                done[write.path] = self._replace(write, wanted)
+                done[write.path] = self._replace(write, wanted, done)
             elif wanted is not None:
                 self.fs.remove(self.path(write.path))
                 self.fs.sync_dir(posixpath.dirname(self.path(write.path)))
         return done
+
+    def make(self, local_id: str, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
+        """As `perform`, for a session that is not there yet. Where it fails, what it wrote is taken back, unless somebody else wrote
+        on it since.
+        """
+        made: dict[str, Print] = {}
+        try:
+            return self.perform(writes, expected, made)
+        except (OSError, OutsideChange):
+            with contextlib.suppress(OSError):  # what went wrong first is told; half of it is tidied by the next try
+                self._take_back(local_id, made)
+            raise
+
+    def _take_back(self, local_id: str, made: Mapping[str, Print]) -> None:
+        for relative, one in reversed(list(made.items())):
+            path = self.path(relative)
+            if relative not in self.shared_files() and self._print_at(path) == one:
+                self.fs.remove(path)
+                self.fs.sync_dir(posixpath.dirname(path))
+        self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
 
     def _make_folder(self, path: str) -> None:
         if self.fs.stat(path) is None:
@@ -239,7 +267,7 @@ class StoreFiles:
             return (stat.ino, -1, stat.mtime_ns)
         return (stat.ino, stat.size, stat.mtime_ns)
 
-    def _replace(self, write: Write, wanted: Print | None) -> Print:
+    def _replace(self, write: Write, wanted: Print | None, done: dict[str, Print]) -> Print:
         path = self.fs.real_path(self.path(write.path))
         folder, name = posixpath.split(path)
         token = f"{MARK}{secrets.token_hex(4)}"
@@ -251,6 +279,7 @@ class StoreFiles:
                 self.fs.link(
                     fresh, path
                 )  # fails where a rename would silently displace a file that somebody made just now
+                done[write.path] = _print(stat)
                 self.fs.remove(fresh)
                 self.fs.sync_dir(folder)
                 return _print(stat)

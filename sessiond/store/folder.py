@@ -24,6 +24,7 @@ from sessiond.model.values import timestamp
 from sessiond.store.around import Journal, Run
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.glances import lacks
+from sessiond.store.making import make
 from sessiond.store.moves import Moves
 from sessiond.store.port import Appeared, Event, HealthChanged, Listed, Loaded, Saved, Trashed, WasSaved
 from sessiond.store.receiving import Incoming, Receiving
@@ -246,23 +247,20 @@ class FolderStore:
             if await self.exists(local_id):
                 raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
             tracked.session = session
-            tracked.rewrite = True
             try:
-                await self._run(self._files.clear_leftovers, local_id)
-                saved = await self._sync.save(tracked)
+                prints = await make(session, self._fmt, self._files, self._run, self._limits)
             except OSError as error:
-                tracked.session, tracked.rewrite = None, False
-                with contextlib.suppress(OSError):  # half of a session would keep the id from the next try
-                    await self._run(self._files.remove, local_id)
+                tracked.session = None
+                self._sync.doubtful = self._sync.doubtful or isinstance(error, DiskFailed)
                 raise ReadOnly(
                     f"{self.file_path(local_id)} cannot be written: {error.strerror}",
                     hint="make room and try again",
                     reason=str(error),
                 ) from error
             except BaseException:
-                tracked.session, tracked.rewrite = None, False
+                tracked.session = None
                 raise
-        return saved or Saved(local_id, self.file_path(local_id), 0, timestamp(self._clock.now_ms()))
+            return self._sync.saved(tracked, session, [], prints)
 
     def receive(self, local_id: str, created_at: str) -> Incoming | None:
         self._writable()

@@ -28,7 +28,7 @@ from sessiond.model.session import Absent, Session, content_equal
 from sessiond.model.values import timestamp
 from sessiond.store.around import Marks, Run
 from sessiond.store.decay import SEARCHED_BYTES, judge
-from sessiond.store.files import OutsideChange, Print, Snapshot, StoreFiles
+from sessiond.store.files import ATTEMPTS, UNSEEN, OutsideChange, Print, Snapshot, StoreFiles
 from sessiond.store.glances import glance_at
 from sessiond.store.merge import highest_seq, removed_messages, replay
 from sessiond.store.port import Event, FileWarning, Reloaded, Saved, Vanished
@@ -37,12 +37,6 @@ from sessiond.store.trash import Trash
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_UNSEEN = (0, -1, 0)
-"""A version that no file has."""
-_ATTEMPTS = 16
-"""How often a save gives way to somebody who writes the same file in a tight loop before it leaves it to the next
-round.
-"""
 
 
 class Sync:
@@ -68,7 +62,7 @@ class Sync:
     async def load(self, tracked: Tracked, *, whole: bool = True) -> None:
         """Fill `tracked.session`. The caller holds io. SessionNotFound, BadFile."""
         whole = whole or tracked.rewrite
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             # At once, for the way to a thread and back costs as much as a small session.
             first = min((change.seq for change in tracked.pending), default=None)
             snapshot, decoded = await self.run(self._read_at_once, tracked.local_id, first, whole)
@@ -82,12 +76,12 @@ class Sync:
             except OutsideChange:
                 continue
             return
-        raise BadFile(
-            f"{self.files.path(self.format.main_path(tracked.local_id))} changes faster than it can be read",
-            hint="stop the program that writes it, then open the session again",
-            path=self.files.path(self.format.main_path(tracked.local_id)),
-            line=None,
-        )
+        raise self._restless(tracked)
+
+    def _restless(self, tracked: Tracked) -> BadFile:
+        path = self.files.path(self.format.main_path(tracked.local_id))
+        hint = "stop the program that writes it, then open the session again"
+        return BadFile(f"{path} changes faster than it can be read", hint=hint, path=path, line=None)
 
     async def bring(self, tracked: Tracked, *, whole: bool) -> None:
         """`tracked.session` as files and journal have it; `whole` False: its older messages may be absent. The caller holds
@@ -99,6 +93,8 @@ class Sync:
         await self.compare(tracked)
         if whole and tracked.session is not None and tracked.session.absent:
             await self.merge(tracked)
+            if tracked.session is not None and tracked.session.absent:
+                raise self._restless(tracked)
 
     def _read_at_once(self, local_id: str, pending_from: int | None, whole: bool) -> tuple[Snapshot, Decoded | None]:
         """A session's files, and what they say where the journal has nothing to add. `whole` False: of a large one what its
@@ -270,10 +266,10 @@ class Sync:
     # Saving
 
     async def save(self, tracked: Tracked) -> Saved | None:
-        """Bring the file up to date. The caller holds io. OSError where the disk will not; everything stays pending
-        then.
+        """Bring the file up to date. The caller holds io. OSError where the disk will not, Unavailable where somebody else writes it
+        all the time; everything stays pending then.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             if tracked.session is None:
                 await self.load(tracked)
             session = tracked.session
@@ -290,11 +286,11 @@ class Sync:
                 await self._wait_until_settled(tracked)
                 await self.merge(tracked)
                 continue
-            return self._saved(tracked, session, pending, prints)
-        log.warning(
-            "store %s: %s is being written by somebody else all the time; saved later", self.store, tracked.local_id
+            return self.saved(tracked, session, pending, prints)
+        raise Unavailable(
+            f"{self.files.path(self.format.main_path(tracked.local_id))} is being written by somebody else all the time",
+            hint="everything acknowledged is safe in the journal; it is saved as soon as the file stands still",
         )
-        return None
 
     async def _write(
         self, tracked: Tracked, session: Session, pending: list[Change]
@@ -321,7 +317,7 @@ class Sync:
         written = await self._perform(writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
         shared_files = self.files.shared_files()
-        unseen = {path: _UNSEEN for path in shared_files if expected.get(path) != tracked.prints.get(path)}
+        unseen = {path: UNSEEN for path in shared_files if expected.get(path) != tracked.prints.get(path)}
         done: dict[str, tuple[int, int, int]] = expected | written | unseen
         return done
 
@@ -330,9 +326,10 @@ class Sync:
         found = {path: self.files.print_of(path) for path in self.files.shared_files()}
         return {path: one for path, one in found.items() if one is not None}
 
-    def _saved(
+    def saved(
         self, tracked: Tracked, session: Session, pending: list[Change], prints: dict[str, tuple[int, int, int]]
     ) -> Saved:
+        """The files are `prints` now, and hold `session` with the changes `pending`."""
         tracked.prints = prints
         done = len(pending)
         # What was committed while the file was being written waits for the next save.
@@ -379,7 +376,7 @@ class Sync:
     async def _wait_until_settled(self, tracked: Tracked) -> None:
         """An outside change is read once size and mtime stood still."""
         last = None
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             now = await self.run(self.files.prints, tracked.local_id)
             if now == last:
                 return
@@ -391,7 +388,7 @@ class Sync:
         if tracked.session is None:
             await self.load(tracked)
             return
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             snapshot: Snapshot = await self.run(self.files.read, tracked.local_id)
             if self.format.main_path(tracked.local_id) not in snapshot.files:
                 if tracked.prints.get(self.format.main_path(tracked.local_id)) is None:

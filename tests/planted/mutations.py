@@ -226,6 +226,20 @@ MUTATIONS = [
         ("tests/store/test_folder.py", "-k", "malformed"),
     ),
     Planted(
+        "a put displaces a session that somebody made just now",
+        "store/making.py",
+        "    if main in before.files:\n",
+        "    if False:\n",
+        ("tests/store/test_making.py", "-k", "makes_first"),
+    ),
+    Planted(
+        "a save that never got its turn is called done",
+        "store/sync.py",
+        '        raise Unavailable(\n            f"{self.files.path(self.format.main_path(tracked.local_id))} is being',
+        '        return None\n        raise Unavailable(\n            f"{self.files.path(self.format.main_path(tracked.local_id))} is being',
+        ("tests/store/test_edges.py", "-k", "never_stands_still"),
+    ),
+    Planted(
         "the trash is emptied too early",
         "store/expiry.py",
         "int(self._limits.trash_days * _DAY_MS)",

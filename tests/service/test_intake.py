@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from sessiond.errors import InvalidParams, ReadOnly
+from sessiond.errors import InvalidParams, ReadOnly, Unavailable
 from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
 from sessiond.service import arriving, intake
 from sessiond.service.sessions import Service
+from sessiond.store.files import OutsideChange
 from sessiond.store.memory import MemoryStore
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
@@ -404,6 +405,26 @@ async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_p
     monkeypatch.setattr(served.house.fs, "append", real)
     assert (await served.bring(tmp_path / "p"))["sessions"]
     assert len(served.files()) == 3
+
+
+async def test_a_file_that_somebody_writes_all_the_time_is_saved_later(served, tmp_path, monkeypatch):
+    """What the import brings to that session is durable all the same, and the import goes on."""
+    path = transcript(tmp_path / "p", range(1, 4))
+    await served.bring(path)
+    transcript(tmp_path / "p", range(1, 6))
+
+    async def restless(*_: object) -> None:
+        raise OutsideChange("x")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(served.house.store._sync, "_write", restless)
+        [info] = (await served.bring(path))["sessions"]
+        assert info["messageCount"] == 5
+        assert served.house.store.dirty(wire_id(path))
+        with pytest.raises(Unavailable):
+            await served.service.save(wire_id(path))
+    assert (await served.service.save(wire_id(path)))[0]["bytes"] > 0
+    assert not served.house.store.dirty(wire_id(path))
 
 
 async def test_two_imports_at_once_bring_everything_once(served, tmp_path):

@@ -1,0 +1,50 @@
+"""A whole new session that is written at once: a fork, an import, what a move or a restore brings. There as it was given,
+or not at all: nobody was told of it yet, so it is merged with nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from sessiond.errors import AlreadyExists, Unavailable
+from sessiond.formats.base import Format, Write
+from sessiond.limits import Limits
+from sessiond.model.session import Session
+from sessiond.store.around import Run
+from sessiond.store.files import ATTEMPTS, UNSEEN, OutsideChange, Print, StoreFiles
+
+
+async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limits: Limits) -> dict[str, Print]:
+    """Durable when answered, with the versions of its files. The caller holds io.
+
+    AlreadyExists where somebody else made a file of its name meanwhile, Unavailable where others write the files all the
+    time, OSError: nothing of it is left then, but for notes that a folder shares among its sessions.
+    """
+    snapshot = session.snapshot()
+    for _ in range(ATTEMPTS):
+        try:
+            return await run(_write, snapshot, fmt, files, limits.glanced_file_bytes)  # type: ignore[no-any-return]
+        except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
+            await asyncio.sleep(limits.settle_s)
+    raise Unavailable(
+        f"{files.path(fmt.main_path(session.local_id))} cannot be made: somebody else writes its files all the time",
+        hint="nothing was kept of it; stop the program that writes there, then try again",
+    )
+
+
+def _write(session: Session, fmt: Format, files: StoreFiles, glanced_from: int) -> dict[str, Print]:
+    local_id = session.local_id
+    main = fmt.main_path(local_id)
+    files.clear_leftovers(local_id)
+    before = files.read(local_id)
+    if main in before.files:
+        raise AlreadyExists(f"{files.path(main)} is there already", hint="somebody else made it just now")
+    writes: Sequence[Write] = fmt.encode(session, before.files)
+    remember: Callable[..., Sequence[Write]] | None = getattr(fmt, "remember", None)
+    if remember is not None and not session.streaming() and sum(len(one.data) for one in writes) >= glanced_from:
+        writes = remember(writes, session, glanced_from)
+    written = files.make(local_id, writes, before.prints)
+    # What others have in a shared file is not in the session yet: it is merged when the files are compared next.
+    shared = {path: UNSEEN for path in files.shared_files() if path in before.prints}
+    return before.prints | written | shared
