@@ -375,3 +375,104 @@ def test_a_side_chain_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert "parent" not in read(lines(tmp_path / "copy.jsonl", turn("a"))).only_info
     lines(tmp_path / f"{S}.jsonl", turn("z"))
     assert read(tmp_path / "copy.jsonl").only_info["parent"]["sessionId"] == f"claude-code-{S}"
+
+
+def branched(tmp_path: Path, *records: tuple[Any, ...]) -> list[str]:
+    """The ids of those that are marked, of a file of (kind, id, parent[, fields]). Every record comes in, in its place."""
+    contents = {
+        "user": "please",
+        "result": [{"type": "tool_result", "tool_use_id": "c", "content": "out"}],
+        "meta": "<system-reminder>x</system-reminder>",
+        "stopped": [{"type": "text", "text": "[Request interrupted by user]"}],
+        "command": "<command-name>/exit</command-name>",
+        "assistant": [{"type": "text", "text": "done"}],
+    }
+    made = []
+    for number, (kind, uuid, parent, *more) in enumerate(records):
+        record = {
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": S,
+            "timestamp": f"2026-01-02T03:04:{number:02d}.000Z",
+        }
+        if kind == "system":
+            record |= {"type": "system", "content": "told", "subtype": "informational"}
+        else:
+            role = "assistant" if kind == "assistant" else "user"
+            record |= {"type": role, "message": {"role": role, "content": contents[kind]}}
+        made.append(record | (more[0] if more else {}))
+    stream = read(lines(tmp_path / f"{S}.jsonl", *made))
+    assert [m["id"] for m in stream.only] == [one[1] for one in records]
+    assert all(m["metadata"].get("branch", True) is True for m in stream.only)
+    return [m["id"] for m in stream.only if "branch" in m["metadata"]]
+
+
+def test_what_followed_a_prompt_that_was_written_anew_is_a_branch(tmp_path: Path) -> None:
+    """The path to the last record is the conversation; all that hangs on the older prompt is marked and kept in its place."""
+    first = [("user", "1", None), ("assistant", "2", "1")]
+    old = [
+        ("user", "3", "2"),
+        ("assistant", "4", "3"),
+        ("result", "5", "4"),
+        ("assistant", "6", "5"),
+        ("user", "7", "6"),
+    ]
+    new = [("user", "8", "2"), ("assistant", "9", "8")]
+    assert branched(tmp_path, *first, *old, *new) == ["3", "4", "5", "6", "7"]
+    # The person went back to the older one: now the newer one is off the path.
+    assert branched(tmp_path, *first, *old, *new, ("assistant", "10", "7")) == ["8", "9"]
+    # Taken back before there was an answer; what the tool says itself stands between.
+    early = [("system", "3", "2"), ("user", "4", "3"), ("stopped", "5", "4"), ("system", "6", "2"), ("user", "7", "6")]
+    assert branched(tmp_path, *first, *early) == ["4", "5"]
+    # Three tries, one of them within a branch.
+    tries = [("user", "3", "2"), ("assistant", "4", "3"), ("user", "5", "4"), ("user", "6", "4"), ("user", "7", "2")]
+    assert branched(tmp_path, *first, *tries) == ["3", "4", "5", "6"]
+
+
+HARMLESS = {
+    "results of parallel calls": [
+        ("user", "1", None), ("assistant", "2", "1"), ("assistant", "3", "2"), ("result", "4", "2"), ("result", "5", "3"),
+        ("assistant", "6", "5"), ("system", "7", "4"),
+    ],
+    "a prompt sent while the answer was written": [
+        ("user", "1", None), ("assistant", "2", "1"), ("user", "3", "2"), ("assistant", "4", "2"), ("assistant", "5", "4"),
+    ],
+    "an exit beside the next prompt": [
+        ("user", "1", None), ("assistant", "2", "1"), ("command", "3", "2"), ("meta", "4", "3"), ("user", "5", "2"),
+    ],
+    "a hole": [
+        ("user", "1", None), ("assistant", "2", "1"), ("user", "3", "gone"), ("assistant", "4", "3"), ("user", "5", None),
+    ],
+    "circles": [
+        ("user", "1", "4"), ("assistant", "2", "1"), ("user", "3", "3"), ("assistant", "4", "2"), ("user", "5", "6"), ("user", "6", "5"),
+    ],
+    "a sidechain": [
+        ("user", "1", None), ("assistant", "2", "1"), ("user", "3", "2", {"isSidechain": True}),
+        ("assistant", "4", "3", {"isSidechain": True}), ("user", "5", "2"),
+    ],
+    "an answer that was asked for again": [
+        ("user", "1", None), ("assistant", "2", "1"), ("assistant", "3", "1"), ("user", "4", "3"),
+    ],
+    "a parent that is no text": [("user", "1", ["x"]), ("user", "2", 5), ("assistant", "3", "2")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+def test_children_beside_each_other_that_are_no_branches(tmp_path: Path, kind: str) -> None:
+    """Nothing is marked where no prompt was written anew."""
+    assert branched(tmp_path, *HARMLESS[kind]) == []
+
+
+def test_branches_before_a_hole_are_found(tmp_path: Path) -> None:
+    """Where a conversation was compacted its beginning is no branch, but one within it is."""
+    records = [
+        ("user", "1", None), ("assistant", "2", "1"), ("user", "3", "2"), ("assistant", "4", "3"), ("user", "5", "2"),
+        ("assistant", "6", "5"), ("system", "7", None), ("user", "8", "7"), ("assistant", "9", "8"),
+    ]  # fmt: skip
+    assert branched(tmp_path, *records) == ["3", "4"]
+
+
+def test_the_real_files_have_no_branches() -> None:
+    """Each of their records has one child at most."""
+    for name in FILES:
+        assert not any("branch" in m["metadata"] for m in read(corpus(f"claude-code/{name}.jsonl")).only)

@@ -1,0 +1,165 @@
+"""Which records of a Claude Code file are off the path to its last one: what was said after a prompt that the person took
+back and wrote anew.
+
+Real trees by `parentUuid` have holes, circles, and children beside each other that are no branches: results of parallel
+calls, progress, a prompt that was sent while an answer was being written. So nothing is marked that does not begin with a
+prompt, and where the path comes to a hole it goes on with the record before.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import msgspec
+
+from sessiond.importers.blocks import parts_of, text_of
+from sessiond.importers.claude_code_user import marks
+from sessiond.importers.lines import raw_lines
+from sessiond.importers.record import Opener
+
+_PROMPT, _COMMAND, _ANSWER, _RESULT, _OTHER = range(5)
+_END, _OFF = -1, -2
+_CLIMB = 50
+"""Records of the tool's own between a turn and the prompt after it, at most."""
+
+
+class _Record(msgspec.Struct, rename="camel"):
+    type: Any = None
+    uuid: Any = None
+    parent_uuid: Any = None
+    is_sidechain: Any = None
+    is_meta: Any = None
+    is_compact_summary: Any = None
+    message: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Message(msgspec.Struct):
+    content: Any = None
+
+
+_record = msgspec.json.Decoder(_Record).decode
+_message = msgspec.json.Decoder(_Message).decode
+
+
+def off_path(path: str, open_: Opener) -> frozenset[str]:
+    """The `uuid`s of all records that belong to a branch which was left. Holds ids and numbers only. Raises OSError."""
+    tree = _Tree()
+    for _, raw in raw_lines(path, open_):
+        if raw is None or b'"uuid"' not in raw:
+            continue
+        try:
+            record = _record(raw)
+            if isinstance(record.uuid, str) and record.is_sidechain is not True:
+                tree.add(record.uuid, record.parent_uuid, _kind(record))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue  # told when it is read as a turn; here it is a hole
+    return tree.branches()
+
+
+def _kind(record: _Record) -> int:
+    if record.type == "assistant":
+        return _ANSWER
+    if record.type != "user" or record.is_meta is True or record.is_compact_summary is True:
+        return _OTHER
+    message = bytes(record.message)
+    if b'"tool_result"' in message:  # the usual case, and often a large one; in a text the marks would be escaped
+        return _RESULT
+    if not message.lstrip().startswith(b"{"):
+        return _OTHER
+    parts = parts_of(_message(message).content)
+    if parts.result_ids:
+        return _RESULT
+    found = marks({}, text_of(parts.content))
+    return _OTHER if "injected" in found else _COMMAND if "command" in found else _PROMPT
+
+
+class _Tree:
+    """Records by their number in the file, from 0; -1 is none."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._parents = array("q")
+        self._kinds = bytearray()
+        self._later: list[tuple[int, str]] = []
+        """Parents that were not known when their child came."""
+
+    def add(self, uuid: str, parent: Any, kind: int) -> None:
+        if uuid in self._numbers:
+            return
+        number = self._numbers[uuid] = len(self._parents)
+        self._kinds.append(kind)
+        known = self._numbers.get(parent, -1) if isinstance(parent, str) else -1
+        self._parents.append(known if known != number else -1)
+        if isinstance(parent, str) and known < 0:
+            self._later.append((number, parent))
+
+    def branches(self) -> frozenset[str]:
+        for number, name in self._later:
+            self._parents[number] = self._numbers.get(name, -1)
+        following = self._path()
+        starts = [
+            number
+            for number, kind in enumerate(self._kinds)
+            if kind in (_PROMPT, _COMMAND) and following[number] == _OFF and self._leaves(number, following) >= 0
+        ]
+        if not starts:
+            return frozenset()
+        children: dict[int, list[int]] = {}
+        for number, parent in enumerate(self._parents):
+            if parent >= 0 and following[number] == _OFF:
+                children.setdefault(parent, []).append(number)
+        found: set[int] = set()
+        for start in starts:
+            below = _below(start, children)
+            answered = any(self._kinds[number] == _ANSWER for number in below)
+            if answered or (self._kinds[start] == _PROMPT and self._anew(self._leaves(start, following), following)):
+                found |= below
+        return frozenset(uuid for uuid, number in self._numbers.items() if number in found)
+
+    def _path(self) -> array[int]:
+        """For each record on the path the next one on it (_END at ends), _OFF for all others."""
+        following = array("q", [_OFF]) * len(self._parents)
+        at = next((n for n in range(len(self._kinds) - 1, -1, -1) if self._kinds[n] != _OTHER), -1)
+        first = at
+        while at >= 0:
+            after = _END
+            while at >= 0 and following[at] == _OFF:
+                following[at] = after
+                first, after, at = min(first, at), at, self._parents[at]
+            # A root, a hole or a circle: what was said before is the record before.
+            at = first - 1
+            while at >= 0 and following[at] != _OFF:
+                at -= 1
+            first = at
+        return following
+
+    def _leaves(self, number: int, following: array[int]) -> int:
+        """The record of the path after which this prompt stands, but for records of the tool's own; -1 for none."""
+        for _ in range(_CLIMB):
+            number = self._parents[number]
+            if number < 0:
+                return -1
+            if following[number] != _OFF:
+                return number if following[number] != _END else -1
+            if self._kinds[number] != _OTHER:
+                return -1
+        return -1
+
+    def _anew(self, number: int, following: array[int]) -> bool:
+        """Whether on the path, too, a prompt comes next."""
+        for _ in range(_CLIMB):
+            number = following[number]
+            if number < 0 or self._kinds[number] != _OTHER:
+                break
+        return number >= 0 and self._kinds[number] in (_PROMPT, _COMMAND)
+
+
+def _below(start: int, children: dict[int, list[int]]) -> set[int]:
+    found, waiting = {start}, [start]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
