@@ -30,9 +30,8 @@ class Target:
     def judge(self, result: dict[str, Any]) -> None:
         """`result`: what an import of it has brought. Nothing new, or nothing since a time, is no failure."""
         nothing = not (result["sessions"] or result["skipped"] or result.get("untouched"))
-        asked = (
-            "untouched" in result
-        )  # for what was said since a time; then single lines that were skipped tell nothing
+        # Asked for what was said since a time, single lines that were skipped do not tell why nothing came.
+        asked = "untouched" in result
         told = any(warning["line"] is None or not asked for warning in result["warnings"])
         self.failed = nothing and told and not os.path.isdir(self.path)
 

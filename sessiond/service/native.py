@@ -60,20 +60,29 @@ class NativeIntake:
         """One `jsonl` file or an export as JSON, of one session or of several, one after the other. OSError is told."""
         try:
             head = await asyncio.to_thread(_read, path, exported.HEAD_BYTES)
-            if exported.is_export(head):
-                await self._each(exported.read(path, open_source), lambda found: self._document(found, path))
-            else:
-                await self._each(sections(path, open_source), lambda found: self._section(found, path))
         except OSError as error:
-            self._warn(path, None, f"cannot be read: {error.strerror or error}")
+            self._unreadable(path, error)
+            return
+        if exported.is_export(head):
+            await self._each(path, exported.read(path, open_source), lambda found: self._document(found, path))
+        else:
+            await self._each(path, sections(path, open_source), lambda found: self._section(found, path))
 
-    async def _each(self, found: Generator[_T, None, None], take: Callable[[_T], Awaitable[None]]) -> None:
+    def _unreadable(self, path: str, error: OSError) -> None:
+        self._warn(path, None, f"cannot be read: {error.strerror or error}")
+
+    async def _each(self, path: str, found: Generator[_T, None, None], take: Callable[[_T], Awaitable[None]]) -> None:
         """Reads one off the loop, and the next one when that is stored."""
-        try:
-            while (one := await unbroken(asyncio.to_thread(next, found, None))) is not None:
+        with closing(found):
+            while True:
+                try:
+                    one = await unbroken(asyncio.to_thread(next, found, None))
+                except OSError as error:  # of the file; what the store meets is not the file's fault
+                    self._unreadable(path, error)
+                    return
+                if one is None:
+                    return
                 await take(one)
-        finally:
-            found.close()
 
     async def _section(self, found: Section, path: str) -> None:
         fmt = formats.get("jsonl")

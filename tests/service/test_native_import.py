@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +261,27 @@ async def test_json_exports_in_an_array_or_one_after_the_other(
     assert {one["message"].partition(":")[0] for one in result["warnings"]} == {"not JSON"}
     # In an array nobody can tell where the next element begins.
     assert [one["sessionId"] for one in result["sessions"]] == ([] if whole.startswith("[") else ["e"])
+
+
+async def test_what_the_store_meets_is_not_said_of_the_file(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file whose second half cannot be read gives its first and the reason; a full disk ends the import."""
+    path = several(tmp_path / "all.jsonl", "a", "b")
+
+    def breaks(path: str, open_: Any) -> Iterator[Any]:
+        yield from islice(sections(path, open_), 1)
+        raise OSError(5, "Input/output error", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "sections", breaks)
+        result = await service.import_(None, str(path))
+    assert [one["sessionId"] for one in result["sessions"]] == ["a"]
+    assert [one["message"] for one in result["warnings"]] == ["cannot be read: Input/output error"]
+
+    async def full(_self: Any, _session: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(native.NativeIntake, "_merge", full)
+    with pytest.raises(OSError, match="No space left"):
+        await service.import_(None, str(path))
