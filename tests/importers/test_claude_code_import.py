@@ -476,3 +476,22 @@ def test_the_real_files_have_no_branches() -> None:
     """Each of their records has one child at most."""
     for name in FILES:
         assert not any("branch" in m["metadata"] for m in read(corpus(f"claude-code/{name}.jsonl")).only)
+
+
+def test_damage_in_a_tree_costs_its_line_only(tmp_path: Path) -> None:
+    """Neither a record that is too deep nor one that is no record hides the branch beside it."""
+    made = [
+        {
+            "type": "user",
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": S,
+            "message": {"role": "user", "content": text},
+        }
+        for uuid, parent, text in (("1", None, "a"), ("2", "1", "b"), ("3", "1", "c"))
+    ]
+    deep = b'{"type":"user","uuid":"x","message":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    odd = {"type": "user", "uuid": "y", "parentUuid": "1", "message": 5}
+    stream = read(lines(tmp_path / f"{S}.jsonl", made[0], deep, b'["uuid"]', made[1], odd, made[2]))
+    assert [m["id"] for m in stream.only if m["metadata"].get("branch")] == ["2"]
+    assert {one.line for one in stream.skipped} == {2, 3}
