@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sessiond.cli.beginnings import beginnings
 from sessiond.cli.client import Client
 from sessiond.cli.columns import Column, fitted
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
@@ -52,19 +53,22 @@ def command(
 
     Elsewhere than on a terminal: a line each, with tabs between id, name, messages, changed, model, tags, folder, store.
     That there are more than are shown stands on standard error then, unless -n says how many.
+    On a terminal a session without a name is shown by its summary or by how it begins, in brackets.
     With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}.
     """
     if reverse:
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
+    people = for_people() and not as_json
     with Client.connect() as client:
         found = sessions(client, None if everything else limit or _FEW, {"sort": sort, "filter": filter_of(**given)})
         if not found["sessions"]:
             check_exists(client, store=given["store"])
+        known = beginnings(client, found["sessions"]) if people and not given["deleted"] else {}
     if as_json:
         print_json(found)
         return
     rows = [_row(info) for info in found["sessions"]]
-    if not for_people():
+    if not people:
         for row in rows:
             print("\t".join(one_line(cell) for cell in row))
         if found["nextCursor"] is not None and limit is None:
@@ -73,6 +77,9 @@ def command(
     if not rows:
         say("no such session" if any(given.values()) else "no sessions yet; sessiond new, or sessiond import PATH")
         return
+    for row in rows:
+        if row[0] in known:
+            row[1] = f"[{known[row[0]]}]"  # in brackets, so that nobody takes it for a name
     _show(rows, more=found["nextCursor"] is not None, paint=Paint(colored(color)), paged=not no_pager)
 
 

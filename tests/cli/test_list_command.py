@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
 from rich.cells import cell_len
 
+from sessiond.cli import beginnings
+from sessiond.errors import BadFile
+from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
 
 
@@ -56,6 +64,54 @@ def test_list_sorts(home: Shell) -> None:
     assert order("--sort", "createdAt") == order("--sort", "created") == "abc"
     wrong = home("list", "--sort", "size")
     assert (wrong.code, wrong.out) == (2, "")
+
+
+def test_what_has_no_name_is_shown_by_how_it_begins(home: Shell) -> None:
+    """On a terminal in brackets: the summary, else what a person said first. A pipe's column stays empty, --json as it is."""
+    texts = {
+        "plain": [{"role": "user", "content": "Why does\n the \x1b[31mlock hang " + "so very " * 20}],
+        "later": [
+            {"role": "system", "content": "rules"},
+            {"role": "user", "content": "environment", "metadata": {"injected": True}},
+            {"role": "user", "content": [{"type": "text", "text": "In blocks"}]},
+            {"role": "user", "content": "second"},
+        ],
+        "named": [{"role": "user", "content": "not shown"}],
+        "summed": [{"role": "user", "content": "nor this"}],
+        "mute": [{"role": "assistant", "content": "nobody asked"}],
+    }
+    with home.client() as client:
+        for session_id, messages in texts.items():
+            client.call("session/new", {"sessionId": session_id, "messages": messages})
+        client.call("session/update", {"sessionId": "named", "name": "A name"})
+        client.call("session/update", {"sessionId": "summed", "summary": "What it came to"})
+    rows = {line.split()[0]: line for line in listing(home, "120")}
+    assert "  [Why does the [31mlock hang so very so very …]  " in rows["plain"]
+    assert "  [In blocks]  " in rows["later"]
+    assert "  A name  " in rows["named"]
+    assert "  [What it came to]  " in rows["summed"]
+    assert "[" not in rows["mute"]
+    piped = {line.split("\t")[0]: line.split("\t")[1] for line in home("list").out.splitlines()}
+    assert piped == {"plain": "", "later": "", "named": "A name", "summed": "", "mute": ""}
+    assert {info["name"] for info in home("list", "--json").json["sessions"]} == {None, "A name"}
+    home("rm", "plain")
+    assert "Why" not in listing(home, "120", "--deleted")[1]
+
+
+def test_the_beginnings_of_large_files_are_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A list reads so much of files at most; what goes beyond stays without, and so does what cannot be read."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"x")
+    large.write_bytes(b"")
+    os.truncate(large, beginnings._BYTES)
+    page = {"messages": [{"role": "user", "content": "Hello"}]}
+    answers: Any = Answers({"session/read": [page, BadFile("damaged"), page]})
+    infos = [
+        {"sessionId": name, "messageCount": 1, "path": str(path)}
+        for name, path in (("a", small), ("b", small), ("c", "/nonexistent\0"), ("d", large), ("e", small))
+    ]
+    assert beginnings.beginnings(answers, infos) == {"a": "Hello", "c": "Hello", "e": "Hello"}
+    assert [params["sessionId"] for _, params in answers.asked] == ["a", "b", "c", "e"]
 
 
 def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:

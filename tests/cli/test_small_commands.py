@@ -187,7 +187,7 @@ def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setattr(listing, "for_people", lambda: True)
     infos = [
-        {"sessionId": f"s{n}", "updatedAt": "", "messageCount": 1, "store": "default", "cwd": cwd}
+        {"sessionId": f"s{n}", "name": "N", "updatedAt": "", "messageCount": 1, "store": "default", "cwd": cwd}
         for n, cwd in enumerate(("/home/me", "/home/me/w", "/home/men"))
     ]
     answers = Answers({"session/list": [{"sessions": infos, "nextCursor": "more"}]})
