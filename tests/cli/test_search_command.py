@@ -137,6 +137,17 @@ def test_filters_are_options_and_words(talk: Shell) -> None:
     assert numbers("--model", "other") == []
 
 
+def test_what_finds_an_identifier(home: Shell) -> None:
+    """What docs/search.md says of `getUserName`: its parts, one by one and in a row, and the whole of it."""
+    home("append", home("new", "--json").json["session"]["sessionId"], "call getUserName here")
+
+    def finds(query: str) -> bool:
+        return home("search", query).out != ""
+
+    assert all(finds(query) for query in ("getUserName", "user", "UserName", "getusername"))
+    assert not finds("username")
+
+
 def test_limit_and_all(home: Shell) -> None:
     """-n cuts, --all follows the cursors to the end; --json says where it would go on."""
     with home.client() as client:
