@@ -107,7 +107,13 @@ def _block_text(block: Any) -> str:
 
 def message_text(message: dict[str, Any]) -> str:
     """A message as `show` and `tail` print it: a line of who and when, then its text."""
-    marks = "" if message.get("status") in (None, "done") else f" [{message['status']}]"
+    from sessiond.exporters.turns import MARKS  # no command but those that print messages waits for it
+
+    metadata = message.get("metadata") or {}
+    said = [words for key, words in MARKS if metadata.get(key) is True]
+    if message.get("status") not in (None, "done"):
+        said.append(message["status"])
+    marks = f" [{', '.join(said)}]" if said else ""
     when = local_time(str(message.get("timestamp", "")))
     head = f"── {message.get('role', '?')} #{message.get('seq', '?')} {when}{marks}"
     lines = [one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n")]

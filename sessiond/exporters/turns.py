@@ -19,12 +19,13 @@ _TITLES = {
     "tool": "Tool result",
     "developer": "Developer",
 }
-_MARKS = (
+MARKS = (
     ("injected", "injected by the tool"),
     ("sidechain", "sidechain"),
     ("branch", "other branch"),
     ("rewound", "taken back"),
 )
+"""What a message's metadata say of it, in words."""
 _IMAGES = ("image", "image_url", "input_image")
 
 
@@ -74,7 +75,7 @@ def speaker(message: Message) -> str:
 
 def marks(message: Message) -> list[str]:
     """What a reader should know of a turn beside its speaker and time."""
-    found = [words for key, words in _MARKS if message.metadata.get(key) is True]
+    found = [words for key, words in MARKS if message.metadata.get(key) is True]
     if message.status in ("interrupted", "error", "streaming"):
         found.append({"streaming": "unfinished"}.get(message.status, message.status))
     if message.metadata.get("isError") is True:

@@ -55,6 +55,20 @@ def test_a_message_with_its_calls() -> None:
     assert output.message_text({}) == "── ? #?\n"
 
 
+def test_a_message_that_is_not_of_the_conversation_itself() -> None:
+    """It is marked with the words that exports have for it, before how it ended."""
+    message = {
+        "role": "user",
+        "seq": 1,
+        "content": "x",
+        "metadata": {"sidechain": True, "injected": True, "branch": "main"},
+    }
+    assert output.message_text(message) == "── user #1 [injected by the tool, sidechain]\nx"
+    message |= {"status": "interrupted", "metadata": {"sidechain": True}}
+    assert output.message_text(message) == "── user #1 [sidechain, interrupted]\nx"
+    assert output.message_text({**message, "metadata": None}) == "── user #1 [interrupted]\nx"
+
+
 def test_a_table_is_for_people_or_for_scripts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
