@@ -40,3 +40,17 @@ def test_a_list_right_after_the_loss_is_whole(tmp_path):
         client.call("session/update", sessionId="s1", name="other")
         for _ in range(5):
             assert len(client.call("session/list", limit=COUNT + 1)["sessions"]) == COUNT
+
+
+def test_a_list_notices_the_loss_itself(tmp_path):
+    """Without any change before it: it is answered when the index is whole again, and never with what a fresh one has."""
+    with Home(tmp_path) as home:
+        client = home.client()
+        for n in range(COUNT):
+            client.call("session/new", sessionId=f"s{n}", name=f"n{n}")
+            client.call("session/close", sessionId=f"s{n}")
+        for _ in range(3):
+            client.call("session/list")
+            for path in (tmp_path / "cache").iterdir():
+                path.unlink()
+            assert len(client.call("session/list", limit=COUNT + 1)["sessions"]) == COUNT

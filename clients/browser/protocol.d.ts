@@ -233,6 +233,18 @@ export interface ImportResult {
   untouched?: number
 }
 
+/** The catalogue and the search index. */
+export interface IndexStatus {
+  /** `building`: searches may miss something. `failing`: the index cannot be written, and misses what is new. */
+  state: "building" | "failing" | "ready"
+  /** Sessions that were read again since the last check of the files against the index began, ... */
+  read: number
+  /** ... of so many that had to be, as far as is known. */
+  found: number
+  /** Why it is failing. */
+  problem: string | null
+}
+
 /** The daemon-wide journal. */
 export interface JournalStatus {
   bytes: number
@@ -607,6 +619,7 @@ export interface StatusResult {
   dirtySessions: number
   journal: JournalStatus
   readOnly: ReadOnlyStatus | null
+  index: IndexStatus
   limits: JsonObject
 }
 

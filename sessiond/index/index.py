@@ -60,6 +60,8 @@ class Index:
         self._temporary: str | None = None
         self._unwritable: str | None = None
         self._stamps = itertools.count(1)
+        self._told_of = 0
+        """The generation of the file that whoever fills it was told of."""
 
     async def open(self) -> None:
         """Never fails because of what is in the file. Where none can be made at `path`, one in the temporary folder
@@ -69,6 +71,7 @@ class Index:
         state = await asyncio.to_thread(self._open)
         with_meaning = await asyncio.to_thread(can_find_meaning)  # it looks for files
         self._incomplete = state == "fresh"
+        self._told_of = self._writer.generation
         self._preparer = Preparer(self._writer.poke)
         self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
         self._lister = Readers(self._path, 1, "index-list", self._writer)
@@ -220,9 +223,13 @@ class Index:
         return await self._ask(lambda db: catalogue.count_sessions(db, store), 0)
 
     async def list(self, query: ListQuery) -> Page:
-        """InvalidParams naming the field; Cancelled after `search_s`."""
-        page = await self._ask(lambda db: catalogue.list_sessions(db, query, self._limits), Page(items=[]))
-        return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete)
+        """InvalidParams naming the field; Cancelled after `search_s`. `lost`: the file turned out to be damaged, or was replaced by a
+        fresh one just now, of which nobody was told yet: ask again.
+        """
+        generation = self._writer.generation
+        page = await self._ask(lambda db: catalogue.list_sessions(db, query, self._limits), Page(items=[], lost=True))
+        lost = page.lost or not generation == self._writer.generation == self._told_of
+        return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)
 
     async def search(self, query: SearchQuery) -> SearchPage:
         """InvalidParams naming the field, TooLarge for the query; Cancelled after `search_s`, in mode regex after
@@ -297,8 +304,13 @@ class Index:
     def _refill(self) -> None:
         """On the writing thread: something has to be fed again."""
         self._incomplete = True
-        if self._on_refill is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._on_refill)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell, self._writer.generation)
+
+    def _tell(self, generation: int) -> None:
+        self._told_of = generation
+        if self._on_refill is not None:
+            self._on_refill()
 
     def _check(self) -> None:
         """On a thread of its own, after the daemon was killed: is all of the file readable?"""

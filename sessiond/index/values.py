@@ -40,6 +40,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
     incomplete: bool = False
     """The index is being filled, or could not be written: there may be more."""
+    lost: bool = False
+    """It says nothing: the index was lost while it was asked."""
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):

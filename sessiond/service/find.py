@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sessiond.errors import InvalidParams
+from sessiond.errors import InvalidParams, Unavailable
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo
@@ -21,6 +21,9 @@ from sessiond.store.port import Store, Trashed
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _SEARCH_PATIENCE_S = 1.0
 """How long a search waits for an index that is being rebuilt before it answers `incomplete`."""
+_LOST_PATIENCE_S = 30.0
+"""How long a list waits for an index that was lost to be made anew."""
+_PAUSE_S = 0.1
 _CURSOR_CHARS = 24
 """More than any cursor of the trash has."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
@@ -62,12 +65,21 @@ class Finder:
 
     async def _listed(self, query: ListQuery) -> Page:
         """A list is never wrong: where the index turns out to be lost meanwhile, it waits till it is whole again."""
+        now = asyncio.get_running_loop().time
+        deadline = None
         while True:
             await self._catalog.ready.wait()
             await self._catalog.settled()
             page = await self._catalog.index.list(query)
-            if self._catalog.ready.is_set():
+            if self._catalog.ready.is_set() and not page.lost:
                 return page
+            deadline = (deadline or now() + _LOST_PATIENCE_S) if page.lost else None
+            if deadline is not None and now() > deadline:
+                raise Unavailable(
+                    "the list of all sessions cannot be read or made now",
+                    hint="make room for the cache folder, or see to it that it can be written; `sessiond doctor` looks closer",
+                )
+            await asyncio.sleep(_PAUSE_S if page.lost else 0)
 
     def _limit(self, limit: int | None) -> int:
         if limit is None:

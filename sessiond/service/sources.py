@@ -55,6 +55,9 @@ class Sources:
                 wanted = {"store": self._store.name, "archived": archived}
                 query = ListQuery(limit=_PAGE, cursor=cursor, sort="createdAt", filter=wanted)
                 page = await self._catalog.index.list(query)
+                self._loaded = not page.lost
+                if page.lost:
+                    return
                 for info in page.items:
                     self._learn(info.session_id.rpartition("/")[2], info.metadata.get("source"))
                 cursor = page.next_cursor

@@ -16,6 +16,7 @@ import pytest
 
 from sessiond.index import schema
 from sessiond.index.index import Index
+from sessiond.index.values import ListQuery
 from sessiond.limits import DEFAULT, Limits
 from tests.index.feeding import all_hits, info, key, listed, message, note, opened, search
 
@@ -424,3 +425,13 @@ async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path
     async with opened(tmp_path) as owner.index:
         assert (await owner.index.fingerprints("default")).get("s0") != "f2"
         assert (await search(owner.index, "big")).total == 0
+
+
+async def test_a_fresh_file_of_which_nobody_was_told_is_no_list(tmp_path: Path) -> None:
+    """Between the moment in which a fresh file is there and that in which it is said, what is in it is not what there is."""
+    async with opened(tmp_path) as index:
+        index.put_info(info("s"))
+        await index.settled()
+        assert not (await index.list(ListQuery())).lost
+        index._told_of -= 1
+        assert (await index.list(ListQuery())).lost

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sessiond.errors import InvalidParams, TooLarge, Unavailable
+from sessiond.index.values import ListQuery, Page
 from sessiond.limits import Limits
+from sessiond.service import find
 from sessiond.service.sessions import Service
 from tests.fakes.peer import FakePeer, user
 
@@ -96,3 +98,22 @@ async def test_a_message_that_could_not_be_read_again(service: Service, peer: Fa
     with pytest.raises(TooLarge, match=r"messages\[1\]: too large to be read again"):
         await service.append(peer, "a", [user("small"), large])
     assert (await service.read("a"))["messages"] == []
+
+
+async def test_a_list_waits_for_an_index_that_was_lost(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks again as long as the answer says nothing, and gives up with an error at last, never with an empty list."""
+    await service.new(None, session_id="s")
+    index: Any = service.catalog.index
+    real, asked = index.list, []
+
+    async def lost(query: ListQuery) -> Page:
+        asked.append(query)
+        return Page(items=[], lost=True) if len(asked) < 3 else await real(query)
+
+    monkeypatch.setattr(index, "list", lost)
+    assert [one["sessionId"] for one in (await service.list())["sessions"]] == ["s"]
+    assert len(asked) == 3
+    asked.clear()
+    monkeypatch.setattr(find, "_LOST_PATIENCE_S", -1.0)
+    with pytest.raises(Unavailable, match="cannot be read or made now"):
+        await service.list()

@@ -16,7 +16,7 @@ def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
     return found
 
 
-@method("session/list", s.ListParams, s.ListResult, bulky=True, outlives=False)
+@method("session/list", s.ListParams, s.ListResult, "unavailable", bulky=True, outlives=False)
 async def list_(call: Call, params: s.ListParams) -> Any:
     """A page of sessions. Archived and deleted ones only when asked for."""
     return await call.service.list(
