@@ -191,6 +191,11 @@ class Connection:
         """Has not shown its token yet."""
         return not self._trusted
 
+    @property
+    def has_spoken(self) -> bool:
+        """Its first message has come."""
+        return self._first is None
+
     def turn_out(self) -> None:
         """A stranger makes room for somebody known."""
         self._channel.send(failure(NULL_ID, Unauthorized("too many connections have not shown a token")))

@@ -100,10 +100,12 @@ class Server:
         return connection
 
     def announce(self, type: int, text: str) -> None:
-        """`window/logMessage` to every client that has shown who it is. `type`: LSP's MessageType."""
+        """`window/logMessage` to every client that has shown who it is and has said something: before that nobody knows how its
+        messages are framed. `type`: LSP's MessageType.
+        """
         params = encode_json({"type": type, "message": text})
         for connection in list(self._connections):
-            if not connection.is_stranger:
+            if not connection.is_stranger and connection.has_spoken:
                 connection.notify("window/logMessage", params)
 
     def forget(self, connection: Connection) -> None:

@@ -473,3 +473,14 @@ async def test_tcp_lifecycle() -> None:
         result = await client.initialize(initializationOptions={"token": TOKEN})
         assert result["capabilities"]["experimental"]["sessiond"]["protocolVersion"] == 1
         await client.call("session/new", {"sessionId": "s", "metadata": {"x": "y" * 100_000}})
+
+
+async def test_what_everybody_is_told_comes_to_those_who_have_spoken() -> None:
+    """Before a connection's first byte nobody knows how its messages are framed: what was sent to it could not be read."""
+    async with world() as w:
+        known, silent = await w.client(), await w.client()
+        await known.call("daemon/hello")
+        w.server.announce(1, "the disk is full")
+        assert (await known.notification("window/logMessage"))["message"] == "the disk is full"
+        await silent.call("daemon/hello")
+        assert not silent.notifications
