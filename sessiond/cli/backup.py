@@ -11,11 +11,11 @@ from typing import Any
 import click
 import msgspec
 
+from sessiond.cli import EX_FAILED
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, print_json, say
 
-EX_FAILED = 1
 Report = Callable[[dict[str, Any]], None]
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from sessiond.cli import options
+from sessiond.cli import EX_FAILED, options
 from sessiond.cli.client import Client
 from sessiond.cli.output import clean, count, one_line, print_json, say
 from sessiond.errors import SessiondError
 
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
-EX_FAILED = 1
 
 
 @click.command("export", short_help="Sessions as Markdown, Org, HTML, JSON, ...")

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sessiond.cli import EX_FAILED
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json, filter_of
 from sessiond.cli.output import count, one_line, print_json, say
 
 if TYPE_CHECKING:
     from sessiond.cli.importing import Target
-
-EX_FAILED = 1
 
 
 @click.command("import", short_help="Bring your history in from other tools.")
