@@ -8,6 +8,7 @@ import sys
 
 def main() -> int:
     """No arguments, or those that editors add by themselves: the relay. Anything else: the command line."""
+    _fill_standard()
     arguments = sys.argv[1:]
     completing = "_SESSIOND_COMPLETE" in os.environ  # a shell asks without arguments what could follow
     added = all(argument == "--stdio" or argument.startswith("--clientProcessId=") for argument in arguments)
@@ -23,8 +24,19 @@ def main() -> int:
 
         process.main({}, int(arguments[2]))
     from sessiond import cli
+    from sessiond.cli import paths, streams
 
-    return cli.main(arguments)
+    streams.open_standard()
+    return cli.main(paths.arguments(arguments))
+
+
+def _fill_standard() -> None:
+    """Open what of 0, 1 and 2 is closed on /dev/null, or the next file or socket would be taken for it."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
 
 
 if __name__ == "__main__":

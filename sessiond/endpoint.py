@@ -20,6 +20,10 @@ MAX_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 _RECORD_BYTES = 4096
 
 
+class NoHome(Exception):
+    """Nobody says where this user's files lie; the text says what would."""
+
+
 class Places:
     """The five folders, absolute. `home` is SESSIOND_HOME, or None where the platform decides."""
 
@@ -71,11 +75,11 @@ class Endpoint:
 
 
 def places(environ: Mapping[str, str] | None = None) -> Places:
-    """The folders for this user: below SESSIOND_HOME where that is set, else what platformdirs says for "sessiond"."""
+    """The folders for this user: below SESSIOND_HOME where that is set, else what platformdirs says for "sessiond". NoHome."""
     env = os.environ if environ is None else environ
     home = env.get("SESSIOND_HOME")
     if home:
-        home = os.path.abspath(os.path.expanduser(home))
+        home = _absolute(os.path.expanduser(home))
         return Places(home=home, **{name: f"{home}/{name}" for name in ("data", "config", "cache", "run", "log")})
     if sys.platform == "darwin":
         return _macos(env)
@@ -92,7 +96,7 @@ def client_folder(client: str) -> str:
 
 
 def _xdg(env: Mapping[str, str]) -> Places:
-    user = _home(env)
+    user = user_home(env)
     return Places(
         data=_xdg_dir(env, "XDG_DATA_HOME", user + "/.local/share"),
         config=_xdg_dir(env, "XDG_CONFIG_HOME", user + "/.config"),
@@ -103,7 +107,7 @@ def _xdg(env: Mapping[str, str]) -> Places:
 
 
 def _macos(env: Mapping[str, str]) -> Places:
-    library = _home(env) + "/Library"
+    library = user_home(env) + "/Library"
     run = env.get("XDG_RUNTIME_DIR", "")
     private = os.path.isabs(run) and privacy_problem(run, exact=True) is None
     return Places(
@@ -128,13 +132,27 @@ def _elsewhere() -> Places:
     )
 
 
-def _home(env: Mapping[str, str]) -> str:
+def user_home(env: Mapping[str, str]) -> str:
+    """HOME, or what the system knows. NoHome."""
     user = env.get("HOME", "")
     if not os.path.isabs(user):  # an empty or relative HOME is none
         import pwd
 
-        user = pwd.getpwuid(os.getuid()).pw_dir
+        try:
+            user = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            raise NoHome(
+                f"HOME is not set, and no user has the number {os.getuid()}; set SESSIOND_HOME to a folder"
+            ) from None
     return user.rstrip("/")
+
+
+def _absolute(path: str) -> str:
+    """From the folder that we were started in. Whoever is started by us starts in another one."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        raise NoHome("SESSIOND_HOME is relative to a folder that was removed; make it absolute") from None
 
 
 def _xdg_dir(env: Mapping[str, str], name: str, default: str) -> str:
@@ -150,11 +168,11 @@ def _runtime_dir(env: Mapping[str, str]) -> str:
             return os.path.join(base, APP)
     for name in ("TMPDIR", "TEMP", "TMP"):
         base = env.get(name, "")
-        if base and os.path.isdir(base):
+        if os.path.isabs(base) and os.path.isdir(base):  # a relative one is another folder for everybody
             break
     else:
         base = "/tmp"  # noqa: S108  the folder made there is checked to be ours and private
-    return f"{os.path.abspath(base)}/runtime-{uid}/{APP}"
+    return f"{os.path.normpath(base)}/runtime-{uid}/{APP}"
 
 
 def privacy_problem(path: str, *, exact: bool = False) -> str | None:

@@ -34,6 +34,10 @@ class SessiondError(Exception):
         self.hint = hint
         self.data = data
 
+    def again(self) -> SessiondError:
+        """The same error for one more caller: an exception gathers tracebacks each time that it is raised."""
+        return type(self)(self.message, hint=self.hint, **self.data)
+
 
 class InvalidParams(SessiondError):
     kind = "invalidParams"

@@ -16,6 +16,16 @@ MAX_SEXP_NODES = 4_000_000
 """Data in one S-expression. A message has about 20."""
 INT64_MIN = -(2**63)
 UINT64_MAX = 2**64 - 1
+MAX_HEADER_LINES = 64
+"""Fields before one message. The base protocol has two; each costs more than its bytes."""
+SAVES_AT_A_TIME = 16
+"""Of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more than these make no
+more files durable in a second."""
+LARGE_SAVES_AT_A_TIME = 4
+"""Of sessions of `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
+LARGE_SAVE_BYTES = 256 * KIB
+LEAVING_AT_A_TIME = 16
+"""Sessions that a connection which has ended leaves at once."""
 MAX_SOCKET_PATH_BYTES = 107
 """What `sun_path` holds on Linux, less its NUL. macOS has 103; `endpoint.py` takes the smaller there."""
 
@@ -87,12 +97,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """That end."""
     settle_s: float = 0.5
     """An outside write is read once size and mtime stood still for this long."""
+    look_around_s: float = 2.0
+    """How often it is looked whether adopted folders are still there, and whether those that were gone are back."""
     daemon_idle_exit_s: float = 1800.0
     shutdown_s: float = 30.0
     log_bytes: int = 4 * MIB
     log_files: int = 3
     trash_days: float = 30.0
-    """What has lain in the trash for so long leaves it by itself; 0: never. Nothing else ever expires."""
+    """What has lain in the trash while so many days were seen to pass leaves it by itself (time without a daemon counts for a
+    day at most); 0: never. Nothing else ever expires.
+    """
+
+    @property
+    def page_most(self) -> int:
+        """Bytes at which a page is cut: well under what an answer may have, however the limits are set."""
+        return min(self.page_bytes, self.message_bytes // 2)
 
 
 DEFAULT = Limits()

@@ -21,7 +21,8 @@ def start(
     from it. `bare`: without `site`, for a script that needs the standard library only. OSError where it cannot be started.
     """
     return subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-        [sys.executable, "-I", *(["-S"] if bare else []), script, *arguments],
+        # File names are UTF-8 for them as they are for the daemon.
+        [sys.executable, "-I", "-X", "utf8", *(["-S"] if bare else []), script, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -223,19 +223,24 @@ def spawn(where: endpoint.Places) -> int:
     log = _open_start_log(where)
     child = os.fork()
     if child == 0:
-        _become_daemon(package_parent, writing, log)
+        _become_daemon(where, package_parent, writing, log)
     os.close(writing)
     os.close(log)
     os.waitpid(child, 0)
     return reading
 
 
-def _become_daemon(package_parent: str, writing: int, log: int) -> NoReturn:
+def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, log: int) -> NoReturn:
     """In the forked child: never returns, never raises."""
     try:
         os.setsid()
         if os.fork():
             os._exit(0)
+        if where.home:
+            os.environ["SESSIOND_HOME"] = where.home  # ours, wherever it starts
+        for name in ("TMPDIR", "TEMP", "TMP"):
+            if not os.path.isabs(os.environ.get(name, "/")):
+                del os.environ[name]
         # `-m` looks in the current folder first: the one that holds this very package, never the editor's project.
         os.chdir(package_parent)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -244,7 +249,8 @@ def _become_daemon(package_parent: str, writing: int, log: int) -> NoReturn:
         os.closerange(3, writing)
         os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
         os.set_inheritable(writing, True)
-        command = [sys.executable, "-m", "sessiond", "serve", "--ready-fd", str(writing)]
+        # UTF-8 in file names whatever this client's locale is: the daemon is everybody's.
+        command = [sys.executable, "-X", "utf8", "-m", "sessiond", "serve", "--ready-fd", str(writing)]
         os.execv(sys.executable, command)  # noqa: S606  our own interpreter and our own package
     except BaseException as error:  # whatever it is, the relay's own code must not run on in the child
         os.write(writing, f"failed {sys.executable} could not be run: {error}\n".encode())

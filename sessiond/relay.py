@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
             if finished:
                 return 0
         raise Unreachable(f"the daemon hung up {MAX_DIALS} times; `sessiond doctor` looks closer")
-    except Unreachable as error:
+    except (Unreachable, endpoint.NoHome) as error:
         _say(str(error))
         return EX_UNAVAILABLE
     except KeyboardInterrupt:

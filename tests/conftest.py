@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,8 +18,35 @@ from tests.shell import Shell
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-# What a shell starts in the background ignores Ctrl-C, and so would all the programs that tests press it in.
+# Whoever runs one test with pytest itself sees what `tests/run` sees: a program of ours must not need what this machine sets.
+for _name in [name for name in os.environ if name.startswith("PYTHON") and name not in ("PYTHONPATH", "PYTHONHOME")]:
+    del os.environ[_name]
+
+_OWN_HOME = "SESSIOND_TESTS_HOME"
+
+
+def pytest_configure() -> None:
+    """All tests share an empty home with a blank in its name: nothing in the home of whoever runs them is read or changed. What is
+    installed once for all runs stays where it is.
+    """
+    if _OWN_HOME in os.environ:  # a worker's: the first process made it
+        return
+    real = Path(os.environ.get("HOME") or tempfile.gettempdir())
+    os.environ.setdefault("SESSIOND_CACHE", str(real / ".cache" / "sessiond-tests"))
+    os.environ.setdefault("PIP_CACHE_DIR", str(real / ".cache" / "pip"))
+    os.environ.setdefault("PYENV_ROOT", str(real / ".pyenv"))  # where `python3` is one of its shims
+    os.environ["HOME"] = os.environ[_OWN_HOME] = tempfile.mkdtemp(prefix="a home ")
+
+
+def pytest_unconfigure() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ and (made := os.environ.pop(_OWN_HOME, None)):
+        shutil.rmtree(made, ignore_errors=True)
+
+
+# What a shell starts in the background ignores Ctrl-C, what nohup starts ignores that the terminal goes, and so would all the programs
+# that tests send these to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

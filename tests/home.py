@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from io import BufferedRWPair
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,7 +25,7 @@ class Client:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._file = sock.makefile("rwb")
+        self._file: BufferedRWPair = sock.makefile("rwb")  # type: ignore[assignment]
         self._last = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self.notifications: list[tuple[str, dict[str, Any]]] = []
@@ -40,6 +41,14 @@ class Client:
         self._write({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params or {}})
         return self._last
 
+    def send_raw(self, method: str, params: Any) -> int:
+        """As `send`, with every character as itself, as short as it can be."""
+        self._last += 1
+        message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        self._file.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._file.flush()
+        return self._last
+
     def notify(self, method: str, params: Any = None) -> None:
         self._write({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
@@ -51,7 +60,10 @@ class Client:
         line = self._file.readline()
         if not line:
             raise ConnectionError("the daemon closed the connection")
-        message = json.loads(line)
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise AssertionError(f"this is no message: {line[:200]!r}") from error
         if "method" in message:
             self.notifications.append((message["method"], message["params"]))
         else:
@@ -83,6 +95,21 @@ class Client:
                 if name == method:
                     return params
             self._read()
+
+    def heard_by_now(self) -> list[tuple[str, dict[str, Any]]]:
+        """The notifications that have come, without waiting for more; they are taken."""
+        patience = self._sock.gettimeout()
+        while True:
+            self._sock.setblocking(False)
+            try:
+                begun = self._file.peek(1)
+            finally:
+                self._sock.settimeout(patience)
+            if b"\n" not in begun:
+                break
+            self._read()
+        heard, self.notifications = self.notifications, []
+        return heard
 
     def close(self) -> None:
         # The file keeps the descriptor open, so both must go for the daemon to notice.
@@ -132,9 +159,12 @@ class Home:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.wait_till_nobody_listens()
+
+    def wait_till_nobody_listens(self) -> None:
         deadline = time.monotonic() + START_S
         while self._is_listened():
-            assert time.monotonic() < deadline, "somebody still listens for the daemon that was killed"
+            assert time.monotonic() < deadline, "somebody still listens for the daemon that has ended"
             time.sleep(0.002)
 
     def _is_listened(self) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from sessiond.backups.copying import SUMS, Tree, decode_sums
+from sessiond.backups.proof import prove
 from sessiond.errors import SessiondError
 from sessiond.fs import RealFileSystem
-from sessiond.store.copying import SUMS, Tree, decode_sums
 from sessiond.store.moves import Moves
-from sessiond.store.proof import prove
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.home import Client, Home
 from tests.shell import Shell, wait_until
@@ -377,7 +377,9 @@ def test_a_power_failure_leaves_all_of_it_or_none() -> None:
 
 
 async def test_deletions_wait_for_the_moment_of_a_backup() -> None:
-    """While a backup holds `none`, `one` waits; it waits for those that are under way; a waiting one that is cancelled harms nobody."""
+    """A backup waits for those that are under way, and new ones go on till its moment comes; in that moment they wait for it.
+    A waiting one that is cancelled harms nobody.
+    """
     import asyncio
 
     moves, order = Moves(), []
@@ -403,15 +405,16 @@ async def test_deletions_wait_for_the_moment_of_a_backup() -> None:
 
     backup = asyncio.create_task(copy())
     await asyncio.sleep(0)
+    await delete("between", second)
+    first.set()
+    await entered.wait()
+    assert order == ["first begins", "between begins", "between ends", "first ends", "copy"]
     two = asyncio.create_task(delete("second", second))
     cancelled = asyncio.create_task(delete("never", second))
     await asyncio.sleep(0)
     cancelled.cancel()
-    first.set()
-    await entered.wait()
-    assert order == ["first begins", "first ends", "copy"]
     leave.set()
     await asyncio.gather(one, backup, two)
-    assert order[3:] == ["second begins", "second ends"]
+    assert order[5:] == ["second begins", "second ends"]
     async with moves.none():
         order.append("again")

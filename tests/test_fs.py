@@ -661,3 +661,44 @@ def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> 
     with pytest.raises(FileExistsError, match="leftover temporary files beside"):
         atomic_write(disk, str(path), b"newer")
     assert path.read_bytes() == b"new"
+
+
+def test_5_below_a_confined_folder_no_link_is_followed(tmp_path: Path) -> None:
+    """Whatever is to be changed: the link is named, and what it leads to stays as it was. The folder itself may be a link."""
+    real, outside = tmp_path / "real", tmp_path / "outside"
+    for folder in (real, outside / "empty"):
+        folder.mkdir(parents=True)
+    (outside / "file").write_text("precious")
+    (tmp_path / "root").symlink_to(real)
+    (real / "link").symlink_to(outside)
+    (real / "to-file").symlink_to(outside / "file")
+    (real / "inner").mkdir()
+    (real / "inner" / "to-file").symlink_to(outside / "file")
+    fs, root = RealFileSystem(), str(tmp_path / "root")
+    fs.confine(root)
+    fs.create(f"{root}/inner/mine", b"x")
+    changes = [
+        lambda: fs.create(f"{root}/link/new", b"x"),
+        lambda: fs.append(f"{root}/link/file", b"x"),
+        lambda: fs.append(f"{root}/to-file", b"x"),
+        lambda: fs.append(f"{root}/inner/to-file", b"x"),
+        lambda: fs.replace(f"{root}/inner/mine", f"{root}/link/file"),
+        lambda: fs.replace(f"{root}/link/file", f"{root}/inner/mine"),
+        lambda: fs.link(f"{root}/inner/mine", f"{root}/link/new"),
+        lambda: fs.remove(f"{root}/link/file"),
+        lambda: fs.remove_dir(f"{root}/link/empty"),
+        lambda: fs.make_dirs(f"{root}/link/new"),
+        lambda: fs.sync_dir(f"{root}/link"),
+        lambda: fs.open_log(f"{root}/link/new"),
+        lambda: fs.lock(f"{root}/link/new"),
+        lambda: atomic_write(fs, f"{root}/link/file", b"x", follow=False),
+    ]
+    for number, change in enumerate(changes):
+        with pytest.raises(OSError, match=r"link|Too many levels|Not a directory") as refused:
+            change()
+        assert str(refused.value.filename).startswith(root), number
+    assert sorted(os.listdir(outside)) == ["empty", "file"]
+    assert (outside / "file").read_text() == "precious"
+    atomic_write(fs, f"{root}/to-file", b"mine", follow=False)
+    assert not (real / "to-file").is_symlink()
+    assert (outside / "file").read_text() == "precious"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sessiond.daemon.vintage import FORMAT
 from sessiond.journal.record import SegmentHeader, encode_segment_header
 from tests.golden_data.life import IDS, listing, place
 from tests.home import Home
@@ -90,10 +91,10 @@ def left(home: Shell) -> Shell:
 
 def test_a_folder_of_a_newer_layout_is_refused(left: Shell) -> None:
     """The number in `data/format` says so."""
-    assert (left.data / "format").read_text() == "1\n"
-    (left.data / "format").write_text("2\n")
-    refused(left, "newer", "format 2")
-    (left.data / "format").write_text("1\n")
+    assert (left.data / "format").read_text() == f"{FORMAT}\n"
+    (left.data / "format").write_text(f"{FORMAT + 1}\n")
+    refused(left, "newer", f"format {FORMAT + 1}")
+    (left.data / "format").write_text(f"{FORMAT}\n")
     assert left("list").code == 0
 
 

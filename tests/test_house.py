@@ -130,3 +130,26 @@ def test_layers():
     linter = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_struct_types_are_looked_at_before_threads_use_them(path):
+    """A type that a module decodes to by `type=`, or converts to, is named in its `ready(...)`: msgspec's first look at a struct
+    type is not safe on several threads, and took daemons away by a segmentation fault.
+    """
+    used: set[str] = set()
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        if called == "ready":
+            named |= {ast.unparse(one) for one in node.args}
+        elif called == "msgspec.convert":
+            used |= {ast.unparse(one) for one in node.args[1:2]}
+        elif called == "cursors.decode":
+            used |= {ast.unparse(one) for one in node.args[3:4]}
+        elif called.endswith("decode"):
+            used |= {ast.unparse(one.value) for one in node.keywords if one.arg == "type"}
+    structs = {one for one in used if one.lstrip("_")[:1].isupper()}
+    assert structs <= named

@@ -67,7 +67,9 @@ def complete(client: Client) -> int:
 
 def counted(client: Client) -> int:
     """What the sessions themselves say that they hold."""
-    return sum(info["messageCount"] for info in client.call("session/list", limit=1000)["sessions"])
+    while (page := client.call("session/list", limit=1000)).get("incomplete"):
+        pass
+    return sum(info["messageCount"] for info in page["sessions"])
 
 
 def children(pid: int) -> list[int]:

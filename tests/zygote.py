@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,13 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Zygote:
-    """May be used from several threads."""
+    """May be used from several threads. `within`: a command that starts it in other surroundings (`setpriv ...`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.zygote"],
+            [*within, sys.executable, "-m", "tests.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,6 +3,12 @@
 
 export type JsonObject = Record<string, unknown>
 
+/** What was acknowledged. */
+export interface AcknowledgeResult {
+  /** How many entries of `damage` there were. */
+  acknowledged: number
+}
+
 /** Where a client that shows the token may connect. */
 export interface Address {
   host: string
@@ -102,10 +108,21 @@ export interface Changed {
   replay?: boolean
 }
 
+/** A stretch of the journal that was durable once and could not be read. */
+export interface Damage {
+  /** Where its bytes are kept. */
+  path: string
+  /** How many records are known to be lost with it. 0: none, all others could be read. */
+  records: number
+  /** When it was found. */
+  since: string
+  reason: string
+}
+
 /** What to delete. */
 export interface DeleteParams {
   sessionId: string
-  /** Also out of trash, index and journal. */
+  /** Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either. */
   permanent?: boolean | null
 }
 
@@ -239,7 +256,7 @@ export interface IndexStatus {
   state: "building" | "failing" | "ready"
   /** Sessions that were read again since the last check of the files against the index began, ... */
   read: number
-  /** ... of so many that had to be, as far as is known. */
+  /** ... of so many that have to be; known as soon as all files were compared, before any is read. */
   found: number
   /** Why it is failing. */
   problem: string | null
@@ -249,6 +266,8 @@ export interface IndexStatus {
 export interface JournalStatus {
   bytes: number
   lsn: number
+  /** Bytes of what cannot be saved for now and was moved out of its way, into `data/held`. */
+  held: number
 }
 
 /** A page of sessions. */
@@ -265,6 +284,8 @@ export interface ListParams {
 export interface ListResult {
   sessions: Array<SessionInfo>
   nextCursor: string | null
+  /** The catalogue is being rebuilt; there may be more, and some may have changed. */
+  incomplete?: boolean
 }
 
 /** What to listen on. */
@@ -297,6 +318,8 @@ export interface Message {
   seq: number
   /** RFC 3339 in UTC with milliseconds. */
   timestamp: string
+  /** The message came from a file and is too large for an answer: so many bytes it has. `content` is the beginning of its text, or empty, and all else is left out. `session/export` has the whole. */
+  cut?: number | null
 }
 
 /** To another store and format. */
@@ -570,6 +593,8 @@ export interface SessionInfo {
   attached: number
   /** The session file is behind the journal. */
   dirty: boolean
+  /** Fields that are not shown, for they came from a file and are too large for an answer. */
+  cut?: Array<string>
 }
 
 /** Names a session. */
@@ -618,6 +643,8 @@ export interface StatusResult {
   openSessions: number
   dirtySessions: number
   journal: JournalStatus
+  /** Of the journal, as long as nobody has acknowledged it. */
+  damage: Array<Damage>
   readOnly: ReadOnlyStatus | null
   index: IndexStatus
   limits: JsonObject
@@ -762,14 +789,14 @@ export interface Requests {
   /** Put a session into the trash, or away for ever. */
   'session/delete': { params: {
   sessionId: string
-  /** Also out of trash, index and journal. */
+  /** Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either. */
   permanent?: boolean | null
 }, result: Nothing }
   /** Take a session out of the trash. */
   'session/restore': { params: {
   sessionId: string
 }, result: SessionResult }
-  /** Bring session files up to date now. */
+  /** Bring session files up to date now. Without an id it waits for all earlier requests of the connection. */
   'session/save': { params: {
   sessionId?: string | null
 }, result: SaveResult }
@@ -867,6 +894,8 @@ export interface Requests {
   'daemon/stop': { params: {}, result: Nothing }
   /** What runs, where, and how it is. */
   'daemon/status': { params: {}, result: StatusResult }
+  /** Acknowledge all `damage` in the status. The daemon stops reporting it. */
+  'daemon/acknowledge': { params: {}, result: AcknowledgeResult }
   /** Listen on TCP or WebSocket as long as the asking connection lives. */
   'daemon/listen': { params: {
   kind: "tcp" | "ws"

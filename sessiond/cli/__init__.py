@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 import click
 
 from sessiond.cli.output import one_line
-from sessiond.endpoint import APP
+from sessiond.cli.streams import OutputFailed
+from sessiond.endpoint import APP, NoHome
 from sessiond.errors import DaemonUnreachable, SessiondError
 from sessiond.reach import Unreachable
 
@@ -32,16 +32,19 @@ def main(arguments: Sequence[str]) -> int:
         return EX_INTERRUPTED
     except click.ClickException as error:
         return complain(error.format_message(), None, EX_FAILED)
-    except (Unreachable, DaemonUnreachable) as error:
+    except (Unreachable, DaemonUnreachable, NoHome) as error:
         return complain(str(error), None, EX_UNAVAILABLE)
     except SessiondError as error:
         return complain(error.message, error.hint, EX_FAILED)
     except KeyboardInterrupt:
         return EX_INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EX_FAILED
+    except OutputFailed as error:
+        return EX_FAILED if error.unread else complain(str(error), None, EX_FAILED)
+    except UnicodeEncodeError as error:
+        hint = "run it under UTF-8, as with LC_ALL=C.UTF-8"
+        return complain(
+            f"the locale's encoding, {error.encoding}, does not have a name that is needed", hint, EX_FAILED
+        )
     except OSError as error:
         return complain(str(error), None, EX_FAILED)
     return result if isinstance(result, int) else 0

@@ -10,6 +10,7 @@ import click
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, print_json, say
+from sessiond.cli.paths import on_wire
 
 
 @click.command("adopt", short_help="Take a tool's own session folder in, where it is.")
@@ -19,7 +20,7 @@ from sessiond.cli.output import count, print_json, say
 @as_json
 def command(path: str, name: str | None, form: str | None, as_json: bool) -> None:
     """Make a store of a folder that another tool keeps its sessions in. The files stay there, and that tool's."""
-    params: dict[str, Any] = {"path": os.path.abspath(path)}
+    params: dict[str, Any] = {"path": on_wire(os.path.abspath(path))}
     params |= {key: value for key, value in (("name", name), ("format", form)) if value is not None}
     with Client.connect() as client:
         result = client.call("store/adopt", params)

@@ -15,6 +15,7 @@ from sessiond.cli import EX_FAILED
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, print_json, say
+from sessiond.cli.paths import on_wire
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -49,7 +50,7 @@ def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
 
     try:
         result: dict[str, Any] = client.call(
-            "daemon/backup", {"path": path, "workDoneToken": "backup"}, notified=notified
+            "daemon/backup", {"path": on_wire(path), "workDoneToken": "backup"}, notified=notified
         )
     except KeyboardInterrupt:
         client.cancel(notified=notified)  # answered when nothing of it is left, or when it was complete already
@@ -60,8 +61,8 @@ def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
 
 
 def _verify(path: str, *, as_json: bool) -> int:
+    from sessiond.backups.proof import prove
     from sessiond.fs import RealFileSystem
-    from sessiond.store.proof import prove
 
     checked = list(prove(RealFileSystem(), path))
     bad = [one for one in checked if one.problem is not None]

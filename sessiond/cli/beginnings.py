@@ -8,6 +8,7 @@ from typing import Any
 
 from sessiond.cli.client import Client
 from sessiond.cli.output import content_text, one_line
+from sessiond.cli.paths import here
 from sessiond.errors import SessiondError
 
 _CHARS = 44
@@ -37,7 +38,7 @@ def beginnings(client: Client, infos: Iterable[dict[str, Any]]) -> dict[str, str
 
 def _cost(path: str) -> int:
     try:
-        return max(_LEAST_BYTES, os.path.getsize(path))
+        return max(_LEAST_BYTES, os.path.getsize(here(path)))
     except (OSError, ValueError):
         return _LEAST_BYTES  # not saved yet, or a name that is no text
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sessiond import errors
+from sessiond.cli.streams import wait
 from sessiond.endpoint import Places, places
 from sessiond.errors import DaemonUnreachable, InvalidParams, SessiondError
 from sessiond.reach import PATIENCE_S, is_held, reach
@@ -94,11 +95,16 @@ class Client:
             elif message.get("id") in (self._last_id, None):
                 return message
 
-    def notifications(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the daemon says by itself, as (method, params), till the connection ends (ConnectionError)."""
+    def notifications(self, *, while_read: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What the daemon says by itself, as (method, params), till the connection ends (ConnectionError).
+
+        `while_read`: only as long as somebody reads standard output (OutputFailed).
+        """
         while True:
             while self._waiting:
                 yield self._waiting.popleft()
+            if while_read and b"\n" not in self._buffer:
+                wait(self._socket.fileno())
             message = self._receive()
             if "method" in message:
                 self._take(message, None)
@@ -118,7 +124,10 @@ class Client:
             line = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:
             raise InvalidParams("an argument is no valid UTF-8", hint="check the terminal's encoding") from None
-        self._socket.sendall(line + b"\n")
+        try:
+            self._socket.sendall(line + b"\n")
+        except ConnectionError:
+            raise _ended() from None
 
     def _receive(self) -> dict[str, Any]:
         searched = 0
@@ -139,9 +148,16 @@ class Client:
                 raise DaemonUnreachable(
                     f"the daemon does not answer within {self._socket.gettimeout():g} s; `sessiond doctor` looks closer"
                 ) from None
+            except ConnectionError:
+                raise _ended() from None
             if not chunk:
-                raise ConnectionResetError("the daemon ended the connection")
+                raise _ended()
             self._buffer += chunk
+
+
+def _ended() -> ConnectionResetError:
+    """Without a number: an EPIPE is taken for standard output's by others."""
+    return ConnectionResetError("the daemon ended the connection; what was asked may be done or not")
 
 
 def connect_if_running(where: Places) -> Client | None:

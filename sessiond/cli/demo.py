@@ -7,19 +7,22 @@ shows, so the README's copy of it is checked by a test.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import click
 
 from sessiond.cli.peer import Peer
+from sessiond.endpoint import read_endpoint
 from sessiond.errors import SessiondError
 
 SESSION = "demo"
@@ -34,6 +37,9 @@ SAID = (
     ("script", "user", "Then let us kill the daemon and count."),
 )
 _WAIT_S = 20.0
+"""Each wait of its own has this deadline at most; an answer's is the peer's."""
+_STOP_S = 60.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 @click.command("demo", short_help="The main job on a throwaway home, for real.")
@@ -43,14 +49,62 @@ def command(keep: bool) -> int:
 
     Everything happens in a temporary folder; your own sessions and daemon are not touched.
     """
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupts)
     home = tempfile.mkdtemp(prefix="sessiond-demo-")
     try:
         return 0 if _Demo(home).run() else 1
+    except _Ended as ended:
+        by = ended.number
     finally:
         if keep:
             print(f"The throwaway home is {home}")
         else:
             shutil.rmtree(home, ignore_errors=True)
+    signal.signal(by, signal.SIG_DFL)
+    os.kill(os.getpid(), by)  # whoever sent it sees that it worked
+    return 1
+
+
+class _Ended(BaseException):
+    """By a signal: what was started is ended, and the home removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Interrupts:
+    """Raises _Ended on the main thread, once: the cleaning up is not to be broken off. Not between the start of a program and
+    the moment when somebody is there to end it.
+    """
+
+    def __init__(self) -> None:
+        self._came: int | None = None
+        self._held = False
+
+    def __call__(self, number: int, _frame: object) -> None:
+        if self._came is None:
+            self._came = number
+            if not self._held:
+                raise _Ended(number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        if self._came is not None:  # what cleans up starts programs, too
+            yield
+            return
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._came is not None:
+            raise _Ended(self._came)
+
+
+_interrupts = _Interrupts()
 
 
 def _tell(text: str = "") -> None:
@@ -68,6 +122,8 @@ class _Demo:
         self.acknowledged: dict[str, int] = {}
         """Message id -> seq, as the daemon answered."""
         self.enough = threading.Event()
+        self.failed: list[SessiondError] = []
+        """What went wrong on the threads of the race."""
 
     def run(self) -> bool:
         """The whole story. Whether all that was acknowledged was there in the end."""
@@ -97,8 +153,9 @@ class _Demo:
         with ExitStack() as stack:
             peers: dict[str, Peer] = {}
             for name in ("emacs", "vim"):  # both at once: whichever comes first starts the daemon
-                peers[name] = Peer.over_stdio(self.environment)
-                stack.callback(peers[name].close)
+                with _interrupts.held():
+                    peers[name] = Peer.over_stdio(self.environment)
+                    stack.callback(peers[name].close)
             for name in ("emacs", "vim"):
                 self._begin(name, peers[name], {})
             host, port, token = stack.enter_context(self._tcp())
@@ -123,24 +180,29 @@ class _Demo:
     def _tcp(self) -> Iterator[tuple[str, int, str]]:
         """`sessiond --tcp 0` as a child: host, port and token."""
         command = [sys.executable, "-m", "sessiond", "--tcp", "127.0.0.1:0"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, text=True
-        )
+        process: subprocess.Popen[bytes] | None = None
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            address, _, token_file = line.strip().partition(", the token is in ")
-            if not token_file:
-                raise SessiondError(
-                    f"`sessiond --tcp` did not start: {process.communicate(timeout=_WAIT_S)[1].strip()}"
+            with _interrupts.held():
+                process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment
                 )
+            address, listens, _ = _first_line(process).partition(", the token is in ")
+            if not listens:
+                process.kill()
+                said = process.communicate(timeout=_WAIT_S)[1].decode("utf-8", "replace").strip()
+                raise SessiondError(f"`sessiond --tcp` did not start: {said or 'it said nothing'}")
             host, _, port = address.rpartition(" ")[2].rpartition(":")
-            with open(token_file, encoding="ascii") as file:
+            with open(f"{self.home}/data/token", encoding="ascii") as file:
                 token = file.read().strip()
             yield host, int(port), token
         finally:
-            process.terminate()  # no SIGINT: what runs in the background of a shell ignores that
-            process.communicate(timeout=_WAIT_S)
+            if process is not None:
+                process.terminate()  # no SIGINT: what runs in the background of a shell ignores that
+                try:
+                    process.communicate(timeout=_WAIT_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
 
     def _talk(self, peers: Mapping[str, Peer]) -> None:
         """Each says a sentence; the other two must see it by themselves."""
@@ -155,12 +217,14 @@ class _Demo:
             _tell(f"   {'':<8}seen live by {' and '.join(others)}")
 
     def _must_see(self, peer: Peer, text: str) -> None:
-        while True:
+        deadline = time.monotonic() + _WAIT_S
+        while time.monotonic() < deadline:
             seen = peer.notification()
             if seen["method"] == "session/changed":
                 messages = [message for change in seen["params"]["changes"] for message in change.get("messages", [])]
                 if any(message["content"] == text for message in messages):
                     return
+        raise SessiondError(f"nobody was shown {text!r} within {_WAIT_S:g} s")
 
     def _append(self, peer: Peer, message_id: str, role: str, text: str) -> None:
         message = {"id": message_id, "role": role, "content": text}
@@ -172,13 +236,26 @@ class _Demo:
     def _race(self, peers: Mapping[str, Peer]) -> None:
         """All append at once until the daemon is killed under them."""
         pid = int(peers["emacs"].call("daemon/hello", {})["pid"])
-        threads = [threading.Thread(target=self._append_all, args=(name, peer)) for name, peer in peers.items()]
+        threads = [
+            threading.Thread(target=self._append_in_race, args=(name, peer), daemon=True)
+            for name, peer in peers.items()
+        ]
         for thread in threads:
             thread.start()
-        self.enough.wait(_WAIT_S)
+        enough = self.enough.wait(_WAIT_S)
         os.kill(pid, signal.SIGKILL)
         for thread in threads:
             thread.join(_WAIT_S)
+        if self.failed:
+            raise self.failed[0]
+        if not enough or any(thread.is_alive() for thread in threads):
+            raise SessiondError(f"{len(self.acknowledged)} messages were acknowledged within {_WAIT_S:g} s: too few")
+
+    def _append_in_race(self, name: str, peer: Peer) -> None:
+        try:
+            self._append_all(name, peer)
+        except SessiondError as error:
+            self.failed.append(error)
 
     def _append_all(self, name: str, peer: Peer) -> None:
         for number in range(1, ROUNDS + 1):
@@ -234,7 +311,29 @@ class _Demo:
 
     def _stop(self) -> None:
         command = [sys.executable, "-m", "sessiond", "stop"]
-        subprocess.run(command, env=self.environment, stdout=subprocess.DEVNULL, timeout=60, check=False)
+        try:
+            subprocess.run(command, env=self.environment, stdout=subprocess.DEVNULL, timeout=_STOP_S, check=False)
+        except subprocess.TimeoutExpired:
+            record = read_endpoint(f"{self.home}/data")
+            if record is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(record.pid, signal.SIGKILL)
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> str:
+    """Of its standard output, without the LF; "" where none comes in time."""
+    assert process.stdout is not None
+    fd = process.stdout.fileno()
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    deadline = time.monotonic() + _WAIT_S
+    line = b""
+    while not line.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000) or not (chunk := os.read(fd, 1024)):
+            return ""
+        line += chunk
+    return line.decode("utf-8", "replace").strip()
 
 
 def _in_order(ids: list[str]) -> bool:

@@ -5,44 +5,57 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import click
 
+from sessiond.cli.client import connect_if_running
 from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
+from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
 from sessiond.cli.mending_config import mend_config
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, print_json, say
-from sessiond.cli.status import ask, index_problem, problem_of
-from sessiond.config import Config, StoreConfig, load
+from sessiond.cli.status import ask, index_problem, problem_of, unpromised_in_words
+from sessiond.config import StoreConfig, load
 from sessiond.daemon.vintage import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
 from sessiond.errors import ConfigError, SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem
-from sessiond.journal.recovery import Contents, Damage, read_journal
-from sessiond.journal.segments import Segments
-from sessiond.limits import Limits
+from sessiond.fs.network import unpromised
+from sessiond.journal import Loss
+
+_WRITTEN = {
+    "data": "no session can be kept",
+    "cache": "nothing new can be found by a search",
+    "log": "nothing is logged",
+}
+"""Folders that must be written, and what it costs where they cannot be."""
 
 
 @click.command("doctor", short_help="Is everything healthy, is every file readable?")
 @click.option(
     "--repair", is_flag=True, help="Put right what can be, keeping a copy of what is changed. No daemon may run."
 )
+@click.option(
+    "--acknowledge", "known", is_flag=True, help="You know of what a damaged journal has lost: it is not said any more."
+)
 @as_json
-def command(repair: bool, as_json: bool) -> int:
+def command(repair: bool, known: bool, as_json: bool) -> int:
     """Look at the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
 
-    Never starts a daemon, and without --repair never changes a file. With --repair it exits 1 if anything is left.
+    Never starts a daemon, and without --repair and --acknowledge never changes a file. With --repair it exits 1 if anything
+    is left. What a damaged journal has lost counts as unhealthy till --acknowledge, with a daemon or without one.
     """
     where, fs = places(), RealFileSystem()
     lock = _alone(fs, where) if repair else None
     shown: list[dict[str, str | None]] = []
     left = 0
     try:
+        if known:
+            _acknowledged(where, fs, locked=repair, quietly=as_json)
         for finding in examine(where, fs, repairing=repair):
             mended = _mended(finding) if repair and finding.problem is not None else None
             left += finding.problem is not None and mended is None
@@ -59,7 +72,7 @@ def command(repair: bool, as_json: bool) -> int:
 
 def _tell(finding: Finding, mended: str | None) -> None:
     if finding.problem is None:
-        say(f"ok       {finding.what}")
+        say(f"ok       {finding.what}" + (f"; {finding.hint}" if finding.hint else ""))
     elif mended is not None:
         say(f"MENDED   {finding.what}: {finding.problem}; {mended}")
     else:
@@ -76,6 +89,23 @@ def _alone(fs: FileSystem, where: Places) -> Lock | None:
         raise SessiondError(
             "a daemon runs, and files in its hands are not repaired", hint="run `sessiond stop` first"
         ) from None
+
+
+def _acknowledged(where: Places, fs: FileSystem, *, locked: bool, quietly: bool) -> None:
+    """Acknowledge all that a damaged journal has lost. SessiondError."""
+    client = None if locked else connect_if_running(where)
+    if client is not None:
+        with client:
+            count: int = client.call("daemon/acknowledge")["acknowledged"]
+    else:
+        lock = None if locked else _alone(fs, where)
+        try:
+            count = acknowledge(fs, where.data + "/journal")
+        finally:
+            if lock is not None:
+                lock.release()
+    if not quietly:
+        say(f"acknowledged: {count}")
 
 
 def _mended(finding: Finding) -> str | None:
@@ -110,6 +140,7 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         yield Finding("data folder", error.message, error.hint)
         return  # nothing in it is ours to judge, and nothing to repair
     yield from _folders(where)
+    yield from _unpromised([where.data, *(store.path for store in config.stores if store.name != "default")])
     status = None
     if not repairing:
         try:
@@ -119,7 +150,7 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         else:
             yield from _daemon(where, status)
     if status is None and fs.stat(where.data + "/journal") is not None:
-        yield from _journal(fs, where.data + "/journal", config)
+        yield from examine_journal(fs, where.data + "/journal", config.limits, repairing=repairing)
     for store in config.stores:
         yield from _store(fs, where, store, repairing=repairing)
     if status is None:
@@ -139,14 +170,35 @@ def _store(fs: FileSystem, where: Places, store: StoreConfig, *, repairing: bool
 
 
 def _folders(where: Places) -> Iterator[Finding]:
-    """The daemon's own folders are ours alone, those that are there."""
+    """The daemon's own folders are ours alone, those that are there, and can be made or written."""
     for name in ("data", "config", "cache", "run", "log"):
         path = getattr(where, name)
+        if name in _WRITTEN and (held := _unwritable(path)) is not None:
+            hint = f"look at the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours"
+            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {held} cannot be written", hint)
+            continue
         if not os.path.lexists(path):
             continue
         problem = None if name == "config" else privacy_problem(os.path.realpath(path))
         mend = partial(_close_folder, path) if problem else None
         yield Finding(f"{name} folder {path}", problem, f"chmod 700 {path}" if problem else None, mend)
+
+
+def _unpromised(paths: list[str]) -> Iterator[Finding]:
+    """Not a problem that anything here could mend, so the rest is judged as elsewhere."""
+    for path in paths:
+        kind = unpromised(path)
+        if kind is not None:
+            hint = "keep it on a disk of this machine, or keep a backup"
+            yield Finding(f"note: {unpromised_in_words(path, kind)}", hint=hint)
+
+
+def _unwritable(path: str) -> str | None:
+    """The folder that would have to be written for it, if that cannot be: itself, or where it would be made."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    able = os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+    return None if able else path
 
 
 def _close_folder(path: str) -> str | None:
@@ -163,6 +215,8 @@ def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
     if status.get("readOnly"):
         hint = "make room, then run `sessiond stop`: the next client starts it again"
         yield Finding("journal", f"read-only: {status['readOnly']['reason']}", hint)
+    for damage in status.get("damage", ()):
+        yield lost(Loss(damage["path"], damage["records"], damage["reason"], damage["since"]))
     for store in status["stores"]:
         problem = problem_of(store)
         if problem is not None:
@@ -170,51 +224,3 @@ def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
     if status["index"]["state"] == "failing":
         hint = f"make room for {where.cache}, or see to it that it can be written; it goes on by itself"
         yield Finding("search index", index_problem(status["index"]), hint)
-
-
-def _journal(fs: FileSystem, folder: str, config: Config) -> Iterator[Finding]:
-    """Only while no daemon writes to it: an end that is being written looks torn."""
-    try:
-        contents = read_journal(fs, folder, config.limits.damaged_copies)
-    except SessiondError as error:
-        yield Finding(f"journal {folder}", error.message, error.hint)
-        return
-    except OSError as error:
-        yield Finding(f"journal {folder}", str(error), "look at its mode and owner, and at the disk")
-        return
-    yield Finding(f"journal {folder}, {len(contents.records)} records")
-    surgeon = _JournalSurgeon(fs, folder, config.limits)
-    for damage in contents.damage:
-        where = f"{damage.path}, bytes {damage.start} to {damage.end}"
-        if damage.torn:
-            yield Finding(f"{where}: {damage.reason}, as any crash may leave it")
-        elif damage.copy is None:
-            hint = "the file is left as it is, and so are the ones after it: look after the disk, or restore it from a backup"
-            yield Finding(where, damage.reason, hint)
-        else:
-            hint = (
-                "all other records are served; the next start, or `sessiond doctor --repair`, keeps these bytes aside and goes on without them. "
-                "What was in them and is in no session file is lost: compare with a backup"
-            )
-            yield Finding(where, damage.reason, hint, partial(surgeon.mend, damage))
-
-
-class _JournalSurgeon:
-    """Does what the next start would do, once."""
-
-    def __init__(self, fs: FileSystem, folder: str, limits: Limits) -> None:
-        self._fs = fs
-        self._folder = folder
-        self._limits = limits
-        self._done: Contents | None = None
-
-    def mend(self, damage: Damage) -> str | None:
-        if self._done is None:
-            segments = Segments(self._fs, self._folder, self._limits, time.time)
-            contents = segments.recover(lambda: os.urandom(16))
-            state = segments.state
-            segments.close()
-            if state is not None:
-                raise OSError(f"the journal cannot be written: {state.reason}")
-            self._done = contents
-        return f"taken out; the segment as it was is {damage.copy}. Compare with a backup what the sessions of that time hold"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import sqlite3
 from collections.abc import Iterator
 from functools import partial
+from urllib.parse import quote
 
 from sessiond.cli.findings import Finding
 from sessiond.cli.output import count
@@ -15,11 +17,12 @@ from sessiond.errors import BadFile, SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Decoded, Problem
 from sessiond.formats.seal import flipped_bit
-from sessiond.formats.sidecar import decode_sidecar, sidecar_path
+from sessiond.formats.sidecar import FOLDER, decode_sidecar, sidecar_path
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.store.decay import judge, written_since
-from sessiond.store.files import OutsideChange, Snapshot, StoreFiles
-from sessiond.store.trash import Trash
+from sessiond.store.files import Snapshot, StoreFiles
+from sessiond.store.port import OutsideChange
+from sessiond.store.trash import Trash, copy_name
 
 _BACKUP = "restore it from a backup (docs/backup.md)"
 _REPAIR = "`sessiond doctor --repair`"
@@ -31,6 +34,7 @@ class StoreDoctor:
     def __init__(self, fs: FileSystem, where: Places, store: StoreConfig) -> None:
         self._fs = fs
         self._store = store
+        fs.confine(where.data, "trash")
         self._trash = Trash(fs, posixpath.join(where.data, "trash", store.name))
         extras = posixpath.join(where.data, "extras", store.name)
         self._extras = extras if fs.stat(extras) is not None else None
@@ -45,10 +49,11 @@ class StoreDoctor:
             yield Finding(label, missing, "mount it, or take the store out of config.toml" if missing else None)
             return
         try:
+            fs.confine(store.path)
             self._files = StoreFiles(fs, store.path, registry.get(store.format), extras=self._extras)
             found = self._files.find()
         except (ImportError, OSError) as error:
-            yield Finding(label, str(error))
+            yield Finding(label, str(error), f"look at the mode and owner of {store.path}, and at the disk")
             return
         problems = [finding for local_id, main in found.items() for finding in self._session(local_id, main)]
         yield from problems
@@ -68,6 +73,8 @@ class StoreDoctor:
         except (SessiondError, OSError) as error:
             yield Finding(path, str(error), "look at its mode and owner, and at the disk")
             return
+        if main not in snapshot.files:
+            return  # it was removed this very moment
         sums = list(self._sums(local_id, snapshot, decoded))
         yield from sums
         # A bit that can be turned back is all that is wrong with the file.
@@ -109,7 +116,7 @@ class StoreDoctor:
         return Finding(where, problem.message, f"{_BACKUP}; {_REPAIR} only puts it aside, so that its id is free", mend)
 
     def _put_aside(self, relative: str, content: bytes, words: str) -> str:
-        copy = self._trash.keep_bytes(relative.replace("/", "%2F"), content)
+        copy = self._trash.keep_bytes(copy_name(relative), content)
         path = self._files.path(relative)
         self._fs.remove(path)
         self._fs.sync_dir(posixpath.dirname(path))
@@ -123,7 +130,7 @@ class StoreDoctor:
     def _take_out(self, main: str, content: bytes, lines: list[int], taken: list[str]) -> str:
         """All wrong lines at once, at the first of them with which it succeeds; `taken` says so to the others."""
         if not taken:
-            copy = self._trash.keep_bytes(main.replace("/", "%2F"), content)
+            copy = self._trash.keep_bytes(copy_name(main), content)
             kept = [one for number, one in enumerate(content.split(b"\n"), 1) if number not in lines]
             self._replace(main, b"\n".join(kept))
             taken.append(f"taken out; the file as it was is {copy}")
@@ -133,7 +140,8 @@ class StoreDoctor:
     def _replace(self, main: str, content: bytes) -> None:
         path = self._files.path(main)
         stat = self._fs.stat(path)
-        atomic_write(self._fs, path, content, 0o600 if stat is None else stat.mode & 0o777)
+        mode = 0o600 if stat is None else stat.mode & 0o777
+        atomic_write(self._fs, path, content, mode, follow=not main.startswith(FOLDER + "/"))
 
     # What can be understood and is not what was written
 
@@ -162,7 +170,7 @@ class StoreDoctor:
         )
 
     def _turn_back(self, main: str, content: bytes, offset: int, mask: int) -> str:
-        copy = self._trash.keep_bytes(main.replace("/", "%2F"), content)
+        copy = self._trash.keep_bytes(copy_name(main), content)
         mended = bytearray(content)
         mended[offset] ^= mask
         self._replace(main, bytes(mended))
@@ -172,17 +180,26 @@ class StoreDoctor:
 
     def _in_trash(self) -> Iterator[Finding]:
         folder = self._trash.folder
-        if self._fs.stat(folder) is None:
+        try:
+            names = sorted(self._fs.list_dir(folder)) if self._fs.stat(folder) is not None else []
+        except OSError as error:
+            yield Finding(
+                f"trash {folder}", str(error), "look at its mode and owner; what is deleted meanwhile is refused"
+            )
             return
-        for name in sorted(self._fs.list_dir(folder)):
+        for name in names:
             if name.startswith("."):
                 continue
+            meta, session = (posixpath.join(folder, name, one) for one in ("meta.json", "session.jsonl"))
+            problem = None
             try:
-                self._trash.info(name)
+                if self._trash.info(name) is None and self._fs.stat(session) is not None:
+                    problem = f"{meta} is not there"
             except BadFile as error:
+                problem = error.message
+            if problem is not None:
                 hint = f"{_REPAIR} makes it anew from the session beside it"
-                mend = partial(self._trash.describe_anew, name)
-                yield Finding(posixpath.join(folder, name, "meta.json"), error.message, hint, mend)
+                yield Finding(meta, problem, hint, partial(self._trash.describe_anew, name))
 
 
 def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
@@ -192,7 +209,7 @@ def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
         return
     problem = None
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
         try:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
             problem = None if found == ["ok"] else "; ".join(map(str, found))

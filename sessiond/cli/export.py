@@ -73,7 +73,8 @@ def _found(client: Client, given: dict[str, Any], everything: bool) -> list[str]
 
     wanted = options.filter_of(**given)
     filters = [wanted, {**wanted, "archived": True}] if everything and not given["archived"] else [wanted]
-    found = [sessions(client, None, {"sort": "createdAt", "filter": one})["sessions"] for one in filters]
+    params = [{"sort": "createdAt", "filter": one} for one in filters]
+    found = [sessions(client, None, one, whole=True)["sessions"] for one in params]
     if not any(found):
         options.check_exists(client, store=given["store"])
     return [info["sessionId"] for page in found for info in page]

@@ -1,4 +1,4 @@
-"""Exports as `sessiond export` makes them: by the daemon, or here where something is to be blanked first."""
+"""Exports as `sessiond export` makes them: the daemon says what is in a file, and it is written here, with the user's own rights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sessiond.cli.client import Client
+from sessiond.cli.paths import here, on_wire
 from sessiond.endpoint import places
 from sessiond.errors import AlreadyExists, InvalidParams, TooLarge
 from sessiond.exporters import SUFFIXES
@@ -45,20 +46,12 @@ class Exporter:
         self._form = form
         self._redact = redact
         self._overwrite = overwrite
+        self._ours: list[str] = []
 
     def export(self, session_id: str, path: str | None) -> dict[str, Any]:
         """`{path, bytes}`, or without a path `{content}`. SessiondError, OSError."""
-        if self._redact:
-            content = self._redacted(session_id)
-            return {"content": content} if path is None else self._write(path, content.encode())
-        if path is None:
-            return {"content": self._fetch(session_id, self._form).decode()}
-        params = {"sessionId": session_id, "format": self._form, "path": path, "overwrite": self._overwrite}
-        try:
-            result: dict[str, Any] = self._client.call("session/export", params)
-        except AlreadyExists as error:
-            raise AlreadyExists(error.message, hint=_HINT) from None
-        return result
+        content = self._redacted(session_id).encode() if self._redact else self._fetch(session_id, self._form)
+        return {"content": content.decode()} if path is None else self._write(path, content)
 
     def _fetch(self, session_id: str, form: str) -> bytes:
         """The whole export, however large."""
@@ -69,7 +62,7 @@ class Exporter:
         except TooLarge:
             with tempfile.TemporaryDirectory(prefix="sessiond-export-") as folder:  # 0700
                 path = os.path.join(folder, "export")
-                self._client.call("session/export", {**params, "path": path})
+                self._client.call("session/export", {**params, "path": on_wire(path)})
                 with open(path, "rb") as file:
                     return file.read()
 
@@ -92,11 +85,12 @@ class Exporter:
 
         self._check(path)
         fs = RealFileSystem()
+        there = fs.stat(path) if self._overwrite else None
         if self._overwrite:
-            atomic_write(fs, path, content, 0o644)
+            atomic_write(fs, path, content, there.mode & 0o777 if there is not None else _mode())
         else:
             try:
-                fs.create(path, content, 0o644)
+                fs.create(path, content, _mode())
             except FileExistsError:
                 raise AlreadyExists(f"{path} is there already", hint=_HINT) from None
             fs.sync_dir(os.path.dirname(path))
@@ -104,15 +98,24 @@ class Exporter:
 
     def _check(self, path: str) -> None:
         """As the daemon does it: never into a folder that it looks after."""
-        where = places()
-        status = self._client.call("daemon/status")
-        ours = [where.data, where.config, where.cache, *(store["path"] for store in status["stores"])]
+        if not self._ours:
+            where = places()
+            stores = self._client.call("daemon/status")["stores"]
+            ours = [where.data, where.config, where.cache, *(here(store["path"]) for store in stores)]
+            self._ours = [os.path.realpath(folder) for folder in ours]
         real = os.path.realpath(path)
-        for folder in map(os.path.realpath, ours):
+        for folder in self._ours:
             if real.startswith(folder.rstrip("/") + "/"):
                 raise InvalidParams(
                     f"{real} lies in {folder}, which sessiond looks after", hint="choose another folder"
                 )
+
+
+def _mode() -> int:
+    """Of a new file, as the user's umask has it. The daemon does not know that one."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def _users() -> list[str]:

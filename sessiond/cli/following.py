@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.cli.client import Client
-from sessiond.cli.import_ import summary, warning_text
+from sessiond.cli.imported import summary, warning_text
 from sessiond.cli.importing import Target, bring_in, request
 from sessiond.cli.output import count, one_line, print_json, say
+from sessiond.cli.streams import must_be_read
 from sessiond.errors import SessiondError
 from sessiond.importers import registry
 
@@ -28,17 +29,19 @@ core at most."""
 
 
 def follow(targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
-    """Till interrupted. Goes on with the next daemon where one ends."""
+    """Till interrupted, or till nobody reads what is printed. Goes on with the next daemon where one ends."""
     follower = _Follower(targets, params, as_json)
     first = True
     watching = _changes([target.path for target in targets])
     next(watching)  # from here on nothing is missed
     while True:
+        must_be_read()
         with Client.connect() as client:
             try:
                 follower.everything(client, first=first)
                 first = False
                 for paths in watching:
+                    must_be_read()
                     follower.changed(client, paths)
             except ConnectionError:
                 continue

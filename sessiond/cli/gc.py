@@ -55,7 +55,7 @@ def _found(
         wanted["until"] = _ago(limit_days)
     if archived:
         wanted["archived"] = True
-    found: list[dict[str, Any]] = sessions(client, None, {"filter": wanted})["sessions"]
+    found: list[dict[str, Any]] = sessions(client, None, {"filter": wanted}, whole=True)["sessions"]
     found = [info for info in found if not info["attached"]]
     return [info for info in found if _is_empty(client, info)] if empty else found
 

@@ -13,6 +13,7 @@ import click
 
 from sessiond.cli.client import Client
 from sessiond.cli.output import clean, count, one_line
+from sessiond.cli.paths import on_wire
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -83,7 +84,7 @@ def request(client: Client, target: Target, params: dict[str, Any], report: Repo
         if method == "$/progress":
             report(told.get("value", {}))
 
-    wanted = {**params, "path": target.path, "format": target.tool, "workDoneToken": "import"}
+    wanted = {**params, "path": on_wire(target.path), "format": target.tool, "workDoneToken": "import"}
     try:
         result: dict[str, Any] = client.call("session/import", wanted, notified=notified)
     except KeyboardInterrupt:

@@ -54,7 +54,8 @@ def command(
     Elsewhere than on a terminal: a line each, with tabs between id, name, messages, changed, model, tags, folder, store.
     That there are more than are shown stands on standard error then, unless -n says how many.
     On a terminal a session without a name is shown by its summary or by how it begins, in brackets.
-    With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}.
+    With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}, and "incomplete": true
+    where the index is being rebuilt and not all sessions are known again. Otherwise standard error says so.
     """
     if reverse:
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
@@ -64,6 +65,10 @@ def command(
         if not found["sessions"]:
             check_exists(client, store=given["store"])
         known = beginnings(client, found["sessions"]) if people and not given["deleted"] else {}
+        if found.get("incomplete") and not as_json:
+            from sessiond.cli.status import index_problem
+
+            note(index_problem(client.call("daemon/status")["index"]) or "the index was still being built: list again")
     if as_json:
         print_json(found)
         return
@@ -121,16 +126,25 @@ def _show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> No
             out.write(paint("there are more; --all shows them", DIM) + "\n")
 
 
-def sessions(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str, Any]:
-    """Up to `limit` sessions (None: all), over as many pages as that takes. Shape: `session/list`'s result."""
+def sessions(client: Client, limit: int | None, params: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
+    """Up to `limit` sessions (None: all), over as many pages as that takes. Shape: `session/list`'s result.
+
+    `whole`: it waits until the index knows all sessions again.
+    """
     found: list[dict[str, Any]] = []
     cursor: str | None = None
+    incomplete: dict[str, Any] = {}
     while limit is None or len(found) < limit:
         page_size = 1000 if limit is None else limit - len(found)
         more = {"cursor": cursor} if cursor else {}
         page = client.call("session/list", {**params, **more, "limit": page_size})
+        if page.get("incomplete"):
+            if whole:  # from the beginning: what comes now may belong to any page
+                found, cursor = [], None
+                continue
+            incomplete = {"incomplete": True}
         found += page["sessions"]
         cursor = page["nextCursor"]
         if cursor is None:
             break
-    return {"sessions": found, "nextCursor": cursor}
+    return {"sessions": found, "nextCursor": cursor, **incomplete}

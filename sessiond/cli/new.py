@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from sessiond.cli.client import Client
 from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
+from sessiond.cli.paths import label
 
 
 @click.command("new", short_help="A new session; prints its id.")
@@ -26,7 +28,8 @@ def command(as_json: bool, session_id: str | None, tags: tuple[str, ...], cwd: s
     A session that gets no message, name or note is forgotten after ten minutes.
     """
     params = {name: value for name, value in given.items() if value is not None}
-    params["cwd"] = cwd or os.getcwd()
+    with contextlib.suppress(FileNotFoundError):  # somebody has removed the folder that this runs in
+        params["cwd"] = label(cwd or os.getcwd())
     if session_id is not None:
         params["sessionId"] = session_id
     if tags:

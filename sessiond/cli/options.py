@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from sessiond.cli.paths import label
+
 if TYPE_CHECKING:
     from sessiond.cli.client import Client
 
@@ -60,6 +62,8 @@ def filter_of(**given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
     }
+    if "cwd" in found:
+        found["cwd"] = label(found["cwd"])
     for name in ("since", "until"):
         if name in found:
             found[name] = _moment(name, found[name])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDI) if code not in (0x09, 0x0A)}
-_BLANKS = dict.fromkeys((*_CONTROLS, 0x09, 0x0A, 0x2028, 0x2029), " ")
-_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDI)}
+_NO_TEXT = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+"""What Python makes of a byte of a file name that it cannot decode."""
+_CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDI) if code not in (0x09, 0x0A)} | _NO_TEXT
+_BLANKS = dict.fromkeys((*_CONTROLS, 0x09, 0x0A, 0x2028, 0x2029), " ") | _NO_TEXT
+_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDI)} | _NO_TEXT
 """JSON escapes C0 by itself. These it may leave as they are, and a terminal would obey them."""
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def clean(text: str) -> str:
@@ -31,10 +36,19 @@ def one_line(text: str, width: int | None = None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on one line. Characters that a terminal would obey are escaped, so the value is the same."""
+    """One JSON document on one line. Characters that a terminal would obey are escaped, so the value is the same; so are
+    all beyond ASCII where whoever reads expects another encoding than JSON's.
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_IN_JSON)
+    if not _is_utf8(sys.stdout):
+        text = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _is_utf8(stream: Any) -> bool:
+    encoding = getattr(stream, "encoding", None)
+    return encoding is None or codecs.lookup(encoding).name == "utf-8"
 
 
 def for_people() -> bool:

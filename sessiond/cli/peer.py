@@ -15,8 +15,15 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from sessiond.cli.client import error_of
+from sessiond.errors import SessiondError
 
 _ANSWER_S = 30.0
+_END_S = 30.0
+"""More than a relay takes to find or start a daemon: one that is killed meanwhile leaves that daemon behind."""
+
+
+class NoAnswer(SessiondError):
+    """Nothing came within the deadline."""
 
 
 class Peer:
@@ -46,39 +53,35 @@ class Peer:
 
     @classmethod
     def over_tcp(cls, host: str, port: int) -> Peer:
-        connection = socket.create_connection((host, port))
+        connection = socket.create_connection((host, port), _ANSWER_S)
+        connection.settimeout(None)  # the thread that reads waits as long as it must
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = cls(connection.makefile("rb"), connection.makefile("wb"))
         peer._socket = connection
         return peer
 
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of a request. SessiondError; ConnectionError when the other side is gone."""
+        """The result of a request. SessiondError; ConnectionError when the other side is gone; NoAnswer."""
         self._last_id += 1
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
-        answer = self._answers.get(timeout=_ANSWER_S)
-        if answer is None:
-            raise ConnectionResetError("the daemon is gone")
+        answer = _next(self._answers, f"an answer to {method}")
         if "error" in answer:
             raise error_of(answer["error"])
         return answer["result"]
 
     def notification(self) -> dict[str, Any]:
-        """The next one, waited for. ConnectionError when the other side is gone."""
-        found = self._notifications.get(timeout=_ANSWER_S)
-        if found is None:
-            raise ConnectionResetError("the daemon is gone")
-        return found
+        """The next one, waited for. ConnectionError when the other side is gone; NoAnswer."""
+        return _next(self._notifications, "a word of another client")
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # what was still buffered has nobody to go to
             self._writing.close()
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)
+                self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
         if self._process is not None:
-            self._process.wait(_ANSWER_S)
+            _end(self._process)
         self._thread.join(_ANSWER_S)
         self._reading.close()
 
@@ -110,3 +113,22 @@ class Peer:
             return None
         message: dict[str, Any] = json.loads(body)
         return message
+
+
+def _next(waiting: queue.SimpleQueue[dict[str, Any] | None], what: str) -> dict[str, Any]:
+    try:
+        found = waiting.get(timeout=_ANSWER_S)
+    except queue.Empty:
+        raise NoAnswer(f"{what} did not come within {_ANSWER_S:g} s") from None
+    if found is None:
+        raise ConnectionResetError("the daemon is gone")
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Its input is closed, so it ends by itself; where it does not, by a signal that nothing withstands."""
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

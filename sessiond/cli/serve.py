@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import NoReturn
 
 import click
@@ -22,6 +24,9 @@ def command(
     """
     from sessiond.daemon.process import main
 
+    if sys.getfilesystemencoding() != "utf-8":
+        # The daemon is everybody's: what this shell's locale makes of file names is for this shell.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  the same once more
     flags = {
         "autosave.interval_s": autosave_interval,
         "autosave.idle_s": autosave_idle,

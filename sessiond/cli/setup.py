@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from sessiond.endpoint import client_folder
+from sessiond.endpoint import client_folder, user_home
 
 EMACS = """\
 ;; Emacs 28.1 or later: M-x sessiond-new, sessiond-switch, sessiond-search
@@ -21,7 +23,7 @@ EMACS = """\
 """
 VIM = """\
 " :SessiondNew, :SessiondSwitch, :SessiondSearch
-set runtimepath^={folder}
+{runtimepath}
 filetype plugin on
 """
 NEOVIM = """\
@@ -34,7 +36,7 @@ vim.opt.runtimepath:prepend('{folder}')
 LISP = """\
 ;; SBCL: (asdf:load-system "sessiond") (sessiond:start-repl)
 (require :asdf)
-(push #p"{folder}/" asdf:*central-registry*)
+(push (uiop:parse-native-namestring "{folder}/") asdf:*central-registry*)
 """
 BROWSER = """\
 // A web application's own conversations: ES modules without a build step, with types. Copy the folder, or let your bundler take it from there:
@@ -72,7 +74,7 @@ NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
 @click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are there.")
 def command(editor: str, write: bool) -> int:
     """Print the lines for an editor's configuration, or add them with --write."""
-    lines = LINES[editor].format(folder=client_folder(editor), install=vscode_install())
+    lines = lines_for(editor)
     if not write:
         print(lines, end="")
         return 0
@@ -82,18 +84,53 @@ def command(editor: str, write: bool) -> int:
         )
     path = configuration_file(editor)
     if path.suffix == ".vim":
-        lines = VIM.format(folder=client_folder(editor))
-    before = path.read_text() if path.exists() else NEW.get(editor, "")
-    if lines in before:
+        lines = lines_for("vim", client_folder(editor))
+    # As bytes: a configuration file may be in any encoding, and so may a path.
+    added = os.fsencode(lines)
+    before = path.read_bytes() if path.exists() else NEW.get(editor, "").encode()
+    if added in before:
         print(f"{path} has them already")
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
     # Appended, so that a link stays a link, and what somebody else writes at the same time stays.
-    with path.open("a") as file:
-        file.write("" if path.stat().st_size else before)
-        file.write(("\n" if before and not before.endswith("\n") else "") + lines)
+    with path.open("ab") as file:
+        file.write(b"" if path.stat().st_size else before)
+        file.write((b"\n" if before and not before.endswith(b"\n") else b"") + added)
     print(f"added to {path}")
     return 0
+
+
+def lines_for(editor: str, folder: str | None = None) -> str:
+    """The lines, the client's folder in them as the editor's language writes a string."""
+    folder = folder or client_folder(editor)
+    if "\n" in folder:
+        raise click.ClickException(f"{folder!r} holds a line break, which no configuration file can name")
+    return LINES[editor].format(
+        folder=_IN_STRING.get(editor, str)(folder), runtimepath=_runtimepath(folder), install=vscode_install()
+    )
+
+
+def _escaped(characters: str) -> Callable[[str], str]:
+    """A backslash before each of them, as in a string of that language."""
+    return lambda folder: re.sub(f"[{re.escape(characters)}]", lambda found: "\\" + found[0], folder)
+
+
+_IN_RUNTIMEPATH = "\\,'`*?[]{}$"
+"""Vim takes them for the end of a folder, or for a pattern."""
+_IN_STRING: dict[str, Callable[[str], str]] = {
+    "emacs": _escaped('\\"'),
+    "lisp": _escaped('\\"'),
+    "browser": _escaped('\\"'),
+    "neovim": lambda folder: _escaped("\\'")(_escaped(_IN_RUNTIMEPATH)(folder)),
+}
+
+
+def _runtimepath(folder: str) -> str:
+    """Vim's line. `:set` is what people know, and cannot take every path."""
+    if re.fullmatch(r"[\w/.+@~-]+", folder, re.ASCII):
+        return f"set runtimepath^={folder}"
+    quoted = _escaped(_IN_RUNTIMEPATH)(folder).replace("'", "''")
+    return f"let &runtimepath = '{quoted},' . &runtimepath"
 
 
 def vscode_install() -> str:
@@ -110,5 +147,6 @@ def configuration_file(editor: str) -> Path:
     """The file that the editor of this user reads, or will read once it is made."""
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     names = [*FILES[editor], MADE.get(editor, FILES[editor][0])]
-    paths = [Path(name.replace("$XDG_CONFIG_HOME", config)).expanduser() for name in names]
+    home = user_home(os.environ)
+    paths = [Path(re.sub("^~", lambda _: home, name.replace("$XDG_CONFIG_HOME", config))) for name in names]
     return next((path for path in paths if path.exists()), paths[-1])

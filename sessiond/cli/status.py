@@ -10,6 +10,7 @@ from sessiond.cli.client import connect_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, local_time, print_json, say
 from sessiond.endpoint import places
+from sessiond.fs.network import unpromised
 
 
 @click.command("status", short_help="What runs, where, and what it holds.")
@@ -18,7 +19,9 @@ def command(as_json: bool) -> None:
     """Show what runs, where, and what it holds. Never starts a daemon."""
     status = ask()
     if as_json:
-        print_json({"running": False} if status is None else {"running": True, **status})
+        print_json(
+            {"running": False} if status is None else {"running": True, **status, "unpromised": elsewhere(status)}
+        )
     elif status is None:
         say(f"no daemon runs; the data folder is {places().data}")
     else:
@@ -34,6 +37,17 @@ def ask() -> dict[str, Any] | None:
     with client:
         status: dict[str, Any] = client.call("daemon/status")
     return status
+
+
+def elsewhere(status: dict[str, Any]) -> list[dict[str, str]]:
+    """Folders of `daemon/status` that lie on a file system on which nothing is promised: `{path, fileSystem}` each."""
+    paths = [str(status["dataDir"]), *(str(store["path"]) for store in status["stores"] if store["name"] != "default")]
+    found = [(path, unpromised(path)) for path in paths]
+    return [{"path": path, "fileSystem": kind} for path, kind in found if kind is not None]
+
+
+def unpromised_in_words(path: str, kind: str) -> str:
+    return f"{path} lies on {kind}: nothing is promised about network file systems and FUSE"
 
 
 def problem_of(store: dict[str, Any]) -> str | None:
@@ -69,6 +83,7 @@ def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
         problem = problem_of(store)
         what = f"{store['name']} ({store['format']}, {count(store['sessions'], 'session')}) {store['path']}"
         lines.append(("store", what if problem is None else f"{what}  PROBLEM: {problem}"))
+    lines += [("NOTE", unpromised_in_words(one["path"], one["fileSystem"])) for one in elsewhere(status)]
     journal = status["journal"]
     lines += [
         ("connections", str(status["connections"])),
@@ -78,6 +93,8 @@ def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
     problem = index_problem(status["index"])
     if problem is not None:
         lines.append(("INDEX", problem))
+    for damage in status.get("damage", ()):
+        lines.append(("DAMAGE", f"{count(damage['records'], 'record')} of the journal lost, see {damage['path']}"))
     if status.get("readOnly"):
         lines.append(("READ-ONLY", f"{status['readOnly']['reason']}, since {local_time(status['readOnly']['since'])}"))
     config = status.get("config") or {}

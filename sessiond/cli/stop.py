@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import click
@@ -38,7 +39,8 @@ def stop() -> int | None:
         return None
     with client:
         pid = int(client.call("daemon/hello")["pid"])
-        client.call("daemon/stop")
+        with contextlib.suppress(ConnectionError):  # it ends before its answer is through: that is what was asked for
+            client.call("daemon/stop")
     deadline = time.monotonic() + DEFAULT.shutdown_s + _GRACE_S
     while is_held(where):
         if time.monotonic() > deadline:

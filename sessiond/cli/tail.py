@@ -10,6 +10,7 @@ import click
 from sessiond.cli import options
 from sessiond.cli.client import Client
 from sessiond.cli.output import clean, message_text, one_line, print_json, say
+from sessiond.cli.streams import must_be_read
 
 _AGAIN_S = 0.05
 
@@ -19,7 +20,7 @@ _AGAIN_S = 0.05
 @click.option("-n", "--last", type=click.IntRange(0), default=10, show_default=True, help="Messages to begin with.")
 @options.as_json
 def command(session_id: str, last: int, as_json: bool) -> None:
-    """Follow a session till interrupted.
+    """Follow a session till interrupted, or till nobody reads what it prints.
 
     With --json every change is one document on a line of its own, as in session/changed: {"kind": "appended",
     "seq": ..., "messages": [...]}. The messages to begin with come the same way.
@@ -27,6 +28,7 @@ def command(session_id: str, last: int, as_json: bool) -> None:
     follower = _Follower(session_id, as_json)
     since: int | None = None
     while True:
+        must_be_read()
         with Client.connect() as client:
             try:
                 since = follower.follow(client, last, since)
@@ -46,7 +48,7 @@ class _Follower:
     def follow(self, client: Client, last: int, since: int | None) -> int | None:
         """Until the connection ends (ConnectionError), or a resync is needed: then the seq to go on from."""
         self._open(client, last, since)
-        for method, params in client.notifications():
+        for method, params in client.notifications(while_read=True):
             if params.get("sessionId", params.get("session", {}).get("sessionId")) != self.session_id:
                 continue
             if method == "session/changed":

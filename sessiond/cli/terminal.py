@@ -83,7 +83,7 @@ def pager(enabled: bool = True) -> Iterator[TextIO]:
         yield sys.stdout
         return
     assert process.stdin is not None
-    into = io.TextIOWrapper(process.stdin, encoding="utf-8", errors="replace", newline="\n")
+    into = io.TextIOWrapper(process.stdin, encoding=sys.stdout.encoding, errors="replace", newline="\n")
     # Ctrl-C belongs to the pager while that runs.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

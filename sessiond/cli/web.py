@@ -75,7 +75,7 @@ def _open(where: Places, instance: str, address: dict[str, Any], only_print: boo
 
     port = int(address["port"])
     page = f"http://{_reached_as(address['host'])}:{port}/"
-    token = Path(address["tokenFile"]).read_text().strip()
+    token = Path(where.data, "token").read_text().strip()
     link = f"{page}#code={codes.make(token, instance, port)}"
     fs = RealFileSystem()
     fs.make_dirs(where.run)

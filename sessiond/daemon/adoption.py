@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 
@@ -13,6 +14,7 @@ from sessiond.formats import registry
 from sessiond.fs import FileSystem, off_loop
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts, recognise
+from sessiond.unbroken import through
 
 
 class Adoption:
@@ -21,12 +23,18 @@ class Adoption:
         self._where = where
         self._config = config
         self._mounts = mounts
+        self._one = asyncio.Lock()
+        """A name is free until the folder of that name is mounted: only one adoption at a time may ask."""
 
     async def adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
-        """InvalidParams, AlreadyExists, BadFile (nobody's folder), Unavailable."""
+        """InvalidParams, AlreadyExists, BadFile (nobody's folder), Unavailable. Who cancels it after it has begun finds it done."""
+        async with self._one:
+            return await through(self._adopt(path, name, fmt))
+
+    async def _adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
         folder = os.path.normpath(os.path.expanduser(path))
         if not os.path.isabs(folder) or not await off_loop(os.path.isdir, folder):
-            raise InvalidParams(f"path: {path} is no folder", hint="give its absolute path", field="path")
+            raise InvalidParams(f"path: {path} is not a folder", hint="give its absolute path", field="path")
         if fmt is not None and fmt not in registry.NAMES:
             raise InvalidParams(f"format: expected one of {', '.join(registry.NAMES)}", field="format")
         if fmt is None:

@@ -10,6 +10,7 @@ acknowledged before that moment is in one of the two.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import logging
@@ -21,6 +22,8 @@ from typing import Any
 import msgspec
 
 import sessiond
+from sessiond.backups.copying import Tree, Unreadable, walk
+from sessiond.backups.manifest import CONFIG, DATA, MANIFEST, VERSION, Manifest, NotCopied, StoreCopied, folder_of
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.endpoint import Places
@@ -30,11 +33,10 @@ from sessiond.fs import FileSystem, is_temporary, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.journal.recovery import read_journal
 from sessiond.model.values import timestamp
+from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.outside import outside
-from sessiond.store.copying import Tree, Unreadable, walk
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
-from sessiond.store.manifest import CONFIG, DATA, MANIFEST, VERSION, Manifest, NotCopied, StoreCopied, folder_of
 from sessiond.store.mount import MARKER
 from sessiond.store.mounts import Mounts
 
@@ -42,6 +44,8 @@ log = logging.getLogger(__name__)
 Progress = Callable[[dict[str, Any]], None]
 _OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash")
 """Of the data folder: of this daemon's life, a secret, or copied by itself."""
+_LOOK_S = 5.0
+"""How long it waits for what somebody deleted to be put into the trash."""
 _PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
@@ -49,8 +53,10 @@ class Backups:
     """One at a time; who comes second waits."""
 
     def __init__(
-        self, fs: FileSystem, where: Places, config: Config, clock: Clock, journal: JournalWriter, mounts: Mounts
-    ) -> None:
+        self, fs: FileSystem, where: Places, config: Config, clock: Clock, journal: JournalWriter, mounts: Mounts,
+        open_sessions: OpenSessions,
+    ) -> None:  # fmt: skip
+        self._open_sessions = open_sessions
         self._fs = fs
         self._where = where
         self._config = config
@@ -69,9 +75,8 @@ class Backups:
             tree = Tree(self._fs, target, tag)
             try:
                 await off_loop(tree.begin)
-                manifest = await _Copy(self._fs, self._where, self._config, self._mounts, tree, progress).fill(
-                    self._journal, timestamp(self._clock.now_ms())
-                )
+                copy = _Copy(self._fs, self._where, self._config, self._mounts, self._open_sessions, tree, progress)
+                manifest = await copy.fill(self._journal, timestamp(self._clock.now_ms()))
                 await off_loop(tree.finish)
             except BaseException as error:
                 await off_loop(self._abandon, tree)
@@ -120,8 +125,10 @@ class _Copy:
     """One backup on its way."""
 
     def __init__(
-        self, fs: FileSystem, where: Places, config: Config, mounts: Mounts, tree: Tree, progress: Progress | None
-    ) -> None:
+        self, fs: FileSystem, where: Places, config: Config, mounts: Mounts, open_sessions: OpenSessions, tree: Tree,
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self._open_sessions = open_sessions
         self._fs = fs
         self._where = where
         self._config = config
@@ -174,7 +181,7 @@ class _Copy:
                 self._progress({"message": done, "percentage": 100 * self._done // self._total})
 
     async def _session(self, store: FolderStore, local_id: str) -> None:
-        async with store.still(local_id):
+        async with self._open_sessions.of(store, local_id).still():
             await off_loop(self._copy_session, self._mounts.files_of(store.name), store.name, local_id)
 
     def _copy_session(self, files: StoreFiles, store: str, local_id: str) -> None:
@@ -200,7 +207,9 @@ class _Copy:
             self._warn(store.path, f"the store {store.name!r} could not be looked at again: {error.strerror}")
             return
         for local_id in [one for one in known if one not in found]:
-            await store.look_at(local_id)
+            # Not behind a delete of the same session, which waits for the end of this.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._open_sessions.look_outside(store, local_id), _LOOK_S)
             await self._session(store, local_id)
         stale: list[str] = await off_loop(self._stale, files, store.name, list(found))
         for local_id in stale:

@@ -87,6 +87,8 @@ class Daemon:
             documents=self._parts.documents(),
         )
         self._parts.health.tell = server.announce
+        self._parts.health.tell_all = server.announce_damage
+        server.greeting = self._parts.health.greeting
         self._doors = {
             "tcp": tcp_doors(self._token, self.limits, server),
             "ws": ws_doors(self._token, self.limits, server, self._config, self.instance),
@@ -157,6 +159,7 @@ class Daemon:
             "socket": self._unix.path,
             **{kind: doors.status() for kind, doors in self._doors.items()},
             **await self._parts.status(),
+            "damage": self._parts.health.damage(),
             "connections": self._server.connections,
             "limits": self.limits,
             "config": {"file": self._config.file, "values": self._config.explained()},
@@ -164,6 +167,9 @@ class Daemon:
 
     async def backup(self, path: str, progress: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
         return await self._parts.backups.make(path, progress)
+
+    async def acknowledge(self) -> int:
+        return await self._parts.acknowledge()
 
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
         doors = self._doors[kind]

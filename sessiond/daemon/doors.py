@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from sessiond.config import Config
-from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path
+from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, read_endpoint
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
@@ -49,17 +49,18 @@ class UnixDoor:
         if inherited:
             self.path = str(inherited[0].getsockname())
         else:
-            self._bind()
+            self._listeners = [self._bind()]
         self._record()
 
-    def _bind(self) -> None:
+    def _bind(self) -> unix.UnixListener:
         try:
             path = prepare_socket_path(self._where)
         except OSError as error:
             hint = "set SESSIOND_HOME or XDG_RUNTIME_DIR to a short private folder"
             raise ConfigError(str(error.strerror), hint=hint) from None
-        self._listeners.append(unix.listen(path, self._acceptor, self._limits))
+        listener = unix.listen(path, self._acceptor, self._limits)
         self.path = path
+        return listener
 
     def _record(self) -> None:
         record = Endpoint(self.path, PROTOCOL_VERSION, os.getpid(), self._version, self._instance).encode()
@@ -73,18 +74,24 @@ class UnixDoor:
             _log.warning("%s could not be written: %s", self._where.endpoint_file, error)
 
     async def look_after(self) -> None:
-        """Put back what somebody removed: temp cleaners take sockets, a logout takes the whole run folder."""
-        if await asyncio.to_thread(self._in_place):
-            return
-        _log.warning("the socket %s or its record is gone; making both anew", self.path)
-        if any(listener.path is not None for listener in self._listeners):
-            self.close()
-            self._bind()
-        self._record()
+        """Put back what somebody removed: temp cleaners take sockets, a logout takes the whole run folder. What cannot be
+        put back now (no descriptor, no folder) raises, and is put back another time.
+        """
+        in_place, recorded = await asyncio.to_thread(self._look)
+        if not in_place:
+            _log.warning("the socket %s is gone; making it anew", self.path)
+            made = self._bind()  # before the old one goes: where that fails there is still one to try with
+            old, self._listeners = self._listeners, [made]
+            for listener in old:
+                listener.close()
+        if not (in_place and recorded):
+            self._record()
 
-    def _in_place(self) -> bool:
-        record = self._fs.stat(self._where.endpoint_file)
-        return record is not None and all(listener.in_place() for listener in self._listeners)
+    def _look(self) -> tuple[bool, bool]:
+        """Whether somebody who dials comes in, and whether the record leads here."""
+        record = read_endpoint(self._where.data)
+        in_place = bool(self._listeners) and all(listener.in_place() for listener in self._listeners)
+        return in_place, record is not None and record.socket == self.path
 
     def close(self) -> None:
         for listener in self._listeners:

@@ -1,23 +1,78 @@
-"""Says to the log and to every client that something can no longer be written, and that it can again."""
+"""Says to the log and to every client that something can no longer be written, and that it can again; and that the journal
+was damaged, until somebody has acknowledged that.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any, Protocol
 
+from sessiond.journal import Loss
 from sessiond.journal.segments import ReadOnlyState
-from sessiond.store.port import Event, HealthChanged
+from sessiond.store.port import Event, HealthChanged, WatchChanged
 
 _log = logging.getLogger(__name__)
 _ERROR, _WARNING, _INFO = 1, 2, 3
 """LSP's MessageType."""
 
 
+class Damaged(Protocol):
+    """What of the journal is asked here; `journal.writer.JournalWriter` is it."""
+
+    on_loss: Callable[[], None]
+
+    def losses(self) -> list[Loss]: ...
+
+
 class Health:
-    """`tell(type, text)` reaches every client; it is set when there is a server to tell them."""
+    """`tell(type, text)` reaches every client, `tell_all` also those that read slowly. Both are set when there is a server
+    to tell them.
+    """
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], None] = lambda _type, _text: None
+        self.tell_all: Callable[[int, str], None] = lambda _type, _text: None
+        self._journal: Damaged | None = None
+
+    # Damage
+
+    def watch(self, journal: Damaged) -> None:
+        self._journal = journal
+        journal.on_loss = self._more_damage
+
+    def damage(self) -> list[dict[str, Any]]:
+        """For `daemon/status`."""
+        found = self._journal.losses() if self._journal is not None else []
+        return [{"path": one.path, "records": one.records, "since": one.since, "reason": one.reason} for one in found]
+
+    def greeting(self) -> list[tuple[int, str]]:
+        """What a client is told that has just come."""
+        return [(_ERROR, text)] if (text := self._damage_in_words()) else []
+
+    def _damage_in_words(self) -> str | None:
+        found = self._journal.losses() if self._journal is not None else []
+        if not found:
+            return None
+        records = sum(one.records for one in found)
+        lost = (
+            f"{records} of its records {'is' if records == 1 else 'are'} lost"
+            if records
+            else "no record is known to be lost"
+        )
+        where = ", ".join(one.path for one in found)
+        return (
+            f"sessiond's journal was damaged on the disk: {lost}. The bytes are in {where}. Compare with a backup what the sessions "
+            "of that time hold; `sessiond doctor` says more, and `sessiond doctor --acknowledge` ends this message."
+        )
+
+    def _more_damage(self) -> None:
+        text = self._damage_in_words()
+        if text is not None:
+            _log.error("%s", text)
+            self.tell_all(_ERROR, text)
+
+    # What cannot be written
 
     def journal(self, state: ReadOnlyState | None) -> None:
         if state is None:
@@ -44,6 +99,12 @@ class Health:
                 self.tell(_INFO, f"the store {name} is well again")
             else:
                 self.tell(_WARNING, f"the store {name}: {event.problem}. What was acknowledged is safe in the journal.")
+
+        elif isinstance(event, WatchChanged):
+            if event.problem is None:
+                self.tell(_INFO, f"the store {name} is watched again")
+            else:
+                self.tell(_WARNING, f"the store {name}: {event.problem}")
 
     def _say(self, to_clients: int, to_log: int, text: str) -> None:
         _log.log(to_log, "%s", text)

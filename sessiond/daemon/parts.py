@@ -15,8 +15,10 @@ from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.backup import Backups
+from sessiond.daemon.expiry import Expiry
 from sessiond.daemon.health import Health
 from sessiond.daemon.reading import SessionDocuments
+from sessiond.daemon.upkeep import Upkeep
 from sessiond.endpoint import Places
 from sessiond.fs import FileSystem, off_loop
 from sessiond.index.index import Index
@@ -41,6 +43,8 @@ class Parts:
         self._mounts: Mounts | None = None
         self._index: Index | None = None
         self._service: Service | None = None
+        self._upkeep: Upkeep | None = None
+        self._expiry: Expiry | None = None
         self.backups: Backups
 
     async def open(self) -> Service:
@@ -51,6 +55,7 @@ class Parts:
         for damage in recovery.damage:
             _log.warning("journal damaged: %s", damage)
         journal.on_state = self.health.journal
+        self.health.watch(journal)
         if journal.read_only is not None:
             self.health.journal(journal.read_only)
         mounts = self._mounts = Mounts(
@@ -59,14 +64,11 @@ class Parts:
             journal,
             self._clock,
             config.limits,
-            interval_s=config.autosave_interval_s,
-            idle_s=config.autosave_idle_s,
             pending=recovery.pending,
             on_back=self._store_is_back,
             on_watched=self._store_is_watched,
             on_event=self.health.store,
         )
-        self.backups = Backups(self._fs, where, config, self._clock, journal, mounts)
         await mounts.mount_default()
         for store in config.stores:
             if store.name != DEFAULT_STORE:
@@ -85,9 +87,17 @@ class Parts:
             journal_status=self._journal_status,
             read_only=self._read_only,
             adopt_folder=Adoption(self._fs, where, config, mounts).adopt,
+            moves=mounts.moves,
+            interval_s=config.autosave_interval_s,
+            idle_s=config.autosave_idle_s,
         )
+        self.backups = Backups(self._fs, where, config, self._clock, journal, mounts, self._service.open_sessions)
         await self._service.start()
+        self._upkeep = Upkeep(journal, self._service.open_sessions, config.limits)
+        self._upkeep.start()
         mounts.start()
+        self._expiry = Expiry(mounts.trashes, self._clock, config.limits, mounts.moves)
+        self._expiry.start()
         return self._service
 
     def _make_way(self, where: Places) -> None:
@@ -115,6 +125,9 @@ class Parts:
 
     async def close(self) -> None:
         """Save everything, and let go of it. What cannot be saved stays in the journal."""
+        for keeper in (self._upkeep, self._expiry):
+            if keeper is not None:
+                await keeper.stop()
         if self._service is not None:
             await self._service.close()
         if self._mounts is not None:
@@ -133,16 +146,21 @@ class Parts:
     async def status(self) -> dict[str, Any]:
         return {} if self._service is None else await self._service.status()
 
+    async def acknowledge(self) -> int:
+        """Of all damage to the journal somebody knows now. ReadOnly."""
+        assert self._journal is not None
+        return await self._journal.acknowledge()
+
     def released(self) -> int:
         """About how many bytes of sessions were let go of since the last call."""
         return 0 if self._service is None else self._service.released()
 
     def unsaved(self) -> bool:
-        return self._mounts is not None and any(store.dirty_count() for store in self._mounts.stores.values())
+        return self._service is not None and bool(self._service.open_sessions.dirty)
 
     def _journal_status(self) -> dict[str, Any]:
         assert self._journal is not None
-        return {"bytes": self._journal.total_bytes, "lsn": self._journal.lsn}
+        return {"bytes": self._journal.total_bytes, "lsn": self._journal.lsn, "held": self._journal.held_bytes}
 
     def _read_only(self) -> dict[str, Any] | None:
         assert self._journal is not None

@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from sessiond.endpoint import Places, places, read_endpoint
+from sessiond.endpoint import NoHome, Places, places, read_endpoint
 from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem
 
@@ -65,7 +65,7 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
         return _run(fs, where, flags, say)
     except SessiondError as error:
         return say.failed(error.message, error.hint)
-    except OSError as error:
+    except (OSError, NoHome) as error:
         return say.failed(str(error), None)
     except Exception as error:  # a defect of ours: the whole of it goes where stderr goes, one line to whoever waits
         traceback.print_exc()

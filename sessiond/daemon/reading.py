@@ -14,7 +14,7 @@ from sessiond.formats.base import Decoded, Format
 from sessiond.formats.places import Place, places
 from sessiond.model.message import Message
 from sessiond.model.values import join_wire_id, split_wire_id
-from sessiond.service.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
+from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
 from sessiond.store.port import Store
 
 _TITLE = 80
@@ -22,7 +22,7 @@ _SYMBOLS = 100
 
 
 class Searcher(Protocol):
-    async def search(self, *, query: str, limit: int | None = None) -> Mapping[str, object]: ...
+    async def search(self, peer: None, *, query: str, limit: int | None = None) -> Mapping[str, object]: ...
 
 
 class _Document:
@@ -89,7 +89,7 @@ class SessionDocuments:
         if not query.strip():
             return []
         try:
-            page = await self._searcher.search(query=query, limit=_SYMBOLS)
+            page = await self._searcher.search(None, query=query, limit=_SYMBOLS)
         except SessiondError:
             return []  # a stock client has no place to show why a query means nothing
         hits = page["hits"]

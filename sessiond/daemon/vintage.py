@@ -8,8 +8,11 @@ from sessiond.endpoint import Places
 from sessiond.errors import ConfigError
 from sessiond.fs import FileSystem, atomic_write
 
-FORMAT = 1
-"""Grows when an older sessiond would do harm in the folder; what each file holds has versions of its own."""
+FORMAT = 2
+"""Grows when an older sessiond would do harm in the folder; what each file holds has versions of its own.
+
+2: `data/held`. An older one would not see the words that are there, and give their seqs to others.
+"""
 _BYTES = 32
 _log = logging.getLogger(__name__)
 
@@ -20,7 +23,7 @@ def check_vintage(fs: FileSystem, where: Places) -> None:
     if fs.stat(path) is None:
         return
     said = fs.read(path, 0, _BYTES).decode("ascii", "replace").strip()
-    # What is no number is damage; the files themselves tell then.
+    # What is not a number is damage; the files themselves tell then.
     if said.isdecimal() and int(said) > FORMAT:
         raise ConfigError(
             f"{where.data} is of format {said}, this sessiond knows format {FORMAT}: a newer one made it",

@@ -244,6 +244,8 @@ class _Schema:
         lines = list(re.finditer(r"^;[^\n]*\n", text[: file.form.start], re.MULTILINE))
         old = next((line for line in lines if line[0].startswith(";; Name:")), None)
         new = _name_line(session.name) + "\n" if session.name else ""
+        if file.ascii_only:
+            new = new.encode("ascii", "replace").decode()
         if old is not None:
             return [(old.start(), old.end(), new)] if old[0] != new else []
         after = next((line for line in lines if line[0].startswith(";; Created:")), None)

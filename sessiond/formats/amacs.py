@@ -27,6 +27,7 @@ from sessiond.formats.growing import (
     rewrite_steps,
     sidecar_for,
     weave_pieces,
+    with_copies,
 )
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.scratchpad import SeenNote
@@ -35,14 +36,17 @@ from sessiond.model.changes import Change
 from sessiond.model.message import Note
 from sessiond.model.session import Session
 from sessiond.model.values import derived_id
+from sessiond.ready import ready
 
 name = "amacs"
-rewrites_whole = False
+rewrites_whole = True
 SCRATCHPAD = "scratchpad.org"
 shared_files = (SCRATCHPAD,)
 """Of all chats in the folder: not removed with one of them."""
 
 _SUFFIX = ".org"
+_CALLED_SO = f"@{SCRATCHPAD}"
+"""The chat whose id is `scratchpad`: a file of that name is not a chat."""
 _HAS_TICK = re.compile(rb"^\* Tick[ \t]+\d", re.MULTILINE)
 
 
@@ -56,14 +60,15 @@ def matches(names: Sequence[str], head: Callable[[str], bytes]) -> int:
 
 def find(names: Iterable[str]) -> dict[str, str]:
     return {
-        local_id_of(one[: -len(_SUFFIX)]): one
+        local_id_of((SCRATCHPAD if one == _CALLED_SO else one)[: -len(_SUFFIX)]): one
         for one in names
         if one.endswith(_SUFFIX) and "/" not in one and not one.startswith(".") and one not in shared_files
     }
 
 
 def main_path(local_id: str) -> str:
-    return name_of(local_id) + _SUFFIX
+    file = name_of(local_id) + _SUFFIX
+    return _CALLED_SO if file == SCRATCHPAD else file
 
 
 def paths(local_id: str) -> list[str]:
@@ -111,6 +116,9 @@ class _Memory(msgspec.Struct):
     @property
     def numbers(self) -> dict[str, _Number]:
         return {one.id: one for one in self.notes}
+
+
+ready(_Memory)
 
 
 def _memory(side: Sidecar | None) -> _Memory | None:
@@ -222,8 +230,12 @@ def update(session: Session, tail: Tail, files: Files, changes: Sequence[Change]
     waiting = [message for message in ahead.waiting if message.id not in written]
     missing, numbers = _place(ahead.session.notes, files.get(SCRATCHPAD, b""), local_id, memory.numbers)
     main = _main(tick, alone & {message.id for message in waiting}, numbers)
-    after = sidecar_for(ahead.session, ahead.entries, waiting, notes=False, main=main)
-    steps = append_steps(after, side, main_path(local_id), ticks.data(exchanges, tail), tail, written)
+    data = ticks.data(exchanges, tail)
+    others = [entry for entry in ahead.entries if not entry.copy]
+    kept = {entry.id for entry in ahead.entries}
+    entries = with_copies(others, side, kept, ticks.parse(data, "", []).pieces, ahead.session)
+    after = sidecar_for(ahead.session, entries, waiting, notes=False, main=main)
+    steps = append_steps(after, side, main_path(local_id), data, tail, written)
     return [*_scratchpad_step(files.get(SCRATCHPAD, b""), missing, local_id, tick), *steps]
 
 
@@ -243,8 +255,9 @@ def encode(session: Session, before: Files) -> list[Write]:
     written = {message.id for one in exchanges for message in (one.human, one.agent)}
     waiting = [message for message in layout.missing if message.id not in written]
     missing, numbers = _place(session.notes, pad, local_id, _numbers(side))
-    after = sidecar_for(session, layout.entries, waiting, notes=False, main=_main(tick, alone, numbers))
     data = ticks.data(exchanges, Tail(exists=True, size=len(layout.kept), end=layout.kept[-TAIL_BYTES:]))
+    entries = with_copies(layout.entries, side, layout.written, ticks.parse(data, path, []).pieces, session)
+    after = sidecar_for(session, entries, waiting, notes=False, main=_main(tick, alone, numbers))
     return [
         *_scratchpad_step(pad, missing, local_id, tick),
         *rewrite_steps(after, side, path, old, layout.kept, data, written),

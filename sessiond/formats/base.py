@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from sessiond.model.changes import Appended, Change, Extended, Finished
+from sessiond.model.message import Message
 from sessiond.model.session import Session
 
 Files: TypeAlias = Mapping[str, bytes]
@@ -53,6 +54,10 @@ class Decoded(msgspec.Struct):
     """
     unlike: Unlike | None = None
     """Set as long as nobody said that the file is meant to be as it is: `adopt_numbering` then leaves its sum alone."""
+    dropped: list[Message] = []
+    """Messages that nobody but the daemon has had, and that somebody's version of the main file does not bring back. They
+    go into the trash before `adopt_numbering` forgets them.
+    """
     incomplete: bool = False
     """The files lack something that must be in them (an old copy was written over newer messages): rewrite them."""
 
@@ -108,6 +113,9 @@ class Format(Protocol):
         """Sessions in a folder: local id (as on the wire, percent-encoded where needed) -> its main file. `names` as in
         `matches`.
         """
+
+    # A format whose sessions lie in folders has `sessions_under(folder) -> list[str] | None`, too: the local ids that `find` would
+    # see in that folder (relative), were all its files there. None: any session, so all of them must be compared.
 
     def main_path(self, local_id: str) -> str:
         """Where the session's main file is, or would be made."""

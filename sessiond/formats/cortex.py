@@ -58,6 +58,10 @@ def find(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def sessions_under(folder: str) -> list[str] | None:
+    return None if folder + "/" == _FOLDER else list(find([folder + _FILE]))
+
+
 def main_path(local_id: str) -> str:
     return f"{_FOLDER}{name_of(local_id)}{_FILE}"
 

@@ -18,7 +18,7 @@ Before it, a message that the main file has and will not have any more is put in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,9 @@ from sessiond.model.changes import Appended, Change, Cleared, Created, Extended,
 from sessiond.model.message import Message
 from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
+from sessiond.ready import ready
+
+ready(Sidecar)
 
 
 class Piece(msgspec.Struct):
@@ -93,7 +96,9 @@ def seen_of(pieces: Iterable[Piece], side: Sidecar | None) -> list[Seen]:
 
 def weave_pieces(pieces: Sequence[Piece], side: Sidecar | None, main: bytes, floor: int = 0) -> Woven:
     fallback = side.info.get("createdAt", EPOCH) if side else EPOCH
-    return weave(seen_of(pieces, side), side, main, floor=floor, fallback_time=fallback, rewrites_whole=False)
+    # A format whose own system only appends keeps no copies, so there is nothing to put back.
+    seen = seen_of(pieces, side)
+    return weave(seen, side, main, floor=floor, fallback_time=fallback, rewrites_whole=False, puts_back=True)
 
 
 def decode_pieces(
@@ -117,7 +122,8 @@ def decode_pieces(
         problems=problems,
         through=woven.through,
         beyond=frozenset(seq for seq in inline if seq > woven.through),
-        renumbered=woven.renumbered,
+        renumbered=woven.renumbered or bool(woven.dropped),
+        dropped=woven.dropped,
         # A crash came before the third step of an append: the sidecar still has what the main file has now.
         incomplete=woven.put_back
         or any(entry.key is None and entry.id in shown for entry in (side.entries if side else ())),
@@ -248,6 +254,36 @@ def sidecar_for(
     )
 
 
+_COPIES_BYTES = 32 * 1024
+"""What the sidecar holds twice, so that an append to a chat that nobody else touches costs the same for ever."""
+
+
+def with_copies(
+    entries: Sequence[Entry], before: Sidecar | None, kept: Container[str], pieces: Iterable[Piece], session: Session
+) -> list[Entry]:
+    """`entries` with whole copies of the newest messages that only the daemon has had: those that are written just now
+    (`pieces`), and of the earlier ones those that are still in the main file (`kept`). Its own system may have it in memory
+    without them, and write that.
+    """
+    there = {entry.id for entry in entries}
+    copies = [one for one in (before.entries if before else ()) if one.key is not None and one.copy and one.id in kept]
+    for piece in pieces:
+        since = max((item.seq or 0 for item in piece.seen), default=0)  # half of one that is missing is an edit
+        for item in piece.seen:
+            now = session.message(item.id) if item.id is not None else None
+            if now is not None:
+                copies.append(Entry(id=now.id, seq=now.seq, key=item.key, near=item.near, copy=now.wire(), since=since))
+    found: list[Entry] = []
+    room = _COPIES_BYTES
+    for entry in reversed(copies):
+        room -= len(msgspec.json.encode(entry.copy))
+        if room < 0:
+            break
+        if entry.id not in there:
+            found.append(entry)
+    return [*entries, *found]
+
+
 def append_steps(
     side: Sidecar, before: Sidecar | None, main_path: str, data: bytes, tail: Tail, written: Iterable[str]
 ) -> list[Write]:
@@ -258,7 +294,8 @@ def append_steps(
         return [Write(path, encode_sidecar(msgspec.structs.replace(side, append=last)), "replace")]
     moved = set(written)
     waited = [entry for entry in (before.entries if before else ()) if entry.key is None and entry.id in moved]
-    careful = msgspec.structs.replace(side, entries=sorted([*side.entries, *waited], key=lambda entry: entry.seq))
+    others = [entry for entry in side.entries if entry.id not in {one.id for one in waited}]
+    careful = msgspec.structs.replace(side, entries=sorted([*others, *waited], key=lambda entry: entry.seq))
     first, append = append_writes(careful, main_path, data, tail, before)
     if not waited:
         return [first, append]
@@ -321,5 +358,10 @@ def numbering(
     shown = set(woven.ids)
     entries += [entry for entry in (side.entries if side else ()) if entry.key is None and entry.id not in shown]
     entries += still_shown(side, session, shown)
+    entries += [  # put back, and not in the main file yet
+        entry
+        for entry in (side.entries if side else ())
+        if entry.key is not None and entry.copy and entry.id not in shown and session.message(entry.id) is not None
+    ]
     new = sidecar_for(session, entries, (), notes=notes, main=remember)
     return msgspec.structs.replace(new, seq=max(session.seq, side.seq if side else 0), through=through_of(side, main))

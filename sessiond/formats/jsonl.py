@@ -14,6 +14,7 @@ import msgspec
 
 from sessiond.formats.base import Decoded, Files, Tail, Write
 from sessiond.formats.glance import Passed, glance, remember
+from sessiond.formats.head import head_of
 from sessiond.formats.jsonl_reader import Reader, lines_of
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.seal import seal_on, sealed, unlike
@@ -46,8 +47,8 @@ from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
 
 __all__ = [
-    "InParts", "adopt_numbering", "decode", "encode", "find", "glance", "main_path", "matches", "name", "paths", "remember", "rewrites_whole",
-    "side_files", "update",
+    "InParts", "adopt_numbering", "decode", "encode", "find", "glance", "head_of", "main_path", "matches", "name", "paths", "remember",
+    "rewrites_whole", "side_files", "update",
 ]  # fmt: skip
 
 name = "jsonl"

@@ -16,10 +16,12 @@ from sessiond.model.changes import Noted, StateSet, Updated
 from sessiond.model.message import STATUSES, Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import Json, check_json, derived_id, normal_timestamp
+from sessiond.ready import ready
 
 Kind: TypeAlias = Literal["header", "message", "change", "strange"]
 _BOM = b"\xef\xbb\xbf"
 _decoder = msgspec.json.Decoder()
+ready(Note)
 _PLAIN = {"id", "seq", "role", "content", "timestamp"}
 
 
@@ -145,7 +147,7 @@ class Reader:
         self._seqs[seq] = message_id
         self._held.add(seq)
         if known is None:
-            self._touch(time)
+            self.touch(time)
 
     def _foreign(self, value: dict[str, Json], message_id: str | None) -> None:
         check_json(value, "the line")
@@ -161,9 +163,9 @@ class Reader:
             rest=usable_rest(value),
         )
         self.unnumbered.append(Unnumbered(message, key, time is not None))
-        self._touch(message.timestamp)
+        self.touch(message.timestamp)
 
-    def _touch(self, time: str) -> None:
+    def touch(self, time: str) -> None:
         if not self._dated:
             self._dated = True
             self.session.created_at = self.session.updated_at = time
@@ -177,8 +179,8 @@ class Reader:
                 self.session.apply(Updated(seq=seq, at=at, fields=usable_fields(value["fields"])))
             case "note":
                 note = msgspec.convert(value["note"], Note)
-                normal_timestamp(note.timestamp)
-                self.session.apply(Noted(seq=seq, at=at, note=note.wire()))
+                wire = {**note.wire(), "timestamp": normal_timestamp(note.timestamp)}
+                self.session.apply(Noted(seq=seq, at=at, note=wire))
             case "state":
                 if not isinstance(value["values"], dict):
                     raise TypeError("its values are no object")

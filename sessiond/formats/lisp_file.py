@@ -6,7 +6,9 @@ are never part of one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
@@ -17,9 +19,22 @@ from sessiond.formats.sexp_values import Source
 
 Edit: TypeAlias = tuple[int, int, str]
 _BOM = "\ufeff"
+_VARIABLES_CHARS = 3000
+"""So far from its end Emacs looks for a file's local variables."""
+_COOKIE = re.compile(r"coding[ \t]*:[ \t]*([\w-]+)", re.IGNORECASE)
+_IS_UTF8 = re.compile(r"(?:prefer-|mule-)?utf-8(?:-.*)?", re.IGNORECASE)
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_STRING = re.compile(r'\\.|"(?:[^"\\]|\\.)*"', re.DOTALL)
+"""Or an escaped character outside a string, which may be a quotation mark."""
 
 
-class LispFile(msgspec.Struct, frozen=True):
+def _code_point(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+class LispFile(msgspec.Struct, frozen=True, dict=True):
     """`form` is the property list; `source` the text with newlines as Emacs sees them, without a byte order mark."""
 
     source: Source
@@ -32,6 +47,29 @@ class LispFile(msgspec.Struct, frozen=True):
         """The bytes of a file of the same kind with another text."""
         text = text.replace("\n", "\r\n") if self.dos else text
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
+
+    @cached_property
+    def ascii_only(self) -> bool:
+        """Emacs decodes the file by another coding than UTF-8, by its cookie or by guessing: what is written into it must mean
+        the same in all of them.
+        """
+        text = self.source.text
+        if self.source.dialect is not Dialect.EMACS:
+            return False
+        lines = text.split("\n", 2)[:2]
+        cookie = next((found for line in lines if "-*-" in line and (found := _COOKIE.search(line))), None)
+        variables = text.rfind("Local Variables:", max(0, len(text) - _VARIABLES_CHARS))
+        cookie = cookie or (_COOKIE.search(text, variables) if variables >= 0 else None)
+        if cookie is not None and not _IS_UTF8.fullmatch(cookie[1]):
+            return True
+        return not text.isascii() and _NOT_UTF8.search(text) is not None
+
+    def fitting(self, printed: str) -> str | None:
+        """A printed value as it may stand in this file. None where it has a symbol that may not."""
+        if printed.isascii() or not self.ascii_only:
+            return printed
+        fitted = _STRING.sub(lambda match: _NOT_ASCII.sub(_code_point, match[0]), printed)
+        return fitted if fitted.isascii() else None
 
     @property
     def top(self) -> dict[str, Node]:

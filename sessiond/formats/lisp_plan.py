@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sessiond.formats.lisp_file import Edit, Placed, apply_edits, arrange, column, set_key
+from sessiond.formats.lisp_file import Edit, LispFile, Placed, apply_edits, arrange, column, set_key
 from sessiond.formats.lisp_schema import Reader, ReadFile, Schema, values_of
 from sessiond.formats.sexp import Node, read
 from sessiond.formats.sexp_values import Source
@@ -46,11 +46,11 @@ def plan_new(schema: Schema, session: Session, brief: int = 0) -> Plan:
     plan = Plan("", {}, {}, set())
     texts = []
     for message in session.messages():
-        printed = _show(schema, message, schema.message_indent, brief)
+        printed = _show(schema, message, schema.message_indent, brief, None)
         if printed is not None:
             plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
             texts.append(_message_text(printed, schema.message_indent))
-    plan.text = schema.fresh(session, _show_session(schema, session, brief), texts)
+    plan.text = schema.fresh(session, _show_session(schema, session, brief, None), texts)
     source = Source(plan.text, schema.dialect)
     form = read(plan.text, schema.dialect)
     plan.info = schema.info(values_of(source, source.plist(form), schema.session_readers))
@@ -65,18 +65,29 @@ def check_size(plan: Plan, schema: Schema) -> None:
         read(plan.text, schema.dialect)
 
 
-def _show(schema: Schema, message: Message, indent: int, brief: int) -> dict[str, str] | None:
+def _show(schema: Schema, message: Message, indent: int, brief: int, file: LispFile | None) -> dict[str, str] | None:
+    """`file`: into which it goes, if there is one already."""
     printed = schema.show_message(message, indent) if brief < 2 else None
+    if printed is not None and file is not None:
+        printed = {key: _fitting(file, key, text) for key, text in printed.items()}
     if printed is None or brief == 0:
         return printed
     return {key: "nil" if key in schema.data_keys and len(text) > _LARGE else text for key, text in printed.items()}
 
 
-def _show_session(schema: Schema, session: Session, brief: int) -> dict[str, str]:
+def _fitting(file: LispFile, key: str, text: str) -> str:
+    """What cannot be shown in the file's coding is in the sidecar."""
+    fitted = file.fitting(text)
+    return fitted if fitted is not None else "unknown" if key == ":role" else "nil"
+
+
+def _show_session(schema: Schema, session: Session, brief: int, file: LispFile | None) -> dict[str, str]:
     shown = schema.show_session(session)
+    keys = {name: pair.partition(" ")[0] for name, pair in shown.items()}
+    if file is not None:
+        shown = {name: file.fitting(pair) or f"{keys[name]} nil" for name, pair in shown.items()}
     if brief == 0:
         return shown
-    keys = {name: pair.partition(" ")[0] for name, pair in shown.items()}
     return {
         name: f"{keys[name]} nil" if keys[name] in schema.data_keys and len(pair) > _LARGE else pair
         for name, pair in shown.items()
@@ -130,7 +141,7 @@ def _message_edits(
     for message in session.messages():
         position = positions.get(message.id)
         if position is None:
-            printed = _show(schema, message, _indent(schema, main), brief)
+            printed = _show(schema, message, _indent(schema, main), brief, main.file)
             if printed is not None:
                 plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
                 wanted.append(Placed(_message_text(printed, _indent(schema, main))))
@@ -139,7 +150,7 @@ def _message_edits(
         node, item = main.nodes[position], main.seen[position]
         text = main.file.source.raw(node)
         if position in woven.stale or not _same(decoded[message.id], message):
-            printed = _show(schema, message, _indent(schema, main), brief)
+            printed = _show(schema, message, _indent(schema, main), brief, main.file)
             if printed is None:
                 continue
             text, item = _edited_message(schema, main.file.source, node, printed)
@@ -195,7 +206,7 @@ def _info_edits(
     """Edits of the fields that the file shows. `alone`: nothing else changes; then a later `updatedAt` is no reason to
     write the file.
     """
-    printed = _show_session(schema, session, brief)
+    printed = _show_session(schema, session, brief, main.file)
     defaults = {"createdAt": main.fallback_time(plan.info)}
     edits: list[Edit] = []
     for name, pair in sorted(printed.items(), key=lambda one: one[0] == "updatedAt"):

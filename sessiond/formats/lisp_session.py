@@ -55,7 +55,8 @@ def decode(schema: Schema, local_id: str, files: Files, floor: int = 0) -> Decod
         session=session,
         problems=problems,
         through=woven.through,
-        renumbered=woven.renumbered or witnessed,
+        renumbered=woven.renumbered or bool(woven.dropped) or witnessed,
+        dropped=woven.dropped,
         incomplete=woven.put_back or rewrite,
     )
 

@@ -29,3 +29,11 @@ def is_local_id(text: str) -> bool:
         return False
     name = name_of(text)
     return "/" not in name and "\0" not in name and name not in (".", "..") and local_id_of(name) == text
+
+
+def id_in_trash(local_id: str, seq: int) -> str:
+    """The id under which an earlier state of a session lies in the trash: never cut within an escape."""
+    base = local_id[:100]
+    if "%" in base[-2:]:
+        base = base[: base.rindex("%")]
+    return f"{base}.was-{seq}"

@@ -50,6 +50,10 @@ def find(names: Iterable[str]) -> dict[str, str]:
     }
 
 
+def sessions_under(folder: str) -> list[str]:
+    return [] if "/" in folder or folder.startswith(".") else list(find([folder + _FILE]))
+
+
 def main_path(local_id: str) -> str:
     return name_of(local_id) + _FILE
 

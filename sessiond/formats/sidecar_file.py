@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,9 +13,12 @@ import msgspec
 from sessiond.formats.base import TAIL_BYTES, Problem, Tail, Write
 from sessiond.model.message import Message, Note
 from sessiond.model.values import Json, normal_timestamp
+from sessiond.ready import ready
 
 FOLDER = ".sessiond"
 EPOCH = "1970-01-01T00:00:00.000Z"
+_MARKER = "store"
+"""`store.json` tells which store the folder is, and is not a sidecar, also where upper and lower case are one."""
 _NAME_CHARS = 200
 """Ids up to this length are the sidecar's name as they are."""
 
@@ -34,6 +38,9 @@ class Mark(msgspec.Struct, frozen=True):
         return len(content) == self.size and hashlib.sha256(content).hexdigest() == self.sha256
 
 
+_PLAIN_BYTES = 4096
+
+
 class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is about to be, or was last, appended to the main file. Written before the append, so that after a crash it
     is known whether the append happened whole."""
@@ -49,6 +56,10 @@ class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the file held before."""
     before: int | None = None
     """CRC-32 of all `size` bytes before; None where it is not known."""
+    data: bytes | None = None
+    """The appended bytes: after a crash nothing but a true prefix of them may be cut."""
+    packed: bytes | None = None
+    """The same, deflated, where they are many: a disk that is nearly full need not hold them twice."""
     after: int | None = None
     """CRC-32 of all `size + length` bytes after. Each is made from the last one, so a file of any length costs the same."""
 
@@ -107,6 +118,8 @@ def sidecar_path(local_id: str) -> str:
     if len(local_id) > _NAME_CHARS:
         # Percent-encoding triples the bytes of a Japanese name: the file name would be longer than file systems take.
         local_id = f"{local_id[:100]}-{hashlib.sha256(local_id.encode()).hexdigest()[:32]}"
+    if local_id.lower() == _MARKER:
+        local_id = f"%{ord(local_id[0]):02X}{local_id[1:]}"  # no id is written so
     return f"{FOLDER}/{local_id}.json"
 
 
@@ -160,6 +173,9 @@ class _InfoTypes(msgspec.Struct, rename="camel"):
     updated_at: str = EPOCH
 
 
+ready(Sidecar, Note, _MessageTypes, _InfoTypes)
+
+
 def _unsound(side: Sidecar) -> str | None:
     """Why a sidecar that can be decoded cannot be worked with: somebody changed it by hand, or the disk did."""
     try:
@@ -198,6 +214,8 @@ def append_writes(
         through=_held(before, tail),
         before=whole,
         after=None if whole is None else zlib.crc32(data, whole),
+        data=data if len(data) <= _PLAIN_BYTES else None,
+        packed=None if len(data) <= _PLAIN_BYTES else zlib.compress(data, 1),
     )
     marked = msgspec.structs.replace(side, append=intent, mark=None, was=None)
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
@@ -249,15 +267,30 @@ def through_of(side: Sidecar | None, main: bytes) -> int:
     return side.through if len(done) == intent.length and zlib.crc32(done) == intent.crc else intent.through
 
 
+_WRITTEN = re.compile(rb"[^\0]+")
+"""What a power failure kept from the disk of a file that had grown shows as NULs: at the end, or whole blocks before it."""
+
+
 def torn_at(side: Sidecar | None, main: bytes) -> int | None:
-    """After a crash: where an append of ours was cut short, or None. What follows this position is ours, incomplete,
-    and in the journal."""
-    if side is None or side.append is None:
-        return None
-    intent = side.append
-    if len(main) <= intent.size or len(main) > intent.size + intent.length:
+    """After a crash: where an append of ours was cut short, or None. What follows this position is ours, incomplete, and in
+    the journal: a true prefix of what was to be appended, and nothing else. Somebody else may have written there.
+    """
+    intent = side.append if side else None
+    data = None if intent is None else _appended(intent)
+    if intent is None or data is None or len(main) <= intent.size:
         return None
     if zlib.crc32(main[max(0, intent.size - TAIL_BYTES) : intent.size]) != intent.anchor:
         return None
-    whole = len(main) == intent.size + intent.length and zlib.crc32(memoryview(main)[intent.size :]) == intent.crc
-    return None if whole else intent.size
+    tail = main[intent.size :]
+    ours = len(tail) <= intent.length and all(data.startswith(run[0], run.start()) for run in _WRITTEN.finditer(tail))
+    return intent.size if ours and tail != data else None
+
+
+def _appended(intent: Appending) -> bytes | None:
+    """None where the sidecar does not say: an older version wrote it, or it is damaged."""
+    if intent.packed is None:
+        return intent.data
+    try:
+        return zlib.decompress(intent.packed)
+    except zlib.error:
+        return None

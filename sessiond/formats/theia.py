@@ -208,7 +208,8 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
         session=session,
         problems=[*problems, *blob.problems],
         through=woven.through,
-        renumbered=woven.renumbered or _newly_witnessed(blob, woven, side),
+        renumbered=woven.renumbered or bool(woven.dropped) or _newly_witnessed(blob, woven, side),
+        dropped=woven.dropped,
         incomplete=woven.put_back or rewrite or restored,
     )
 
@@ -242,7 +243,7 @@ def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict
     """The session's state, and whether the blob lacks something of it.
 
     A version of Theia's own counts, except for a key that it shows as it was before the daemon
-    changed it: an old copy.
+    changed it: an old copy. Where nothing of the conversation is there any more, it is not one.
     """
     if side is None:
         return dict(blob.state), False
@@ -251,7 +252,7 @@ def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict
         return dict(side.state), False
     state = {**blob.state, **beside}
     restored = False
-    for key, digests in _older(side).items():
+    for key, digests in ({} if woven.anew else _older(side)).items():
         if key_of(blob.state.get(key)) in digests:
             restored = True
             state.pop(key, None)

@@ -8,12 +8,16 @@ Rules of `weave`, for messages of the main file (seen) and of the sidecar (entri
 2. A seen message that is no entry is new: it keeps its own id if it has one, and gets a seq above every known one.
 3. An entry that the main file must not hold stays.
 4. An entry that is not seen was taken out by somebody, unless the main file is an old copy from a system that rewrites
-   from memory: an entry that no writer but the daemon has ever had (`copy`), and none saved later is there. Those are
-   put back. So is the newest text of a message that is seen as an earlier save of ours had it (`older`, or the
-   beginning of `copy`).
+   from memory. Then only messages at the end are missing, which no writer but the daemon has ever had (`copy`), and some
+   that we know are there: the missing ones are put back. A file that shows nothing of what we know was emptied, and one
+   that lacks at its end what its own system has had was cut: there nothing is put back, and what only the daemon had is
+   `dropped`, for the trash. The newest text is put back of a message that is seen as an earlier save of ours had it
+   (`older`, or the beginning of `copy`).
 5. A main file that is still `was` is the version from before a crash, or that very version put back: its messages, also
    those that were cut since (`cut`), are what they were then, and what is newer is put back. Replaying what the journal
    may still have, on top of that, gives the session of after.
+   One that shows no message may as well have been emptied once more: there the journal alone counts, and what stood beside
+   that version.
 """
 
 from __future__ import annotations
@@ -59,6 +63,10 @@ class Woven(msgspec.Struct):
     stale: set[int] = set()
     """Positions of seen messages whose newest text was put back."""
     standing: Standing = "alone"
+    anew: bool = False
+    """Nothing that we know is there: the main file was emptied, or a new conversation began in it."""
+    dropped: list[Message] = []
+    """What the sidecar alone had of messages that are gone."""
 
 
 Standing: TypeAlias = Literal["alone", "current", "before", "outside"]
@@ -81,8 +89,10 @@ def weave(
     floor: int = 0,
     fallback_time: str,
     rewrites_whole: bool,
+    puts_back: bool = False,
 ) -> Woven:
-    """Put the main file's messages and the sidecar together by the rules above.
+    """Put the main file's messages and the sidecar together by the rules above. `puts_back`: so much of `rewrites_whole` as
+    holds where a message is written only when it is complete.
 
     `fallback_time` (RFC 3339) stands for a message without a time that has none before it either. `floor`: seqs up to
     it are taken.
@@ -96,12 +106,25 @@ def weave(
     highest = max([floor, side.seq if side else 0, *known])
     woven = Woven([], highest, 0, renumbered=False, put_back=False, standing=standing)
     used = _take_seen(woven, seen, matched, entries, fallback_time, rewrites_whole=rewrites_whole)
-    for position in _kept_unseen(entries, set(matched), standing, rewrites_whole=rewrites_whole):
-        entry = entries[position]
-        if entry.copy is not None and entry.id not in used:
+    shown = any(entry.key is not None for entry in entries)
+    puts_back = puts_back or rewrites_whole
+    emptied = puts_back and standing == "before" and not seen
+    woven.anew = shown and (emptied or (standing == "outside" and not _some_still_there(seen, matched, entries)))
+    standing_now: Standing = "outside" if emptied else standing
+    kept = _kept_unseen(entries, set(matched), standing_now, rewrites_whole=puts_back and not woven.anew)
+    if emptied and side is not None and side.was is not None:
+        # What is as old as that version stood beside it, and an older save has it: the journal may not.
+        kept |= {position for position, entry in enumerate(entries) if entry.seq <= side.was.seq}
+    for position, entry in enumerate(entries):
+        if position in matched or entry.copy is None or entry.id in used:
+            continue
+        message = Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq})
+        if position in kept:
             used.add(entry.id)
-            woven.messages.append(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
+            woven.messages.append(message)
             woven.put_back = woven.put_back or entry.key is not None
+        else:
+            woven.dropped.append(message)
     woven.messages.sort(key=lambda message: message.seq)
     woven.through = side.was.seq if standing == "before" and side and side.was else through_of(side, main)
     return woven
@@ -235,22 +258,38 @@ def _says_the_same(item: Seen, entry: Entry) -> bool:
     return entry.copy is not None and Message.from_wire(entry.copy).text() == item.content
 
 
+def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entries: Sequence[Entry]) -> bool:
+    """Whether the main file shows one of the entries for certain. An edit that was found by its place may as well be the
+    beginning of a new conversation.
+    """
+    for item, position in zip(seen, matched, strict=True):
+        if item.seq is not None:  # the file itself says that it is one of ours
+            return True
+        if position is not None:
+            entry = entries[position]
+            if item.key == entry.key or item.id == entry.id or (item.content and _is_stale(item, entry)):
+                return True
+    return False
+
+
 def _kept_unseen(
     entries: Sequence[Entry], taken: Collection[int | None], standing: Standing, *, rewrites_whole: bool
-) -> list[int]:
+) -> set[int]:
     """Positions of entries that the main file does not show and that belong to the session all the same."""
-    kept: list[int] = []
-    later_of_ours_is_there = False
-    by_save = sorted(range(len(entries)), key=lambda position: entries[position].since or entries[position].seq)
-    for position in reversed(by_save):
-        entry = entries[position]
-        if entry.key is None:
-            kept.append(position)
-        elif position in taken:
-            later_of_ours_is_there = later_of_ours_is_there or entry.copy is not None
-        elif entry.copy is not None and (standing != "outside" or (rewrites_whole and not later_of_ours_is_there)):
-            kept.append(position)
-    return kept
+    kept = {position for position, entry in enumerate(entries) if entry.key is None}
+    moments = {one: entry.since or entry.seq for one, entry in enumerate(entries) if one not in kept}
+    by_save = sorted(moments, key=moments.__getitem__)
+    ours = [one for one in by_save if one not in taken and entries[one].copy is not None]
+    if standing != "outside":
+        return kept | set(ours)
+    if not rewrites_whole:
+        return kept
+    places = {position: place for place, position in enumerate(by_save)}
+    end = max((places[one] for one in by_save if one in taken), default=-1) + 1
+    was_cut = any(entries[one].copy is None for one in by_save[end:])
+    # A writer whose file shows one of our messages had read the older ones too: it left those out on purpose.
+    last = max((moments[one] for one in by_save if one in taken and entries[one].copy is not None), default=-1)
+    return kept | {one for one in ours if moments[one] > last and not (was_cut and places[one] >= end)}
 
 
 def fields_of(item: Seen) -> dict[str, Json]:

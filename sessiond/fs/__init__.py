@@ -6,14 +6,16 @@ method raises OSError as the system gave it; `DiskFailed`, itself an OSError, sa
 known.
 """
 
-from sessiond.fs.asynchronous import off_loop, on_one_thread
+from sessiond.fs.asynchronous import off_loop, off_loop_to_save, on_one_thread
 from sessiond.fs.atomic import atomic_write, is_temporary
-from sessiond.fs.port import DiskFailed, FileSystem, Lock, LogFile, Stat
+from sessiond.fs.port import DiskFailed, FileSystem, Hint, Linked, Lock, LogFile, Stat
 from sessiond.fs.real import RealFileSystem
 
 __all__ = [
     "DiskFailed",
     "FileSystem",
+    "Hint",
+    "Linked",
     "Lock",
     "LogFile",
     "RealFileSystem",
@@ -21,5 +23,6 @@ __all__ = [
     "atomic_write",
     "is_temporary",
     "off_loop",
+    "off_loop_to_save",
     "on_one_thread",
 ]

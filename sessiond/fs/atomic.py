@@ -11,13 +11,13 @@ _TRIES = 100
 """Temporary names that may be taken by leftovers of crashes before this gives up."""
 
 
-def atomic_write(fs: FileSystem, path: str, data: bytes, mode: int = 0o600) -> Stat:
+def atomic_write(fs: FileSystem, path: str, data: bytes, mode: int = 0o600, *, follow: bool = True) -> Stat:
     """Replace a whole file durably: temporary file, sync, rename, folder sync. For files that nobody else writes.
 
-    A link is resolved and stays a link. DiskFailed: the old or the new content is there; any other OSError: the old
-    one is.
+    A link is resolved and stays a link; without `follow` the file takes its place. DiskFailed: the old or the new content
+    is there; any other OSError: the old one is.
     """
-    target = fs.real_path(path)
+    target = fs.real_path(path) if follow else path
     folder = os.path.dirname(target)
     temporary, stat = _create_beside(fs, target, data, mode)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -13,6 +14,10 @@ class DiskFailed(OSError):
     Final for the file in question. A second sync may well succeed and mean nothing: the kernel has dropped the pages by
     then. Any other OSError of this module means that nothing of the call is there.
     """
+
+
+class Linked(OSError):
+    """Below a confined folder there is a link where a folder or a file of ours should be. Nothing was done. `filename` is the link."""
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -47,6 +52,18 @@ class LogFile(Protocol):
     def close(self) -> None: ...
 
 
+class Hint(Protocol):
+    """A few bytes that are replaced over and over. Unless they are synced they survive the process, perhaps not the machine."""
+
+    def put(self, data: bytes) -> None:
+        """In the place of what was there, in one write; always of the same length. OSError: anything may be there."""
+
+    def sync(self) -> None:
+        """From now on nothing older is there. DiskFailed."""
+
+    def close(self) -> None: ...
+
+
 class Lock(Protocol):
     def release(self) -> None: ...
 
@@ -54,11 +71,24 @@ class Lock(Protocol):
 class FileSystem(Protocol):
     """Paths are absolute strings. Only regular files and folders are touched; nothing blocks on a FIFO."""
 
+    def confine(self, root: str, inner: str = "") -> None:
+        """From now on nothing is changed below `root` (or below `root/inner`) by way of a link: Linked. `root` itself may be
+        one. Reading follows links as before.
+        """
+
+    def hold(self, root: str) -> AbstractContextManager[None]:
+        """Until this ends, this thread reads and changes what is below `root` in the folder that is there now, whatever takes its
+        place. OSError if `root` cannot be opened. This does not hold `list_dir`, `is_link`, `real_path` and locks.
+        """
+
     def stat(self, path: str) -> Stat | None:
         """None if there is nothing (a dangling link is nothing)."""
 
     def has_name(self, path: str) -> bool:
         """Whether the name is taken, be it by a link that leads nowhere."""
+
+    def is_link(self, path: str) -> bool:
+        """Whether the name itself is a symbolic link."""
 
     def list_dir(self, path: str) -> list[str]:
         """The names in a folder, in no order. FileNotFoundError if there is none."""
@@ -77,7 +107,7 @@ class FileSystem(Protocol):
         FileExistsError if the name is taken, be it by a dangling link."""
 
     def append(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
-        """Bytes at the end of a file (links followed), then fdatasync. A file that was not there is made with `mode`
+        """Bytes at the end of a file (links followed, but for confined folders), then fdatasync. A file that was not there is made with `mode`
         and its folder synced. After a failed write what was written is cut off again; DiskFailed where that fails, or
         where somebody else has written behind it."""
 
@@ -98,6 +128,9 @@ class FileSystem(Protocol):
 
     def open_log(self, path: str, mode: int = 0o600) -> LogFile:
         """For appending; made if it is not there (then the folder must be synced by the caller)."""
+
+    def open_hint(self, path: str, mode: int = 0o600) -> Hint:
+        """Made if it is not there; its name is not synced either."""
 
     def lock(self, path: str) -> Lock:
         """An exclusive flock on a file that is made if needed, held until released or the process ends.

@@ -8,8 +8,11 @@ import fcntl
 import os
 import stat as statmod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
+from sessiond.fs.confined import Confinement
 from sessiond.fs.port import DiskFailed, Stat
+from sessiond.fs.together import Together
 
 _BASE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # O_NONBLOCK: opening a FIFO or a device returns at once
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -17,9 +20,20 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 class RealFileSystem:
+    def __init__(self) -> None:
+        self._confined = Confinement()
+        self._sync_dir_together = Together()
+
+    def confine(self, root: str, inner: str = "") -> None:
+        self._confined.add(root, inner)
+
+    def hold(self, root: str) -> AbstractContextManager[None]:
+        return self._confined.hold(root)
+
     def stat(self, path: str) -> Stat | None:
+        name, folder = self._confined.held(path)
         try:
-            return _stat_of(os.stat(path))
+            return _stat_of(os.stat(name, dir_fd=folder))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -28,11 +42,15 @@ class RealFileSystem:
             raise
 
     def has_name(self, path: str) -> bool:
+        name, folder = self._confined.held(path)
         try:
-            os.lstat(path)
+            os.lstat(name, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
 
     def list_dir(self, path: str) -> list[str]:
         return os.listdir(path)
@@ -41,7 +59,8 @@ class RealFileSystem:
         return os.path.realpath(path)
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
-        with _opened(path, os.O_RDONLY) as fd:
+        name, folder = self._confined.held(path)
+        with _opened(name, os.O_RDONLY, folder) as fd:
             wanted = _regular(fd, path).st_size - offset if size < 0 else size
             parts: list[bytes] = []
             while wanted > 0 and (part := os.pread(fd, wanted, offset)):
@@ -52,37 +71,46 @@ class RealFileSystem:
 
     def make_dirs(self, path: str, mode: int = 0o700) -> None:
         missing: list[str] = []
-        while not os.path.isdir(path):
+        while not self._is_dir(path):
             missing.append(path)
             path = os.path.dirname(path)
         with contextlib.suppress(PermissionError):  # of a parent that others made; then it is old
             # A predecessor that was killed right after it made this one has not synced it.
             self.sync_dir(os.path.dirname(path))
         for folder in reversed(missing):
-            with contextlib.suppress(FileExistsError):  # somebody was faster; if it is no folder the next step says so
-                os.mkdir(folder, mode)
-            if not os.path.isdir(folder):
+            # Suppressed: somebody was faster; if it is not a folder the next step says so.
+            with contextlib.suppress(FileExistsError), self._confined.at(folder) as (name, fd):
+                os.mkdir(name, mode, dir_fd=fd)
+            if not self._is_dir(folder):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
             self.sync_dir(os.path.dirname(folder))
 
-    def create(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
-        fd = os.open(path, _BASE | os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    def _is_dir(self, path: str) -> bool:
+        name, folder = self._confined.held(path)
         try:
-            os.fchmod(fd, mode)  # exact, whatever the umask: an adopted file keeps its mode
-            _write_all(fd, data)
-            _sync_file(fd, path)
-            return _stat_of(os.fstat(fd))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise
-        finally:
-            os.close(fd)
+            return statmod.S_ISDIR(os.stat(name, dir_fd=folder).st_mode)
+        except OSError:
+            return False
+
+    def create(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
+        with self._confined.at(path) as (name, folder):
+            fd = os.open(name, _BASE | os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+            try:
+                os.fchmod(fd, mode)  # exact, whatever the umask: an adopted file keeps its mode
+                _write_all(fd, data)
+                _sync_file(fd, path)
+                return _stat_of(os.fstat(fd))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+                raise
+            finally:
+                os.close(fd)
 
     def append(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
         try:
-            opened = _opened(path, os.O_WRONLY | os.O_APPEND)
-            with opened as fd:
+            flags = os.O_WRONLY | os.O_APPEND | self._confined.flag(path)
+            with self._confined.at(path) as (name, folder), _opened(name, flags, folder) as fd:
                 return _append_all(fd, path, data)
         except FileNotFoundError:
             stat = self.create(path, data, mode)  # O_EXCL: a dangling link is not written through
@@ -90,38 +118,54 @@ class RealFileSystem:
             return stat
 
     def replace(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        with self._confined.at(source) as (old, from_fd), self._confined.at(target) as (new, to_fd):
+            os.replace(old, new, src_dir_fd=from_fd, dst_dir_fd=to_fd)
 
     def link(self, source: str, target: str) -> None:
-        os.link(source, target, follow_symlinks=False)
+        with self._confined.at(source) as (old, from_fd), self._confined.at(target) as (new, to_fd):
+            os.link(old, new, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
     def remove(self, path: str) -> None:
-        os.unlink(path)
+        with self._confined.at(path) as (name, folder):
+            os.unlink(name, dir_fd=folder)
 
     def remove_dir(self, path: str) -> None:
-        os.rmdir(path)
+        with self._confined.at(path) as (name, folder):
+            os.rmdir(name, dir_fd=folder)
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with self._confined.at(path) as (name, folder):
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | self._confined.flag(path)
+            fd = os.open(name, flags, dir_fd=folder)
         try:
-            os.fsync(fd)
-        except OSError as error:
-            # Some network file systems know no sync of a folder and say EINVAL; nothing more can be done there.
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise DiskFailed(error.errno, error.strerror, path) from error
+            stat = os.fstat(
+                fd
+            )  # another disk may be at the same path by now: who shares a sync has the same folder open
+            self._sync_dir_together((stat.st_dev, stat.st_ino), lambda: _sync_folder(fd, path))
         finally:
             os.close(fd)
 
     def open_log(self, path: str, mode: int = 0o600) -> RealLogFile:
-        fd = os.open(path, _BASE | os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, mode)
+        with self._confined.at(path) as (name, folder):
+            fd = os.open(name, _BASE | os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, mode, dir_fd=folder)
         try:
             return RealLogFile(fd, path, _regular(fd, path).st_size)
         except BaseException:
             os.close(fd)
             raise
 
+    def open_hint(self, path: str, mode: int = 0o600) -> RealHint:
+        fd = os.open(path, _BASE | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, mode)
+        try:
+            _regular(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        return RealHint(fd, path)
+
     def lock(self, path: str) -> RealLock:
-        fd = os.open(path, _BASE | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with self._confined.at(path) as (name, folder):
+            fd = os.open(name, _BASE | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             _regular(fd, path)
             # flock, not fcntl: that one vanishes as soon as anything in this process closes the same file.
@@ -163,6 +207,24 @@ class RealLogFile:
             self._fd = -1
 
 
+class RealHint:
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+
+    def put(self, data: bytes) -> None:
+        if os.pwrite(self._fd, data, 0) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sync(self) -> None:
+        _sync_file(self._fd, self._path)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class RealLock:
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -175,8 +237,8 @@ class RealLock:
 
 
 @contextlib.contextmanager
-def _opened(path: str, flags: int) -> Iterator[int]:
-    fd = os.open(path, _BASE | flags)
+def _opened(path: str, flags: int, folder: int | None = None) -> Iterator[int]:
+    fd = os.open(path, _BASE | flags, dir_fd=folder)
     try:
         yield fd
     finally:
@@ -244,6 +306,15 @@ def _sync_file(fd: int, path: str) -> None:
             _fdatasync(fd)
     except OSError as error:
         raise DiskFailed(error.errno, error.strerror, path) from error
+
+
+def _sync_folder(fd: int, path: str) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some network file systems know no sync of a folder and say EINVAL; nothing more can be done there.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise DiskFailed(error.errno, error.strerror, path) from error
 
 
 def _full_sync(fd: int, command: int) -> bool:

@@ -91,7 +91,7 @@ def opened(path: str, open_: Opener) -> Iterator[Database]:
             with closing(sqlite3.connect(copy, check_same_thread=False)) as connection:
                 yield _prepared(connection)
         return
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
+    uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
         yield _prepared(connection)
 

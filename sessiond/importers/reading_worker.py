@@ -1,5 +1,5 @@
 """The process that reads foreign files for a large import: requests on standard input, batches of events on standard output.
-Started and ended by `service/reading.py`.
+Started and ended by `importers/reader.py`.
 
     request   [importer, path]
     answer    [bytes read so far of this file, [event, ...], null], event = [kind, field, ...];  after the last event, with

@@ -2,7 +2,7 @@
 
 Derived from the sessions, versioned, and disposable: it may be deleted or damaged at any time and is filled again from
 the stores. The public class is `sessiond.index.index.Index`. This package's `__init__` imports nothing, because the
-regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.py` and `snippets.py` with the daemon.
+regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.py`, `sieve.py` and `snippets.py` with the daemon.
 
     text       what of a message can be searched        (pure)
     tokens     text -> words, parts and characters      (pure)
@@ -14,11 +14,12 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     cursors    opaque cursors and the pages they hold
     schema     the file: making, checking, replacing it
     prepared   messages -> all that is written of them      (pure)
-    narrowing  what a regular expression needs              (pure)
+    narrowing  which words a regular expression needs       (pure)
+    sieve      which bytes may match one                    (pure)
     preparer   prepares, in a process while there is much (preparing_worker)
     lanes      what waits to be written;  writer: the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
     checkpointer   takes what was committed from the log into the file
     readers    the reading threads
-    catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in a process that can be killed
+    catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in processes that can be killed (regex_processes, regex_worker)
     semantic   mode semantic, asking semantic_worker: a process with the model, the passages and the vectors
 """

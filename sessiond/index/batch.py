@@ -95,6 +95,12 @@ class Batch:
         self._whole = self._whole_before.copy()
         self._load()
 
+    def forget_roles(self) -> None:
+        """Of those that nobody has any more the names, which somebody may have made up. Between transactions."""
+        unused = "SELECT no FROM role WHERE no > 0 AND no NOT IN (SELECT role FROM doc)"
+        self._db.execute(f"UPDATE role SET name = char(1) || no WHERE no IN ({unused})")  # noqa: S608
+        self._roles = {name: no for no, name in self._db.execute("SELECT no, name FROM role")}
+
     # Changes
 
     def put_info(self, info: IndexedInfo, stamp: int) -> None:

@@ -19,6 +19,7 @@ from sessiond.index.filters import Conditions, page_limit, parse_filter, session
 from sessiond.index.schema import DELETED, UNKNOWN
 from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page
 from sessiond.limits import Limits
+from sessiond.ready import ready
 
 _SORTS = {"updatedAt": "updated", "createdAt": "created", "name": "name_key", "messageCount": "count"}
 _info = msgspec.json.Decoder(IndexedInfo)
@@ -34,6 +35,9 @@ class _Position(msgspec.Struct, array_like=True):
     epoch: cursors.Int64
     key: cursors.Int64 | str
     no: cursors.Int64
+
+
+ready(_Position)
 
 
 def list_sessions(db: sqlite3.Connection, query: ListQuery, limits: Limits) -> Page:
@@ -56,10 +60,21 @@ def list_sessions(db: sqlite3.Connection, query: ListQuery, limits: Limits) -> P
         rows = _later(db, wanted, sort, limit + 1, position)
         epoch = position.epoch
     cursor = None
-    if len(rows) > limit:
-        rows = rows[:limit]
+    fit = min(_fitting(rows, limits.page_most), limit)
+    if len(rows) > fit:
+        rows = rows[:fit]
         cursor = cursors.encode(facts["instance"], digest, _Position(epoch, rows[-1][0], rows[-1][1]))
     return Page(items=[_info.decode(raw) for _, _, raw in rows], next_cursor=cursor)
+
+
+def _fitting(rows: list[Any], most: int) -> int:
+    """How many of them a page may have by their bytes; at least one, so that paging always goes on."""
+    size = 0
+    for count, (_, _, raw) in enumerate(rows):
+        size += len(raw)
+        if size > most and count:
+            return count
+    return len(rows)
 
 
 def _first(db: sqlite3.Connection, wanted: Any, sort: str, count: int) -> list[Any]:

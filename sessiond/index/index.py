@@ -8,8 +8,10 @@ feeds what differs by `put_session`, and sets `incomplete` to False when he is t
 from __future__ import annotations
 
 import asyncio
+import glob
 import itertools
 import logging
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -17,6 +19,7 @@ import threading
 from collections.abc import Callable, Sequence, Set
 from os.path import join
 from typing import TYPE_CHECKING, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -131,6 +134,11 @@ class Index:
             )
         self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp))
 
+    def put_saved(self, info: IndexedInfo) -> None:
+        """Its fingerprint, of a session of which all else was fed. Lists and searches do not wait for it."""
+        stamp = next(self._stamps)
+        self._writer.submit(Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(info, stamp), late=True))
+
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         """New messages, or new content of old ones (of the same seq)."""
         size = sum(_size(message) for message in messages)
@@ -145,19 +153,35 @@ class Index:
 
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
         """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
+        self._put_whole(info, messages, notes)
+        self._tell_semantic(gone=True)
+
+    async def put_long_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
+        """As `put_session`, off the loop. Nothing of the session may be fed meanwhile."""
+        await asyncio.to_thread(self._put_whole, info, messages, notes)
+        self._tell_semantic(gone=True)
+
+    def _put_whole(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
+        """On any thread."""
+        stamp = next(self._stamps)
         ids = frozenset(message.id for message in messages)
-        stamp = self.begin_session(info, ids, frozenset(note.id for note in notes))
+        note_ids = frozenset(note.id for note in notes)
+        begin = Step(
+            info.session_id, len(ids) + _STEP_BYTES, lambda batch: batch.begin_session(info, ids, note_ids, stamp), True
+        )
+        self._writer.submit(begin)
         part: list[Message] = []
         size = 0
         for message in messages:
             part.append(message)
             size += _size(message)
             if size > _PART_BYTES:
-                self.add_part(info.session_id, part)
+                self._add_part(info.session_id, part, size)
                 part, size = [], 0
         if part:
-            self.add_part(info.session_id, part)
-        self.end_session(info, notes, stamp)
+            self._add_part(info.session_id, part, size)
+        size = sum(len(note.content) for note in notes) + _STEP_BYTES
+        self._writer.submit(Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True))
 
     def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> int:
         """As `put_session`, but its messages come in parts: `add_part` in order, `end_session` at last. What it is known to
@@ -173,7 +197,9 @@ class Index:
         return stamp
 
     def add_part(self, session_id: str, messages: Sequence[Message]) -> None:
-        size = sum(_size(message) for message in messages)
+        self._add_part(session_id, messages, sum(_size(message) for message in messages))
+
+    def _add_part(self, session_id: str, messages: Sequence[Message], size: int) -> None:
         job = self._preparer.submit(messages, size)
         # Held once as what is asked of the preparer and once as the rows that it answers.
         step = Step(
@@ -198,10 +224,21 @@ class Index:
         if self._writer.problem is not None:
             await asyncio.sleep(0)
             return
-        whole = [asyncio.wrap_future(self._writer.mark(bulk=True))] if patience_s is None or self._writer.soon else []
-        await asyncio.wrap_future(self._writer.mark(bulk=False))
+        soon = self._writer.behind and self._writer.soon
+        whole = [asyncio.wrap_future(self._writer.mark(bulk=True))] if patience_s is None or soon else []
+        if self._writer.ask():  # else nobody waits for what the writer is at: a merge, or a file that is built anew
+            await asyncio.wrap_future(self._writer.mark(bulk=False))
         if whole:
             await asyncio.wait(whole, timeout=patience_s)
+
+    @property
+    def erasing(self) -> bool:
+        """Whether its file is built anew: what is fed meanwhile waits for that."""
+        return self._writer.erasing
+
+    async def erased(self) -> bool:
+        """Until no trace is left in any file of what was removed before and is `settled`; False where that cannot be done now."""
+        return await asyncio.wrap_future(self._writer.erase())
 
     async def room(self) -> None:
         """For whoever feeds much: until less than `index_waiting_bytes` waits to be written."""
@@ -268,6 +305,9 @@ class Index:
         self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
     ) -> None:
         self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk))
+        self._tell_semantic(gone=gone)
+
+    def _tell_semantic(self, *, gone: bool) -> None:
         if self._semantic is not None and not self._incomplete:
             self._semantic.changed(gone=gone)  # while the index is filled, vectors wait
 
@@ -293,7 +333,11 @@ class Index:
         except (OSError, sqlite3.Error) as error:
             _log.warning("no index at %s: %s", self._path, error)
             self._unwritable = str(error)
-        self._temporary = tempfile.mkdtemp(prefix="sessiond-index-")
+        # One daemon has a home at a time: what another one left there when it was killed is ours to remove.
+        prefix = f"sessiond-index-{os.getuid()}-{crc32(os.fsencode(self._path)):08x}-"
+        for left in glob.glob(join(glob.escape(tempfile.gettempdir()), f"{prefix}*")):
+            shutil.rmtree(left, ignore_errors=True)
+        self._temporary = tempfile.mkdtemp(prefix=prefix)
         self._path = join(self._temporary, "index.db")
         self._writer = self._new_writer()
         return self._writer.open()

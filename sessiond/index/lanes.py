@@ -1,7 +1,8 @@
-"""What waits for the feeding thread, in two lanes: a rebuild of a million messages must not keep a new one waiting.
+"""What waits for the feeding thread, in lanes: a rebuild of a million messages must not keep a new one waiting.
 
-The live lane goes first. The order of what is fed of one session is kept all the same: as long as something of it waits in the bulk lane,
-everything of it goes there.
+The live lane goes first. What nobody waits for comes next, at most one step of each session: it counts only until something
+newer of the session is put. The order of what is fed of one session is kept all the same: as long as something of it waits
+in the bulk lane, everything of it goes there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 class Step(msgspec.Struct, frozen=True):
     """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: what
-    must be ready before its turn comes; in the bulk lane only.
+    must be ready before its turn comes; in the bulk lane only. `late`: nobody waits for it.
     """
 
     session_id: str
@@ -30,6 +31,7 @@ class Step(msgspec.Struct, frozen=True):
     apply: Callable[[Batch], None]
     bulk: bool = False
     job: Job | None = None
+    late: bool = False
 
 
 Mark: TypeAlias = "Future[None]"
@@ -42,9 +44,11 @@ class Lanes:
     def __init__(self) -> None:
         self._live: deque[Step | Mark] = deque()
         self._bulk: deque[Step | Mark] = deque()
+        self._late: dict[str, Step] = {}
         self._diverted: Counter[str] = Counter()
         self._behind: set[int] = set()
         self._single: set[int] = set()
+        self._fresh: set[int] = set()
         self._changed = threading.Condition()
         self._closed = False
         self._live_marks = 0
@@ -56,7 +60,12 @@ class Lanes:
         """`ahead`: it goes live even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
-            if step.bulk or (not ahead and step.session_id in self._diverted):
+            older = self._late.pop(step.session_id, None)
+            if older is not None:
+                self.weight -= older.weight
+            if step.late and step.session_id not in self._diverted:
+                self._late[step.session_id] = step
+            elif step.bulk or (not ahead and step.session_id in self._diverted):
                 self._diverted[step.session_id] += 1
                 self._bulk.append(step)
                 self._behind.add(id(step))
@@ -64,10 +73,13 @@ class Lanes:
                     self._single.add(id(step))
             else:
                 self._live.append(step)
+                self._fresh.add(id(step))
             self._changed.notify()
 
     def mark(self, *, bulk: bool) -> Mark:
-        """Done when all that is in the lane now is written, or when it turns out that it cannot be at the moment."""
+        """Done when all that is in the lane now is written, or when it turns out that it cannot be at the moment. In the bulk
+        lane: what nobody waits for, too.
+        """
         mark: Mark = Future()
         mark.set_running_or_notify_cancel()  # from here on nobody can cancel it
         with self._changed:
@@ -77,6 +89,16 @@ class Lanes:
                 self._last_live_mark = time.monotonic()
             self._changed.notify()
         return mark
+
+    def done_marks(self) -> list[Mark]:
+        """Those in the live lane before which nothing stands any more."""
+        found: list[Mark] = []
+        with self._changed:
+            while self._live and not isinstance(first := self._live[0], Step):
+                self._live.popleft()
+                self._live_marks -= 1
+                found.append(first)
+        return found
 
     def take_marks(self) -> list[Mark]:
         """All that stand in a lane: nothing can be written at the moment. The steps stay where they are."""
@@ -97,13 +119,19 @@ class Lanes:
         """The next one, waited for at most so long. None: there was none, or there will never be (`ended`)."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._live or (self._bulk_ready() and not live_only) or (self._closed and not self._bulk),
+                lambda: (
+                    self._live
+                    or ((self._late or self._bulk_ready()) and not live_only)
+                    or (self._closed and not self._bulk)
+                ),
                 seconds,
             )
             if self._live:
                 first = self._live.popleft()
                 self._live_marks -= not isinstance(first, Step)
                 return first
+            if self._late and not live_only:
+                return self._late.pop(next(iter(self._late)))
             if live_only or not self._bulk_ready():
                 return None
             item = self._bulk.popleft()
@@ -139,6 +167,11 @@ class Lanes:
         """Whether somebody waits for what is in the live lane."""
         return self._live_marks > 0
 
+    def ask(self) -> bool:
+        """Somebody asks: whether anything that was put into the live lane is not written, so that he has to wait."""
+        self._last_live_mark = time.monotonic()
+        return bool(self._fresh)
+
     def asked_within(self, seconds: float) -> bool:
         """Whether anybody began to wait for the live lane in the last seconds."""
         return time.monotonic() - self._last_live_mark < seconds
@@ -149,10 +182,11 @@ class Lanes:
 
     def ended(self) -> bool:
         with self._changed:
-            return self._closed and not self._live and not self._bulk
+            return self._closed and not self._live and not self._bulk and not self._late
 
     def written(self, steps: list[Step]) -> None:
         with self._changed:
             self.weight -= sum(step.weight for step in steps)
             self._behind.difference_update(map(id, steps))
             self._single.difference_update(map(id, steps))
+            self._fresh.difference_update(map(id, steps))

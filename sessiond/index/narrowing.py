@@ -2,14 +2,14 @@
 worker uses it.
 
 A pattern's literal runs become conditions on words: `def get_user\\(` needs the word `def` before a word that begins with
-`get`... A word of which a run holds only the inside (`quixotic` may stand in `unquixotically`) becomes a condition on the
-words that there are. Everything that is not certain is left out: more may be looked through than needed, never less.
+`get`... A word of which a run holds only the inside (`quixotic` may stand in `unquixotically`) says nothing here: see `sieve.py`. Everything
+that is not certain is left out: more may be looked through than needed, never less.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 try:
@@ -23,7 +23,6 @@ from sessiond.index.tokens import spans
 MAX_CONDITIONS = 64
 """A pattern with more of them is narrowed by some of those that must all hold, or not at all."""
 _SHORTEST_PREFIX = 2
-_SHORTEST_INSIDE = 3
 
 # ASCII, and the characters of Chinese and Japanese; nothing that could be written in another way.
 _SAFE = re.compile("[\x00-\x7f\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -38,12 +37,6 @@ class Phrase(NamedTuple):
     prefix: bool
 
 
-class Inside(NamedTuple):
-    """Some word holds this."""
-
-    text: str
-
-
 class All(NamedTuple):
     needs: tuple[Need, ...]
 
@@ -52,7 +45,7 @@ class Some(NamedTuple):
     needs: tuple[Need, ...]
 
 
-Need: TypeAlias = "Phrase | Inside | All | Some"
+Need: TypeAlias = "Phrase | All | Some"
 
 
 def needed(pattern: re.Pattern[str]) -> Need | None:
@@ -67,24 +60,11 @@ def needed(pattern: re.Pattern[str]) -> Need | None:
     return found if found is not None and _count(found) <= MAX_CONDITIONS else None
 
 
-def match_expression(need: Need, words_with: Callable[[str], Sequence[str] | None]) -> str | None:
-    """An FTS5 expression; "" where nothing can match, None where nothing is narrowed. `words_with`: FTS5 strings for the
-    indexed words that hold a text, None if they are too many.
-    """
+def match_expression(need: Need) -> str:
+    """An FTS5 expression."""
     if isinstance(need, Phrase):
         return " + ".join(f'"{word}"' for word in need.words) + (" *" if need.prefix else "")
-    if isinstance(need, Inside):
-        found = words_with(need.text)
-        return None if found is None else " OR ".join(found)
-    parts = [match_expression(one, words_with) for one in need.needs]
-    if isinstance(need, All):
-        known = [part for part in parts if part is not None]
-        if "" in known:
-            return ""
-        return " AND ".join(f"({part})" for part in known) or None
-    if None in parts:
-        return None
-    return " OR ".join(f"({part})" for part in parts if part)
+    return (" AND " if isinstance(need, All) else " OR ").join(f"({match_expression(one)})" for one in need.needs)
 
 
 def _count(need: Need) -> int:
@@ -158,9 +138,6 @@ def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -
         sure = token.split("i") if ignore_case and token.isascii() else [token]
         if open_left:
             close()
-            inside = max(sure, key=len)
-            if len(inside) >= _SHORTEST_INSIDE:
-                needs.append(Inside(inside))
         elif len(sure) > 1 or open_right:
             close(sure[0])
         else:

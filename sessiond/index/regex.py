@@ -1,8 +1,9 @@
-"""`session/search`, mode regex: Python's `re` over every text, in a process of its own.
+"""`session/search`, mode regex: Python's `re` over every text, in processes of its own.
 
 A thread inside a catastrophic match can be stopped by nothing and holds the interpreter lock; a process can be killed,
-and is, when its time is over or the request is cancelled. Names come first, then the newest documents. Which documents
-match is found once, for the first page; the others are shown from the ids that are held for the cursor.
+and is, when its time is over or the request is cancelled. A large index is shared out among several. Names come first, then
+the newest documents. Which documents match is found once, for the first page; the others are shown from the ids that are
+held for the cursor.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import subprocess
-import threading
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,21 +19,24 @@ from urllib.parse import quote
 
 import msgspec
 
-from sessiond import pipes
-from sessiond.errors import Cancelled, InvalidParams
+from sessiond.errors import InvalidParams
 from sessiond.index import cursors
-from sessiond.index.chunks import library
 from sessiond.index.filters import Filter, page_limit, parse_filter
-from sessiond.index.hits import hits_of
+from sessiond.index.hits import Snippet, hits_of
 from sessiond.index.plan import filter_plans
 from sessiond.index.readers import Readers, Ticket
+from sessiond.index.regex_processes import KEPT_S, Job, Processes, all_of
 from sessiond.index.schema import Unusable
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
+from sessiond.ready import ready
 
-_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "regex_worker.py")
-_PROCESSES = 2
-"""At once; others wait, on their own time."""
+_AT_ONCE = 2
+"""Requests; others wait, on their own time."""
+_SHARES = min(4, os.cpu_count() or 1)
+"""Processes for one of them."""
+_SHARED_CHUNKS = 512
+"""4 MB; a smaller index is looked through by one."""
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -42,14 +44,7 @@ class _Position(msgspec.Struct, array_like=True):
     at: cursors.Int64
 
 
-class _Answer(msgspec.Struct):
-    """What the worker writes."""
-
-    ids: list[int] = []
-    shown: dict[int, tuple[str, list[tuple[int, int]]]] = {}
-    error: str | None = None
-    position: int = 0
-    damage: str | None = None
+ready(_Position)
 
 
 class RegexSearch:
@@ -58,7 +53,10 @@ class RegexSearch:
         self._limits = limits
         self._readers = readers
         self._held = held
-        self._pool = ThreadPoolExecutor(_PROCESSES, thread_name_prefix="index-regex")
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index-regex")
+        self._processes = Processes()
+        self._retirement: asyncio.TimerHandle | None = None
+        """When the processes end that nobody has used for a while."""
 
     async def search(self, request: SearchQuery) -> SearchPage:
         """One page. InvalidParams for a bad pattern (`data["position"]`, code points) and all that `search_text`
@@ -68,19 +66,20 @@ class RegexSearch:
         limit = page_limit(request.limit, self._limits.default_list_page, self._limits.list_page)
         wanted = parse_filter(request.filter, search=True)
         digest = cursors.request_digest("regex", request.query, wanted)
-        instance, queries = await self._readers.run(lambda db: _prepare(db, wanted), ticket)
+        instance, last, queries = await self._readers.run(lambda db: _prepare(db, wanted), ticket)
         if request.cursor is None:
-            answer = await self._ask(request.query, queries, limit, ticket)
-            position, ids = _Position(0, 0), array("q", answer.ids)
+            shares = _SHARES if last >= _SHARED_CHUNKS else 1
+            found, shown = await self._ask(request.query, queries, limit, shares, last, ticket)
+            position, ids = _Position(0, 0), array("q", found)
         else:
             position = cursors.decode(request.cursor, instance, digest, _Position)
             ids = self._held.get(position.held)
             if not 0 <= position.at < len(ids):
                 raise cursors.stale()
             page = list(ids[position.at : position.at + limit])
-            answer = await self._ask(request.query, [_these(page)], limit, ticket)
+            _, shown = await self._ask(request.query, [_these(page)], limit, 1, last, ticket)
         page = list(ids[position.at : position.at + limit])
-        hits = await self._readers.run(lambda db: _hits(db, page, wanted, answer), ticket)
+        hits = await self._readers.run(lambda db: _hits(db, page, wanted, shown), ticket)
         end = position.at + len(page)
         cursor = None
         if end < len(ids):
@@ -90,66 +89,43 @@ class RegexSearch:
     def close(self) -> None:
         """Blocks till the processes have ended: give up the requests first, or wait their time."""
         self._pool.shutdown(wait=True)
+        self._processes.end_idle()
 
-    async def _ask(self, pattern: str, queries: list[Any], limit: int, ticket: Ticket) -> _Answer:
-        job = _Job(self._path, pattern, queries, limit, ticket)
+    async def _ask(
+        self, pattern: str, queries: list[Any], limit: int, shares: int, last: int, ticket: Ticket
+    ) -> tuple[list[int], dict[int, Snippet]]:
+        """All ids, and what is shown of the first `limit`. `last`: the newest chunk of all."""
+        path = quote(os.fsencode(self._path))
+        request = {"path": path, "pattern": pattern, "queries": queries, "limit": limit, "last": last}
+        job = Job(self._processes, request, shares, ticket)
+        loop = asyncio.get_running_loop()
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._pool, job.run)
+            answers = await loop.run_in_executor(self._pool, job.run)
         except asyncio.CancelledError:
             job.kill()
             raise
-        if answer.error is not None:
-            raise InvalidParams(
-                f"query: {answer.error} at position {answer.position}", field="query", position=answer.position
-            )
-        if answer.damage is not None:
-            raise Unusable(answer.damage)
-        return answer
+        if self._retirement is not None:
+            self._retirement.cancel()
+        self._retirement = loop.call_later(KEPT_S, loop.run_in_executor, None, self._processes.end_idle)
+        for answer in answers:
+            if answer.error is not None:
+                message = f"query: {answer.error} at position {answer.position}"
+                raise InvalidParams(message, field="query", position=answer.position)
+            if answer.damage is not None:
+                raise Unusable(answer.damage)
+        return all_of(answers)
 
 
-class _Job:
-    """One process; `run` on a thread of its own, `kill` from any."""
-
-    def __init__(self, path: str, pattern: str, queries: list[Any], limit: int, ticket: Ticket) -> None:
-        self._request = {"path": quote(path), "pattern": pattern, "queries": queries, "limit": limit}
-        self._ticket = ticket
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def run(self) -> _Answer:
-        with self._lock:
-            if self._ticket.over():
-                raise self._ticket.ended()
-            self._process = pipes.start(_WORKER, bare=True)
-        with self._process as process:  # closes its pipes and waits for it
-            # Here, on a thread: the library is imported to find it.
-            request = json.dumps(self._request | {"library": library(), "seconds": self._ticket.left_s}).encode()
-            try:
-                out, _ = process.communicate(request, timeout=max(0.0, self._ticket.left_s))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise self._ticket.ended() from None
-        if process.returncode != 0:
-            raise self._ticket.ended() if self._ticket.over() else Cancelled("it took more memory than there is for it")
-        return msgspec.json.decode(out, type=_Answer)
-
-    def kill(self) -> None:
-        self._ticket.give_up()
-        with self._lock:
-            if self._process is not None:
-                self._process.kill()
-
-
-def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, list[Any]]:
-    """The index's instance, and what the worker has to look through."""
-    instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
+def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, int, list[Any]]:
+    """The index's instance, its newest chunk, and what there is to look through."""
+    facts = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('instance', 'next_chunk')"))
     columns = "doc.id, doc.chunk, doc.start, doc.size"
     queries = [
         [f"SELECT {columns} FROM {plan.source} WHERE {plan.where}", f"ORDER BY {plan.order} DESC", plan.params]  # noqa: S608
         for plan in filter_plans(db, wanted)
         if plan is not None
     ]
-    return instance, queries
+    return facts["instance"], facts["next_chunk"] - 1, queries
 
 
 def _these(ids: list[int]) -> list[Any]:
@@ -157,10 +133,10 @@ def _these(ids: list[int]) -> list[Any]:
     return [sql, "", {"ids": json.dumps(ids)}]
 
 
-def _hits(db: sqlite3.Connection, page: list[int], wanted: Filter, answer: _Answer) -> list[Hit]:
+def _hits(db: sqlite3.Connection, page: list[int], wanted: Filter, shown: dict[int, Snippet]) -> list[Hit]:
     return hits_of(
         db,
         [(doc, 0.0) for doc in page],
         wanted.shelf,
-        lambda doc, texts: answer.shown.get(doc) or ("", []),
+        lambda doc, texts: shown.get(doc) or ("", []),
     )

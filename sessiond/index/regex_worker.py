@@ -1,13 +1,17 @@
-"""Mode regex's process: reads one request on standard input, answers on standard output, ends. Started by `regex.py`,
-killed by it.
+"""Mode regex's process: reads requests on standard input, answers on standard output, ends with its input. Started by
+`regex.py`, killed by it.
 
-Run as a script in a bare interpreter (`-I -S`), so it imports the standard library, three pure modules of this package and,
-from `library`, what the chunks are compressed with. The kernel ends it a moment after its time even if nobody is left to kill it.
+Run as a script in a bare interpreter (`-I -S`), so it imports the standard library, four pure modules of this package and,
+from `libraries`, what the chunks are compressed with and RE2. The kernel ends it a moment after a request's time even if
+nobody is left to kill it. Both ways one line of JSON:
 
-    request   {"path", "library", "pattern", "seconds", "limit", "queries": [[sql, order, params], ...]}    each query: rows of doc id,
-    chunk, start, size; a condition may be put before its order
-    answer    {"ids": [...], "shown": {id: [snippet, [[start, end], ...]]}}   of the first `limit` ids;  or {"error",
+    request   {"path", "libraries", "pattern", "seconds", "limit", "share": [number, of how many], "last", "queries": [[sql, order,
+    params], ...]}    each query: rows of doc id, chunk, start, size; a condition may be put before its order
+    answer    {"ids": [[...] for each query], "shown": {id: [snippet, [[start, end], ...]]}}   of the first `limit` ids;  or {"error",
     "position"};  or {"damage"}
+
+A share is some of the chunks, and all after `last`, the newest that the one who shares out has seen: whatever is written
+anew meanwhile is looked at by all.
 """
 
 from __future__ import annotations
@@ -21,87 +25,145 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from sessiond.index.chunks import DamagedChunk, decompress, unpack
 from sessiond.index.narrowing import match_expression, needed
+from sessiond.index.sieve import Sieve, sieve
 from sessiond.index.snippets import clip, window
 
 _MEMORY_BYTES = 2 * 1024**3
 _DOC_ID = (1 << 40) - 1
 """schema.ZONE_BITS, which this process does not import."""
-_CUT_WORD_CHARS = 8000
-"""FTS5 keeps the first 32,768 bytes of a word, which may be a quarter as many characters."""
-_MOST_WORDS = 300
+_BLOCK = 64
+"""Chunks that follow one another and go into one share."""
+_FEW = 1000
+"""So many documents are looked at one by one; of more, their chunks are sifted first if they are a good part of all."""
+_SAMPLE = 200
+"""Chunks after which it shows whether sifting holds anything back."""
 _RANGES = 100
 """No more ranges than these are looked for in one snippet."""
 
 
 def main() -> None:
-    request = json.load(sys.stdin)
-    sys.path.append(request["library"])
-    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(5)
     warnings.simplefilter("ignore")
+    for line in sys.stdin:
+        request = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1.0)
+        sys.path.extend(folder for folder in request["libraries"] if folder not in sys.path)
+        answer = json.dumps(_answered(request))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.write(answer + "\n")
+        sys.stdout.flush()
+
+
+def _answered(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        answer = _search(request, re.compile(request["pattern"]))
+        pattern = re.compile(request["pattern"])
     except re.error as error:
-        answer = {"error": error.msg, "position": error.pos or 0}
-    except (OverflowError, RecursionError) as error:
-        answer = {"error": f"it cannot be compiled: {error}", "position": 0}
+        return {"error": error.msg, "position": error.pos or 0}
+    except (OverflowError, RecursionError, ValueError) as error:  # ValueError: flags that exclude each other
+        return {"error": f"it cannot be compiled: {error}", "position": 0}
+    try:
+        with closing(_opened(request["path"])) as db:
+            return _search(db, request, pattern)
+    except RecursionError as error:
+        return {"error": f"it cannot be searched for: {error}", "position": 0}
     except (sqlite3.Error, DamagedChunk) as error:
-        answer = {"damage": str(error)}
-    sys.stdout.write(json.dumps(answer))
+        return {"damage": str(error)}
 
 
-def _search(request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
-    db = sqlite3.connect(f"file:{request['path']}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
+def _opened(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
     db.execute("BEGIN")
-    ids: list[int] = []
+    return db
+
+
+def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
+    found: list[list[int]] = []
     shown: dict[int, Any] = {}
-    narrow = _narrowed(db, pattern)
+    number, of = request["share"]
+    share = _Share(number, of, request["last"])
+    lets = sieve(pattern)
+    narrow = _narrowed(db, pattern, share.few)
+    if not narrow and lets is not None and share.many(db, request["queries"]):
+        narrow = _sifted(db, lets, share)
+        if not narrow:  # it lets through nearly everything
+            lets = None
     for sql, order, params in request["queries"]:
-        for doc, packed in _documents(db, f"{sql} {narrow} {order}", params):
+        found.append([])
+        for doc, packed in _documents(db, f"{sql} {share.condition('doc.chunk')} {narrow} {order}", params):
+            if lets is not None and not lets(packed):
+                continue
             for kind, text in unpack(packed)[1]:
                 if kind != "thought" and (match := pattern.search(text)):
-                    ids.append(doc)
+                    found[-1].append(doc)
                     if len(shown) < request["limit"]:
                         shown[doc] = _show(pattern, text, match)
                     break
-    return {"ids": ids, "shown": shown}
+    return {"ids": found, "shown": shown}
 
 
-def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str]) -> str:
-    """A condition that lets through every document in which the pattern can be found, by the words it must have."""
+class _Share:
+    """What of the chunks this process looks at."""
+
+    def __init__(self, number: int, of: int, last: int) -> None:
+        self._number, self._of, self._last = number, of, last
+        self.few = max(_FEW, last // 4)
+
+    def condition(self, chunk: str) -> str:
+        if self._of == 1:
+            return ""
+        return f"AND ({chunk} / {_BLOCK} % {self._of} = {self._number} OR {chunk} > {self._last})"
+
+    def many(self, db: sqlite3.Connection, queries: list[Any]) -> bool:
+        """Whether the queries have more documents than are looked at one by one."""
+        return any(
+            db.execute(f"SELECT count(*) FROM ({sql} LIMIT {self.few})", params).fetchone()[0] >= self.few  # noqa: S608
+            for sql, _, params in queries
+        )
+
+
+def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str], few: int) -> str:
+    """A condition that lets through every document in which the pattern can be found, by the words it must have; nothing
+    where they are in more than a few.
+    """
     need = needed(pattern)
-    expression = match_expression(need, lambda text: _words_with(db, text)) if need is not None else None
-    if expression is None:
+    if need is None:
         return ""
-    if not expression:
-        return "AND 0"
-    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
     try:
-        sql = f"INSERT OR IGNORE INTO temp.narrowed SELECT rowid & {_DOC_ID} FROM fts WHERE fts MATCH ?"  # noqa: S608
-        db.execute(sql, (f"{{body tool}} : ({expression})",))
+        sql = f"SELECT rowid & {_DOC_ID} FROM fts WHERE fts MATCH ? LIMIT {few}"  # noqa: S608
+        found = db.execute(sql, (f"{{body tool}} : ({match_expression(need)})",)).fetchall()
     except sqlite3.OperationalError:  # an expression that is too large for it
         return ""
+    if len(found) == few:
+        return ""
+    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
+    db.executemany("INSERT OR IGNORE INTO temp.narrowed VALUES (?)", found)
     return "AND doc.id IN (SELECT id FROM temp.narrowed)"
 
 
-def _words_with(db: sqlite3.Connection, text: str) -> list[str] | None:
-    """FTS5 strings for the words of the index that hold a text, which must be ASCII. Words that FTS5 has only the beginning
-    of may hold anything.
-    """
-    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, fts, row)")
-    sql = "SELECT substr(term, 1, ?1) FROM temp.vocabulary WHERE instr(term, ?2) OR length(term) > ?1 LIMIT ?3"
-    found = [term for (term,) in db.execute(sql, (_CUT_WORD_CHARS, text, _MOST_WORDS + 1))]
-    if len(found) > _MOST_WORDS:
-        return None
-    return [f'"{term}" *' if len(term) == _CUT_WORD_CHARS else f'"{term}"' for term in found]
+def _sifted(db: sqlite3.Connection, lets: Sieve, share: _Share) -> str:
+    """A condition that lets through every document of the share's chunks that the sieve does; nothing where those are most."""
+    found: list[tuple[int]] = []
+    rows = db.execute(f"SELECT id, data FROM chunk WHERE 1 {share.condition('id')} ORDER BY id")  # noqa: S608
+    for number, (chunk, data) in enumerate(rows):
+        if lets(decompress(data)):
+            found.append((chunk,))
+        if number == _SAMPLE and len(found) > _SAMPLE // 2:
+            return ""
+    db.execute("CREATE TABLE temp.sifted (id INTEGER PRIMARY KEY)")
+    db.executemany("INSERT INTO temp.sifted VALUES (?)", found)
+    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
+    # Once: there is no index by chunk.
+    db.execute("INSERT INTO temp.narrowed SELECT id FROM doc WHERE chunk IN (SELECT id FROM temp.sifted)")
+    return "AND doc.id IN (SELECT id FROM temp.narrowed)"
 
 
 def _documents(db: sqlite3.Connection, sql: str, params: Any) -> Iterator[tuple[int, bytes]]:

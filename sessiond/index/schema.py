@@ -83,7 +83,7 @@ def zone(shelf: int, kind: int) -> int:
 
 def connect(path: str, *, reading: bool) -> sqlite3.Connection:
     """A connection for one thread to a file that is there. Raises sqlite3.Error."""
-    uri = f"file:{quote(path)}?mode=rw"
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
     db = sqlite3.connect(
         uri, uri=True, timeout=10.0, isolation_level=None, cached_statements=256, check_same_thread=False
     )

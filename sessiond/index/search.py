@@ -25,6 +25,7 @@ from sessiond.index.query import Query, parse
 from sessiond.index.ranking import BM25, relevance
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
+from sessiond.ready import ready
 
 RANKED = 1000
 """Of the names, and of all other documents, this many of the newest that match are ordered by relevance."""
@@ -50,6 +51,9 @@ class _Position(msgspec.Struct, array_like=True):
     names: cursors.Int64
     lows: tuple[cursors.Int64, cursors.Int64]
     total: cursors.Int64
+
+
+ready(_Position)
 
 
 def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, held: cursors.Held) -> SearchPage:

@@ -39,6 +39,7 @@ from sessiond.index.search import most_relevant
 from sessiond.index.snippets import SNIPPET_CHARS
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
+from sessiond.ready import ready
 
 MEANT = 200
 """Of what is only near in meaning, so many are hits."""
@@ -83,6 +84,9 @@ class _Answer(msgspec.Struct):
     found: list[tuple[int, float, int, int, int]] = []
     behind: bool = False
     error: str | None = None
+
+
+ready(_Position, _Answer)
 
 
 class SemanticSearch:

@@ -56,7 +56,7 @@ class Docs:
     """The index, read only. `instance` names it; another file at its place has another one."""
 
     def __init__(self, path: str) -> None:
-        uri = f"file:{quote(path)}?mode=ro"
+        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
         self._db = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA query_only = ON")
         self._path = path

@@ -96,6 +96,8 @@ class Sessions:
 
     def remove(self, session_id: str, known: Known) -> None:
         """Its documents must be gone."""
+        self._history_rows -= self._db.execute("DELETE FROM history WHERE no = ?", (known.no,)).rowcount
+        self._recorded.discard(known.no)
         self._db.execute("DELETE FROM tag WHERE no = ?", (known.no,))
         self._db.execute("DELETE FROM session WHERE no = ?", (known.no,))
         del self._cache[session_id]

@@ -193,7 +193,7 @@ def _open(path: str, instance: str) -> sqlite3.Connection:
     fresh = not os.path.exists(path)
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-    uri = f"file:{quote(path)}?mode=rw"
+    uri = f"file:{quote(os.fsencode(path))}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=10.0, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from sessiond.index import schema
+from sessiond.index import erasing, schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
 from sessiond.index.lanes import Lanes, Mark, Step
@@ -71,6 +71,10 @@ class Writer:
         self._lanes = Lanes()
         self._checkpointer = Checkpointer(path)
         self._thread = threading.Thread(target=self._run, name="index-writer", daemon=True)
+        self._erasures: list[Future[bool]] = []
+        self._cleaning = False
+        self._soiled = True
+        """What was removed since the last `erase` may have left traces."""
         self._suspect = threading.Event()
         self._closing = threading.Event()
         self._file: tuple[int, int] | None = None
@@ -108,6 +112,10 @@ class Writer:
         """Done when all that was submitted to a lane before is committed, or when it turns out that it cannot be now."""
         return self._lanes.mark(bulk=bulk)
 
+    def ask(self) -> bool:
+        """Somebody asks: whether he has to wait for single changes that are not committed."""
+        return self._lanes.ask()
+
     def room(self) -> Mark | None:
         """Done when there is room again; None: there is."""
         if self._lanes.weight <= self._most_waiting or self.problem is not None:
@@ -134,6 +142,19 @@ class Writer:
     def poke(self) -> None:
         """What a step waits for may have become ready."""
         self._lanes.poke()
+
+    @property
+    def erasing(self) -> bool:
+        """Whether the file is built anew, or is about to be."""
+        return bool(self._erasures) or self._cleaning
+
+    def erase(self) -> Future[bool]:
+        """Nothing is left in the files of what was removed and committed before; False: some of it may be. Others wait meanwhile."""
+        done: Future[bool] = Future()
+        done.set_running_or_notify_cancel()
+        self._erasures.append(done)
+        self.mark(bulk=False)  # so that somebody looks
+        return done
 
     def suspect(self, generation: int) -> None:
         """A reader met damage in the file of that generation: it is replaced."""
@@ -176,6 +197,8 @@ class Writer:
             last_commit = time.monotonic()
             self._lanes.written(steps)
             self._release_marks()
+            self._erase()
+        self._erase()
         self._end()
 
     def _gather(self, not_before: float) -> list[Step]:
@@ -200,9 +223,9 @@ class Writer:
 
     def _take_more(self, steps: list[Step], seconds: float) -> bool:
         """Whether the transaction that wrote all `steps` goes on with another, waited for at most so long. What somebody
-        waits for comes first, and ends it.
+        waits for comes first, and ends it; what nobody waits for makes it no longer than it was begun.
         """
-        if self._marks:
+        if self._marks or steps[-1].late:
             return False
         item = self._lanes.take(seconds)
         if isinstance(item, Step):
@@ -271,6 +294,7 @@ class Writer:
             ):
                 break
         self._batch.commit()
+        self._soiled = True
         self._checkpointer.logged(weight)
         self._unmerged = self._unmerged or weight > MERGE_WEIGHT
         return at - start
@@ -292,6 +316,29 @@ class Writer:
         else:
             self._unmerged = more
             self._checkpointer.logged(MERGE_WEIGHT)
+
+    def _erase(self) -> None:
+        """For all that wait for it. Where the file cannot be cleaned it goes as a whole: everything in it can be fed again."""
+        if not self._erasures:
+            return
+        self._cleaning = True
+        waiting, self._erasures = self._erasures, []
+        self._marks += self._lanes.done_marks()  # nobody else waits for what follows
+        self._release_marks()
+        written = self.problem is None and not self._stale
+        if self._soiled:
+            try:
+                if not written or not self.intact():
+                    raise schema.Unusable("what was removed is not out of it")
+                self._batch.forget_roles()
+                erasing.erase(self._db, self.path)
+            except Exception as error:  # whatever it is, no word that somebody wants gone may stay
+                _log.warning("the index is replaced by a fresh one, for it could not be cleaned: %s", error)
+                written = self._replace() and written
+            self._soiled = not written
+        self._cleaning = False
+        for done in waiting:
+            done.set_result(written)
 
     def _give_up(self, step: Step, error: Exception) -> None:
         _log.error("the index could not take in a part of session %s", step.session_id, exc_info=error)

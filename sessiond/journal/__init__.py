@@ -4,9 +4,10 @@ record, scanner, replay: bytes and values, no I/O. recovery, purge: what is on t
 segments: the one state machine that changes it. writer: its thread, and the futures of those who wait.
 """
 
+from sessiond.journal.damage import Loss
 from sessiond.journal.recovery import Damage
 from sessiond.journal.replay import Key
 from sessiond.journal.segments import Held, ReadOnlyState
 from sessiond.journal.writer import JournalWriter, Recovery
 
-__all__ = ["Damage", "Held", "JournalWriter", "Key", "ReadOnlyState", "Recovery"]
+__all__ = ["Damage", "Held", "JournalWriter", "Key", "Loss", "ReadOnlyState", "Recovery"]

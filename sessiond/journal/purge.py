@@ -6,8 +6,9 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from sessiond.fs import FileSystem
+from sessiond.journal.damage import Loss, damaged_folder, is_note, missing, note_path
 from sessiond.journal.record import SegmentHeader, decode_segment_header, encode_segment
-from sessiond.journal.recovery import Copy, Remove, Repair, Rewrite, SegmentFile, copy_path, damaged_folder
+from sessiond.journal.recovery import Copy, Note, Remove, Repair, Rewrite, SegmentFile, copy_path
 from sessiond.journal.replay import Key
 from sessiond.journal.scanner import scan
 
@@ -27,13 +28,17 @@ def purge_steps(
             found = scan(data, header, last=False)
             kept = [record for record in found.records if (record.entry.store, record.entry.session) != key]
             for gap in found.gaps:
+                copy = copy_path(folder, file.number, gap.start, data[gap.start : gap.end], torn=False)
                 if name not in (rotten := data[gap.start : gap.end]):
-                    yield None, Copy(copy_path(folder, file.number, gap.start, rotten, torn=False), rotten)
+                    yield None, Copy(copy, rotten)
+                lost = missing(found.records, header.first_lsn, found.last_lsn)
+                loss = Loss(copy, lost, f"{posixpath.basename(file.path)}: {gap.reason}")
+                yield None, Note(note_path(folder, file.number, loss), loss)
             if found.gaps or len(kept) < len(found.records):
                 yield file, Rewrite(file.path, encode_segment(header, kept, found.last_lsn))
     copies = damaged_folder(folder)
     if fs.stat(copies) is not None:
         for entry in sorted(fs.list_dir(copies)):
             path = posixpath.join(copies, entry)
-            if name in fs.read(path):
+            if not is_note(entry) and name in fs.read(path):
                 yield None, Remove(path)

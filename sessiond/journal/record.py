@@ -25,6 +25,7 @@ MAX_SESSION_BYTES = 65_535
 _SEGMENT_REST = struct.Struct("<16sQQ")
 _VERSION = struct.Struct("<I")
 _HEADER = struct.Struct("<4sI")
+_SYNCED = struct.Struct("<16sQQQ")
 _REST = struct.Struct("<IIQQIBBH")
 SEGMENT_HEADER_BYTES = 8 + 4 + 4 + _SEGMENT_REST.size
 HEADER_BYTES = _HEADER.size + _REST.size
@@ -91,6 +92,30 @@ def decode_segment_header(data: bytes) -> SegmentHeader | int | None:
     if version != VERSION:
         return version
     return SegmentHeader(*_SEGMENT_REST.unpack_from(rest, 4))
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """What was on the disk for certain: every record of this journal from `first_lsn` to `lsn`."""
+
+    journal_id: bytes
+    number: int
+    """Of the segment that was written to then."""
+    first_lsn: int
+    """Of the oldest segment that was still needed."""
+    lsn: int
+
+
+def encode_synced(synced: Synced) -> bytes:
+    rest = _SYNCED.pack(synced.journal_id, synced.number, synced.first_lsn, synced.lsn)
+    return MAGIC + _VERSION.pack(crc32(rest)) + rest
+
+
+def decode_synced(data: bytes) -> Synced | None:
+    """None where it is not whole: a crash may leave anything of it, for it is never synced itself."""
+    rest = data[12:]
+    if not data.startswith(MAGIC) or len(rest) != _SYNCED.size or crc32(rest) != _VERSION.unpack_from(data, 8)[0]:
+        return None
+    return Synced(*_SYNCED.unpack(rest))
 
 
 def check_entry(entry: Entry) -> str | None:

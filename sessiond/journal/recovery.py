@@ -19,13 +19,17 @@ import msgspec
 
 from sessiond.errors import BadFile
 from sessiond.fs import FileSystem, is_temporary
+from sessiond.journal.damage import Loss, damaged_folder, missing, note_path, read_losses
+from sessiond.journal.held import encode_held, held_folder, held_numbers, held_path, scan_held
 from sessiond.journal.record import (
     HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     VERSION,
     Record,
     SegmentHeader,
+    Synced,
     decode_segment_header,
+    decode_synced,
     encode_segment,
 )
 from sessiond.journal.scanner import Gap, Scan, scan
@@ -70,7 +74,14 @@ class Remove(msgspec.Struct, frozen=True):
     path: str
 
 
-Repair: TypeAlias = Copy | Rewrite | Remove
+class Note(msgspec.Struct, frozen=True):
+    """Note a loss, unless it was noted before."""
+
+    path: str
+    loss: Loss
+
+
+Repair: TypeAlias = Copy | Note | Rewrite | Remove
 
 
 class SegmentFile(msgspec.Struct):
@@ -83,13 +94,18 @@ class SegmentFile(msgspec.Struct):
 
 class Contents(msgspec.Struct):
     segments: list[SegmentFile]
+    held: list[SegmentFile]
     records: list[tuple[int, Record]]
-    """Segment number and record, by lsn."""
+    """Segment number and record, by lsn. Held ones first, under the negative number of their file."""
     repairs: list[Repair]
     damage: list[Damage]
+    losses: dict[str, Loss]
+    """What was lost now and earlier, by the path of its note; what was acknowledged, too."""
     journal_id: bytes | None
     """None where no segment is there."""
     last_lsn: int
+    synced_lsn: int
+    """Up to this one records are known to be on the disk."""
     writable: bool
     """Whether the last segment, once mended, may be appended to."""
 
@@ -98,8 +114,8 @@ def segment_path(folder: str, number: int) -> str:
     return posixpath.join(folder, f"{number:08d}.journal")
 
 
-def damaged_folder(folder: str) -> str:
-    return posixpath.join(folder, "damaged")
+def synced_path(folder: str) -> str:
+    return posixpath.join(folder, "synced")
 
 
 def copy_path(folder: str, number: int, start: int, data: bytes, *, torn: bool) -> str:
@@ -123,19 +139,40 @@ class _Reader:
         self._fs = fs
         self._folder = folder
         self._damaged_copies = damaged_copies
-        self.contents = Contents([], [], [], [], None, 0, writable=False)
+        self.contents = Contents([], [], [], [], [], {}, None, 0, 0, writable=False)
+        self._synced: Synced | None = None
 
     def read(self) -> None:
         names = self._fs.list_dir(self._folder)
         self._tidy(names)
+        self.contents.losses = read_losses(self._fs, self._folder)
+        self._synced = self._what_was_synced(names)
         numbers = sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
         headers = {number: self._header(number) for number in numbers}
         if numbers and self._is_stillborn(numbers[-1], headers[numbers[-1]]):
             self.contents.repairs.append(Remove(segment_path(self._folder, numbers.pop())))
         self.contents.journal_id = next((header.journal_id for number in numbers if (header := headers[number])), None)
+        self._held()
+        aside = self.contents.last_lsn
+        self.contents.last_lsn = 0
         for place, number in enumerate(numbers):
             following = headers[numbers[place + 1]] if place + 1 < len(numbers) else None
             self._segment(number, headers[number], following, last=number == numbers[-1])
+        if not numbers and self._synced is not None:
+            self._all_gone(self._synced)
+        if not self.contents.segments:
+            self.contents.last_lsn = max(self.contents.last_lsn, aside)
+        self._twice_there()
+        if self._synced is not None and self._synced.journal_id == self.contents.journal_id:
+            self.contents.synced_lsn = self._synced.lsn
+
+    def _what_was_synced(self, names: list[str]) -> Synced | None:
+        if "synced" not in names:
+            return None
+        try:
+            return decode_synced(self._fs.read(synced_path(self._folder)))
+        except OSError:
+            return None  # a hint, and no more
 
     def _tidy(self, names: list[str]) -> None:
         """What earlier crashes left behind."""
@@ -148,8 +185,58 @@ class _Reader:
             leftovers += [posixpath.join(copies, name) for name in (*filter(is_temporary, kept), *old)]
         self.contents.repairs.extend(map(Remove, leftovers))
 
+    # What is held
+
+    def _held(self) -> None:
+        """Before the segments, for it is older than they."""
+        stat = self._fs.stat(held_folder(self._folder))
+        names = self._fs.list_dir(held_folder(self._folder)) if stat is not None and stat.is_dir else []
+        leftovers = [posixpath.join(held_folder(self._folder), name) for name in names if is_temporary(name)]
+        self.contents.repairs.extend(map(Remove, leftovers))
+        for number in held_numbers(names):
+            path = held_path(self._folder, number)
+            try:
+                self._held_file(number, path, self._fs.read(path))
+            except OSError as error:
+                stat = self._fs.stat(path)
+                size = stat.size if stat is not None else 0
+                self.contents.held.append(SegmentFile(number, path, size, 0, readable=False))
+                self._lost(number, path, size, f"cannot be read: {error.strerror}", 1)
+
+    def _held_file(self, number: int, path: str, data: bytes) -> None:
+        contents = self.contents
+        header = self._sound_header(number, path)
+        likely = header or self._likely_header(data, number, None)
+        found = scan_held(data, likely)
+        if header is None:
+            found.gaps.insert(0, Gap(0, SEGMENT_HEADER_BYTES, "bad segment header", torn=False))
+        if found.gaps:
+            self._keep(number, path, data, found, 1)  # how much of the rest was VOID is not known
+            data = encode_held(likely, found.records, found.last_lsn)
+            contents.repairs.append(Rewrite(path, data))
+        contents.journal_id = contents.journal_id or likely.journal_id
+        contents.held.append(SegmentFile(number, path, len(data), likely.first_lsn))
+        contents.records.extend((-number, record) for record in found.records)
+        contents.last_lsn = max(contents.last_lsn, found.last_lsn)
+
+    def _twice_there(self) -> None:
+        """A segment of which the pending part was moved, and which did not go any more. Where it is whole it counts."""
+        contents = self.contents
+        damaged = {damage.path for damage in contents.damage}
+        whole = {one.number for one in contents.segments if one.path not in damaged}
+        for one in [one for one in contents.held if one.number in whole]:
+            contents.repairs.append(Remove(one.path))
+            contents.held.remove(one)
+            contents.records = [(number, record) for number, record in contents.records if number != -one.number]
+        there = {(-number, record.lsn) for number, record in contents.records if number < 0}
+        contents.records = [found for found in contents.records if (found[0], found[1].lsn) not in there]
+
+    # Segments
+
     def _header(self, number: int) -> SegmentHeader | None:
-        path = segment_path(self._folder, number)
+        return self._sound_header(number, segment_path(self._folder, number))
+
+    def _sound_header(self, number: int, path: str) -> SegmentHeader | None:
         try:
             header = decode_segment_header(self._fs.read(path, 0, SEGMENT_HEADER_BYTES))
         except OSError:
@@ -166,13 +253,15 @@ class _Reader:
     def _is_stillborn(self, number: int, header: SegmentHeader | None) -> bool:
         """A crash in the middle of rotation: no record is written before the header is synced, so nothing was in it."""
         stat = self._fs.stat(segment_path(self._folder, number))
+        if self._synced is not None and self._synced.number >= number:
+            return False
         return header is None and stat is not None and stat.is_file and stat.size <= SEGMENT_HEADER_BYTES
 
     def _segment(
         self, number: int, header: SegmentHeader | None, following: SegmentHeader | None, *, last: bool
     ) -> None:
         contents, path = self.contents, segment_path(self._folder, number)
-        after = contents.last_lsn if contents.segments else None
+        after = contents.last_lsn if contents.segments else self._before(header)
         try:
             data = self._fs.read(path)
         except OSError as error:
@@ -180,11 +269,12 @@ class _Reader:
             return
         likely = header or self._likely_header(data, number, after)
         # A crash does not break a header behind which there are records; nothing in such a segment is merely torn.
-        found = scan(data, likely, last=last and header is not None, after=after)
+        durable = self._durable(likely) if last else 0
+        found = scan(data, likely, last=last and header is not None, after=after, durable=durable)
         if header is None:
             found.gaps.insert(0, Gap(0, SEGMENT_HEADER_BYTES, "bad segment header", torn=False))
             contents.journal_id = likely.journal_id
-        through = found.last_lsn
+        through = max(found.last_lsn, durable)
         if following is not None and following.first_lsn - 1 > through:
             if not (found.gaps and found.gaps[-1].end == len(data)):  # otherwise it is known where they were
                 lost = f"records {through + 1} to {following.first_lsn - 1} are missing"
@@ -194,13 +284,25 @@ class _Reader:
         if found.gaps:
             first_lsn = first_lsn if after is None else after + 1
             fresh = encode_segment(SegmentHeader(likely.journal_id, number, first_lsn), found.records, through)
-            self._keep(number, path, data, found)
+            gone = missing(found.records, likely.first_lsn if after is None else after + 1, through)
+            self._keep(number, path, data, found, gone)
         if found.gaps or last:
             contents.repairs.append(Rewrite(path, fresh))
         contents.segments.append(SegmentFile(number, path, len(fresh), first_lsn))
         contents.records.extend((number, record) for record in found.records)
         contents.last_lsn = through
         contents.writable = last
+
+    def _before(self, header: SegmentHeader | None) -> int | None:
+        """The lsn before the first segment that must be there, where that is known not to be this one."""
+        synced = self._synced
+        if synced is None or header is None or synced.journal_id != header.journal_id:
+            return None
+        return synced.first_lsn - 1 if synced.first_lsn < header.first_lsn else None
+
+    def _durable(self, header: SegmentHeader) -> int:
+        synced = self._synced
+        return synced.lsn if synced is not None and synced.journal_id == header.journal_id else 0
 
     def _likely_header(self, data: bytes, number: int, after: int | None) -> SegmentHeader:
         """What a damaged header must have said: the journal's id is in the other segments, or still legible here."""
@@ -214,7 +316,7 @@ class _Reader:
                 best, records = SegmentHeader(journal_id, number, first_lsn), len(found)
         return best
 
-    def _keep(self, number: int, path: str, data: bytes, found: Scan) -> None:
+    def _keep(self, number: int, path: str, data: bytes, found: Scan, lost: int) -> None:
         """Copy aside what will be cut: of a torn end that end, of a damaged segment all of it."""
         torn_only = all(gap.torn for gap in found.gaps)
         start = found.gaps[0].start if torn_only else 0
@@ -225,6 +327,28 @@ class _Reader:
             self.contents.repairs.append(Copy(copy, kept))
         for gap in found.gaps:
             self.contents.damage.append(Damage(path, gap.start, gap.end, gap.reason, gap.torn, copy))
+        if not torn_only:
+            reason = "; ".join(gap.reason for gap in found.gaps if not gap.torn)
+            self._note(number, Loss(copy or path, lost, f"{posixpath.basename(path)}: {reason}"))
+
+    def _note(self, number: int, loss: Loss) -> None:
+        note = note_path(self._folder, number, loss)
+        if note not in self.contents.losses:
+            self.contents.losses[note] = loss
+            self.contents.repairs.append(Note(note, loss))
+
+    def _all_gone(self, synced: Synced) -> None:
+        """Not one segment is left of a journal of which records were synced."""
+        contents, path = self.contents, segment_path(self._folder, synced.number)
+        if synced.lsn >= synced.first_lsn:
+            reason = f"all segments are missing, with the records {synced.first_lsn} to {synced.lsn}"
+            contents.damage.append(Damage(path, 0, 0, reason, torn=False, copy=None))
+            self._note(synced.number, Loss(path, synced.lsn - synced.first_lsn + 1, reason))
+        contents.journal_id, contents.last_lsn = synced.journal_id, synced.lsn
+
+    def _lost(self, number: int, path: str, size: int, reason: str, records: int) -> None:
+        self.contents.damage.append(Damage(path, 0, size, reason, torn=False, copy=None))
+        self._note(number, Loss(path, records, f"{posixpath.basename(path)}: {reason}"))
 
     def _unreadable(self, number: int, path: str, following: SegmentHeader | None, error: OSError) -> None:
         """Left as it is. No more records can be in it than there is room for, so later lsns are greater than theirs."""
@@ -232,7 +356,8 @@ class _Reader:
         size = stat.size if stat is not None else 0
         contents = self.contents
         first_lsn = contents.last_lsn + 1
-        contents.damage.append(Damage(path, 0, size, f"cannot be read: {error.strerror}", torn=False, copy=None))
+        gone = following.first_lsn - first_lsn if following else 1
+        self._lost(number, path, size, f"cannot be read: {error.strerror}", gone)
         contents.segments.append(SegmentFile(number, path, size, first_lsn, readable=False))
         contents.last_lsn = following.first_lsn - 1 if following else contents.last_lsn + size // (HEADER_BYTES + 1)
         contents.writable = False

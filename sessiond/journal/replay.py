@@ -40,7 +40,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self._needs: dict[Key, dict[int, int]] = {}
-        """Session -> segment -> the greatest seq that is pending there. Both in the order in which they came."""
+        """Session -> segment -> the greatest seq that is pending there. Both in the order in which they came. The number of a
+        held file (journal/held.py) is that of its segment, and negative.
+        """
         self._needed: dict[int, int] = {}
         """Segment -> how many sessions need it."""
 
@@ -67,14 +69,24 @@ class Ledger:
         if not segments:
             self._needs.pop(key, None)
 
+    def moved(self, segment: int, keys: Iterable[Key]) -> None:
+        """What is pending there for these sessions, all that need it, lies in its held file from now on."""
+        for key in keys:
+            if key in self._needs and segment in self._needs[key]:
+                self._needs[key] = {(-one if one == segment else one): seq for one, seq in self._needs[key].items()}
+        self._needed[-segment] = self._needed.get(-segment, 0) + self._needed.pop(segment, 0)
+
+    def needed_by(self, segment: int) -> set[Key]:
+        return {key for key, segments in self._needs.items() if segment in segments}
+
     def needs(self, segment: int) -> bool:
         return segment in self._needed
 
     def oldest_pending(self) -> list[Key]:
-        """The sessions that must be saved before the oldest segment that is needed can go."""
-        if not self._needed:
+        """The sessions that must be saved before the oldest segment that is needed can go. Held files are in nobody's way."""
+        oldest = min((number for number in self._needed if number > 0), default=0)
+        if not oldest:
             return []
-        oldest = min(self._needed)
         return [key for key, segments in self._needs.items() if oldest in segments]
 
     def pending(self) -> list[Key]:

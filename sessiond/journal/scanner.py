@@ -2,7 +2,8 @@
 
 A stretch that cannot be read is one of two things. Every record says how far the file had been synced when it was
 written (`back`), so the good records prove that everything up to `synced_to` was once durable. What is broken before
-that place is **corruption**: it was there, may have been acknowledged, and is lost. What is broken after it is **torn**
+that place is **corruption**: it was there, may have been acknowledged, and is lost. So is what had an lsn up to `durable`,
+which is known from elsewhere to have been synced. What is broken after both is **torn**
 instead: it was being written when the machine stopped, as any crash may leave it. Only the last segment can be torn,
 because a new one is begun only when all of the old one is synced.
 """
@@ -36,10 +37,11 @@ class Scan(msgspec.Struct):
     """Of the last record, or where there is none, of the last one before this segment."""
 
 
-def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = None) -> Scan:
+def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = None, durable: int = 0) -> Scan:
     """All records after the segment's header, in order, each with a greater lsn than the one before.
 
     `after` is the last lsn of the segments before this one (None: there is none); what does not follow on it is a gap.
+    `durable`: of the last segment, up to which lsn its records were synced; what lacks up to that one is a gap, too.
     """
     found = _Findings(header.first_lsn - 1 if after is None else after)
     found.expect(header.first_lsn, SEGMENT_HEADER_BYTES)
@@ -49,13 +51,18 @@ def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = 
         if isinstance(decoded, str) or decoded[0].first_lsn <= found.last_lsn:
             reason = decoded if isinstance(decoded, str) else "lsn goes back"
             start, offset = offset, _next_record(data, offset + 1, header.seed, found.last_lsn)
-            found.gaps.append(Gap(start, offset, reason, torn=False))
+            found.note(start, offset, reason)
         else:
             record, end = decoded
             found.add(record, offset)
             offset = end
     synced_to = found.synced_to if last else len(data) + 1
-    gaps = [Gap(gap.start, gap.end, gap.reason, synced_to <= gap.start < gap.end) for gap in found.gaps]
+    if last:
+        found.expect(durable + 1, len(data))
+    gaps = [
+        Gap(gap.start, gap.end, gap.reason, synced_to <= gap.start < gap.end and durable <= lsn)
+        for gap, lsn in zip(found.gaps, found.lsns, strict=True)
+    ]
     return Scan(found.records, gaps, found.last_lsn)
 
 
@@ -63,6 +70,8 @@ class _Findings:
     def __init__(self, last_lsn: int) -> None:
         self.records: list[Record] = []
         self.gaps: list[Gap] = []
+        self.lsns: list[int] = []
+        """The last one before each gap."""
         self.last_lsn = last_lsn
         self.synced_to = 0
 
@@ -71,8 +80,12 @@ class _Findings:
         if lsn > self.last_lsn + 1:
             if not (self.gaps and self.gaps[-1].end == offset):  # otherwise it is known where they were
                 missing = f"records {self.last_lsn + 1} to {lsn - 1} are missing"
-                self.gaps.append(Gap(offset, offset, missing, torn=False))
+                self.note(offset, offset, missing)
             self.last_lsn = lsn - 1
+
+    def note(self, start: int, end: int, reason: str) -> None:
+        self.gaps.append(Gap(start, end, reason, torn=False))
+        self.lsns.append(self.last_lsn)
 
     def add(self, record: Record, offset: int) -> None:
         self.expect(record.first_lsn, offset)

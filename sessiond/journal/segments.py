@@ -28,6 +28,9 @@ import msgspec
 
 from sessiond.errors import Indeterminate, ReadOnly
 from sessiond.fs import DiskFailed, FileSystem, LogFile, atomic_write
+from sessiond.journal.damage import Loss, damaged_folder, encode_loss
+from sessiond.journal.hint import SyncedHint
+from sessiond.journal.holding import HeldFiles
 from sessiond.journal.purge import purge_steps
 from sessiond.journal.record import (
     HEADER_BYTES,
@@ -36,6 +39,7 @@ from sessiond.journal.record import (
     Record,
     RecordKind,
     SegmentHeader,
+    Synced,
     body_bytes,
     encode_record,
     encode_segment_header,
@@ -43,11 +47,11 @@ from sessiond.journal.record import (
 from sessiond.journal.recovery import (
     Contents,
     Copy,
+    Note,
     Remove,
     Repair,
     Rewrite,
     SegmentFile,
-    damaged_folder,
     read_journal,
     segment_path,
 )
@@ -91,11 +95,15 @@ class Segments:
         self._log: LogFile | None = None
         self._synced = 0
         """How much of the last segment is known to be on the disk."""
+        self._hint = SyncedHint(fs, folder)
+        self._synced_lsn = 0
         self._rotate_next = False
         self._has_reserve = False
         self._holds = 0
         self._ledger = Ledger()
         self._ledger_lock = Lock()
+        self._held = HeldFiles(fs, folder, self._ledger, self._ledger_lock)
+        self._losses: dict[str, Loss] = {}
         self.lsn = 0
         self.state: ReadOnlyState | None = None
 
@@ -103,9 +111,17 @@ class Segments:
     def total_bytes(self) -> int:
         return sum(file.size for file in self._files)
 
+    @property
+    def held_bytes(self) -> int:
+        return self._held.total_bytes
+
     def oldest_pending(self) -> list[Key]:
         with self._ledger_lock:
             return self._ledger.oldest_pending()
+
+    def losses(self) -> list[Loss]:
+        """What was durable and is lost, as long as nobody has acknowledged it."""
+        return [loss for loss in list(self._losses.values()) if loss.acknowledged is None]
 
     # The start
 
@@ -121,10 +137,13 @@ class Segments:
         contents = read_journal(self._fs, self._folder, self._limits.damaged_copies)
         self._files = contents.segments
         self._repairs = contents.repairs
+        self._losses = {path: self._dated(loss) for path, loss in contents.losses.items()}
         self._journal_id = contents.journal_id or new_id()
+        self._synced_lsn = contents.synced_lsn
         self.lsn = contents.last_lsn
+        self._held.take_over(contents.held, [record for number, record in contents.records if number < 0])
         for number, record in contents.records:
-            self._ledger.apply(record.entry, number)
+            self._note(record.entry, number)
         self._rotate_next = not contents.writable
         self._has_reserve = self._fs.stat(self._reserve_path) is not None
         with contextlib.suppress(ReadOnly):
@@ -156,6 +175,9 @@ class Segments:
             case Copy(path=path, data=data):
                 self._fs.make_dirs(damaged_folder(self._folder))
                 atomic_write(self._fs, path, data)
+            case Note(path=path, loss=loss):
+                self._losses.setdefault(path, self._dated(loss))
+                self._write_loss(path)
             case Rewrite(path=path, data=data):
                 atomic_write(self._fs, path, data)
 
@@ -164,6 +186,8 @@ class Segments:
         self._log = self._fs.open_log(last.path)
         self._synced = self._log.size
         self._seed = SegmentHeader(self._journal_id, last.number, 0).seed
+        self._synced_lsn = self.lsn
+        self._hint.give(self._known())
 
     # Writing
 
@@ -183,11 +207,18 @@ class Segments:
         if sync:
             self._sync(log)
         self.lsn += len(entries)
+        if sync:
+            self._synced_lsn = self.lsn
+            self._hint.give(self._known())
         self._files[-1].size = log.size
         self._apply(entries)
         if changes:
             self.state = None
         return first
+
+    def _known(self, oldest: int = 0) -> Synced:
+        """What must be there, from that segment on."""
+        return Synced(self._journal_id, self._files[-1].number, self._files[oldest].first_lsn, self._synced_lsn)
 
     def _encode(self, entries: Sequence[Entry], offset: int, lsn: int) -> bytes:
         parts: list[bytes] = []
@@ -201,7 +232,11 @@ class Segments:
         number = self._files[-1].number if self._files else 0
         with self._ledger_lock:
             for entry in entries:
-                self._ledger.apply(entry, number)
+                self._note(entry, number)
+
+    def _note(self, entry: Entry, number: int) -> None:
+        self._ledger.apply(entry, number)
+        self._held.note(entry, number)
 
     def count_saved(self, entries: Sequence[Entry]) -> None:
         """SAVED marks that could not be written count all the same for what may be trimmed: they only spare work."""
@@ -264,7 +299,7 @@ class Segments:
                 self._refuse(error)
 
     def _begin_segment(self) -> None:
-        number = self._files[-1].number + 1 if self._files else 1
+        number = self._files[-1].number + 1 if self._files else self._held.last_number + 1
         path = segment_path(self._folder, number)
         header = SegmentHeader(self._journal_id, number, self.lsn + 1)
         log = self._fs.open_log(path)
@@ -286,20 +321,45 @@ class Segments:
 
     def trim(self) -> None:
         """Remove the segments at the beginning that no session needs. What cannot be removed now is so another time."""
-        while len(self._files) > 1 and not self._holds and not (self.state is not None and self.state.final):
-            oldest = self._files[0]
-            with self._ledger_lock:
-                if self._ledger.needs(oldest.number) or not oldest.readable:  # who knows who needs that one
+        if self._holds or (self.state is not None and self.state.final):
+            return
+        try:
+            self._held.release()
+            while len(self._files) > 1:
+                oldest = self._files[0]
+                with self._ledger_lock:
+                    if self._ledger.needs(oldest.number) or not oldest.readable:  # who knows who needs that one
+                        return
+                if not self._held.end(oldest):
                     return
-            self._repairs = [repair for repair in self._repairs if repair.path != oldest.path]
-            try:
+                self._repairs = [repair for repair in self._repairs if repair.path != oldest.path]
+                self._hint.give_for_certain(self._known(oldest=1))
                 self._repair(Remove(oldest.path))
-            except DiskFailed as error:
-                self.fail(error)
-                return
-            except OSError:
-                return
-            self._files.pop(0)
+                self._files.pop(0)
+        except DiskFailed as error:
+            self.fail(error)
+        except OSError:
+            return
+
+    # What cannot be saved for long
+
+    def hold_back(self) -> bool:
+        """Move what the oldest segment is kept for to a held file, so that the segment can go. Whether one went. ReadOnly,
+        Indeterminate.
+        """
+        self.check()
+        if self._holds or self._log is None:
+            return False
+        if len(self._files) == 1:
+            self.rotate()
+        before = len(self._files)
+        try:
+            if before > 1 and self._files[0].readable:
+                self._held.put_aside(self._files[0], [file.number for file in self._files])
+        except OSError as error:
+            self._refuse(error)
+        self.trim()
+        return len(self._files) < before
 
     def hold(self) -> Held:
         """What may be copied: no segment goes, and no byte of these changes, till `let_go`. The caller sees to it that
@@ -319,7 +379,8 @@ class Segments:
         self.rotate()
         self.trim()
         try:
-            for file, step in purge_steps(self._fs, self._folder, self._files[:-1], (store, session)):
+            older = self._held.readable() + self._files[:-1]
+            for file, step in purge_steps(self._fs, self._folder, older, (store, session)):
                 self._repair(step)
                 if file is not None and isinstance(step, Rewrite):
                     file.size = len(step.data)
@@ -339,6 +400,30 @@ class Segments:
                     self._sync(self._last_log())
         self._last_log().close()
         self._log = None
+        self._hint.close()
+
+    # Damage
+
+    def acknowledge(self) -> int:
+        """Acknowledge all losses, so that nobody reports them again. Returns how many there were. ReadOnly."""
+        self.check()
+        known = [path for path, loss in self._losses.items() if loss.acknowledged is None]
+        for path in known:
+            before = self._losses[path]
+            self._losses[path] = msgspec.structs.replace(before, acknowledged=self._now())
+            try:
+                self._write_loss(path)
+            except OSError as error:
+                self._losses[path] = before
+                self._refuse(error)
+        return len(known)
+
+    def _write_loss(self, path: str) -> None:
+        self._fs.make_dirs(damaged_folder(self._folder))
+        atomic_write(self._fs, path, encode_loss(self._losses[path]))
+
+    def _dated(self, loss: Loss) -> Loss:
+        return loss if loss.since else msgspec.structs.replace(loss, since=self._now())
 
     # Room
 

@@ -1,8 +1,40 @@
-"""Group commit: what is waiting is written and synced together, on a thread of its own.
+"""Group commit: one thread writes and syncs together all that waits.
 
-The hand-over is a `SimpleQueue` one way and one `call_soon_threadsafe` a batch the other way: no lock is shared
-with the loop while the disk works. While one batch is being synced the next one gathers by itself, so nothing is waited
-for.
+    a record:  queued ──> in a batch ──> written ──> synced ──> acknowledged, with its lsn
+                              │             └── a sync failed, or a cut ──> Indeterminate
+                              └── there is no room, or a failed write was cut off again ──> ReadOnly
+
+    the writer:  open ──close──> closed, which refuses everything
+
+Theory of operation
+-------------------
+The loop puts each record into the queue and keeps a future for it. The thread takes all that waits, up to the size of a
+batch; `Segments` writes it with one write and makes it durable with one sync; then one `call_soon_threadsafe` settles the
+futures of the whole batch. A sync costs about as much for one record as for a thousand, and while one batch is synced the
+next one gathers, so nobody waits for a timer. The loop never waits for the disk: `put` does not block, and the disk works
+under no lock that the loop takes. A wake-up for each future would cost the loop more than the futures do.
+
+An order is what is not a record: purge, rotate, hold, let go, close. It takes its place in the same queue and ends the batch
+before it, so it runs after all that came earlier and before all that comes later. Only the thread changes the segments.
+
+SAVED marks alone are written and not synced: nobody waits for them, and a lost one costs a save, not data.
+
+The state of the disk is in `Segments`; the thread tells the loop when it changes (`on_state`).
+
+- ReadOnly: nothing of the batch is there. If the disk is only full, the next commit tries again. Marks that shared a batch
+  with changes are tried once more without them, in the room that the reserve has left.
+- Indeterminate: after a failed sync or a failed cut nobody knows what the next start will find. That is final, and later
+  commits get ReadOnly till a restart: a second sync would succeed over pages that the kernel has already dropped. A fault of
+  our own ends in the same way.
+
+What may never happen:
+
+- a future has its lsn before its record, and every record before that one, is synced;
+- a record is refused with ReadOnly, and a later start finds it: its client may have sent it again;
+- a failed sync is tried again;
+- a future is never settled: every error settles its batch, and `close` puts its order and refuses what comes later in one
+  turn of the loop, so nothing stands behind that order;
+- a caller takes a record back by cancelling: what is in the queue goes its way.
 """
 
 from __future__ import annotations
@@ -21,6 +53,7 @@ import msgspec
 
 from sessiond.errors import Indeterminate, ReadOnly, TooLarge
 from sessiond.fs import FileSystem
+from sessiond.journal.damage import Loss
 from sessiond.journal.record import MAX_BODY_BYTES, Entry, RecordKind, body_bytes, check_entry
 from sessiond.journal.recovery import Damage
 from sessiond.journal.replay import Key, replay
@@ -69,6 +102,9 @@ class JournalWriter:
         self.on_state: Callable[[ReadOnlyState | None], None] = lambda _: None
         """Called on the loop when writing ends (the state) and when it works again (None)."""
         self._told: ReadOnlyState | None = segments.state
+        self.on_loss: Callable[[], None] = lambda: None
+        """Called on the loop when damage was found that was not there before."""
+        self._known_losses = len(segments.losses())
 
     @classmethod
     async def recover(
@@ -108,9 +144,18 @@ class JournalWriter:
         return self._segments.total_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """On the disk, of what was moved out of the journal's way."""
+        return self._segments.held_bytes
+
+    @property
     def read_only(self) -> ReadOnlyState | None:
         """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is room."""
         return self._segments.state
+
+    def losses(self) -> list[Loss]:
+        """What was durable and is lost, as long as nobody has acknowledged it."""
+        return self._segments.losses()
 
     def check(self) -> None:
         """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
@@ -158,6 +203,20 @@ class JournalWriter:
             self._segments.trim()
 
         await self._order(rotate)
+
+    async def hold_back(self) -> bool:
+        """Move what the oldest segment is kept for to a file of its own. Whether the journal is shorter now. ReadOnly,
+        Indeterminate.
+        """
+        shorter: list[bool] = []
+        await self._order(lambda: shorter.append(self._segments.hold_back()))
+        return shorter[0]
+
+    async def acknowledge(self) -> int:
+        """Acknowledge all `losses`. Returns how many there were. ReadOnly."""
+        counts: list[int] = []
+        await self._order(lambda: counts.append(self._segments.acknowledge()))
+        return counts[0]
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[Held]:
@@ -226,6 +285,9 @@ class JournalWriter:
         if (state and state.final) != (told and told.final):
             self._told = state
             self._tell(lambda: self.on_state(state))
+        known, self._known_losses = self._known_losses, len(self._segments.losses())
+        if self._known_losses > known:
+            self._tell(self.on_loss)
 
     def _take(self) -> tuple[list[_Waiting], _Order | None]:
         """All that is waiting, up to the next order and the size of a batch."""

@@ -15,7 +15,7 @@ from sessiond.model.message import Message, Note
 from sessiond.model.values import Json
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
     seq: int
     at: str
 

@@ -1,4 +1,8 @@
-"""One message of a conversation, and one note. Frozen: a change makes a new one."""
+"""One message of a conversation, and one note. Frozen: a change makes a new one.
+
+`gc=False`: what they hold came from JSON and cannot lead back to them. A collector that looks through every message of a
+long session stops all threads for a quarter of a second.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ from typing import Any
 import msgspec
 
 from sessiond.errors import InvalidParams
-from sessiond.model.values import Json, normal_timestamp, same_json
+from sessiond.model.values import Json, same_json, strict_timestamp
 
 STATUSES = ("streaming", "done", "interrupted", "error")
 _HEAD = ("id", "seq", "role", "content", "timestamp", "status")
+_CLIENT_HEAD = frozenset(_HEAD)
 _NO_REST: dict[str, Json] = {}
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A turn, a tool call or a tool's result.
 
     `content` is a string or a list of content blocks. `timestamp` is RFC 3339 in UTC with milliseconds. `status` is
@@ -83,7 +88,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A note under a heading; `thread` None means global. `tick` is the source system's turn number."""
 
     id: str
@@ -111,7 +116,20 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return cls(**needed, thread=wire.get("thread"), tick=wire.get("tick"))
 
 
+_PLAIN = frozenset({"id", "role", "content"})
 _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
+
+
+def is_plain(wire: Any) -> bool:
+    """Whether a client's message is what nearly all are: text with a role, and perhaps an id. Then nothing is wrong with it."""
+    return (
+        type(wire) is dict
+        and wire.keys() <= _PLAIN
+        and type(wire.get("role")) is str
+        and wire["role"] != ""
+        and type(wire.get("content")) is str
+        and (type(wire.get("id")) is str and 0 < len(wire["id"]) <= 256 if "id" in wire else True)
+    )
 
 
 def check_message(wire: Any, where: str) -> None:
@@ -145,7 +163,7 @@ def _check_timestamp(wire: Mapping[str, Json], where: str) -> None:
     if wire.get("timestamp") is None:
         return
     try:
-        normal_timestamp(wire["timestamp"])
+        strict_timestamp(wire["timestamp"])
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidParams(
             f"{where}.timestamp: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"{where}.timestamp"
@@ -169,18 +187,23 @@ def check_tool_calls(calls: Any, where: str) -> None:
             raise InvalidParams(f"{field}.arguments: expected an object or a string", field=f"{field}.arguments")
 
 
-def message_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now: str) -> Message:
-    """A checked client message with what the daemon adds: id and time where missing, and its seq."""
-    sent_time = wire.get("timestamp")
-    return Message(
-        id=message_id,
-        seq=seq,
-        role=wire["role"],
-        content=wire["content"],
-        timestamp=now if sent_time is None else normal_timestamp(sent_time),
-        status=wire.get("status"),
-        rest={key: value for key, value in wire.items() if key not in _HEAD},
-    )
+def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now: str) -> dict[str, Json]:
+    """A checked client message with what the daemon adds: id and time where missing, and its seq. Wire form, of which
+    `Message.from_wire` makes the message.
+    """
+    sent_time, status = wire.get("timestamp"), wire.get("status")
+    head: dict[str, Json] = {
+        "id": message_id,
+        "seq": seq,
+        "role": wire["role"],
+        "content": wire["content"],
+        "timestamp": now if sent_time is None else strict_timestamp(sent_time),
+    }
+    if status is not None:
+        head["status"] = status
+    if wire.keys() <= _CLIENT_HEAD:
+        return head
+    return head | {key: value for key, value in wire.items() if key not in _HEAD}
 
 
 def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None = None) -> bool:
@@ -193,7 +216,7 @@ def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None =
         if key in ("id", "seq"):
             continue
         if key == "timestamp":
-            if value is not None and normal_timestamp(value) != kept.timestamp:
+            if value is not None and strict_timestamp(value) != kept.timestamp:
                 return False
         elif key == "status":
             if not streamed and value not in (None, "done") and value != kept.status:

@@ -1,6 +1,6 @@
 """A session in memory: what its changes add up to.
 
-It belongs to one writer task, which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is
+It belongs to its owner (`service.OpenSession`), which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is
 deterministic: the same changes in the same order give the same session, on any machine and after any crash.
 """
 
@@ -55,7 +55,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Absent(Exception):
-    """Asked for a message that is not in memory yet. Have the whole session read (`Store.load`), then ask again.
+    """Asked for a message that is not in memory yet. Have the whole session read (`Stored.complete`), then ask again.
 
     `message_ids`: what was asked for, where that was by id. The session may have no such message at all.
     """
@@ -70,20 +70,23 @@ class _Stream:
 
     __slots__ = ("appended", "length", "parts")
 
-    def __init__(self, text: str, appended: str | None = None) -> None:
-        self.appended = text if appended is None else appended
+    def __init__(self, text: str) -> None:
+        self.appended: str | None = text
+        """The text of its append; None where only the file has told of the message."""
         self.parts = [text]
         self.length = len(text)
 
     def copy(self) -> _Stream:
-        return _Stream("".join(self.parts), self.appended)
+        twin = _Stream("".join(self.parts))
+        twin.appended = self.appended
+        return twin
 
 
 class Session:
     """`local_id` is the id within its store. All fields are read-only to everyone but the writer.
 
     `absent`: how many messages, the oldest ones, are not in memory (yet). Whatever would need one of them raises Absent
-    and changes nothing. Only `Store.load(..., whole=False)` answers such a session; `complete` ends that.
+    and changes nothing. Only `Stored.read(whole=False)` returns such a session; `complete` ends that.
     """
 
     def __init__(self, local_id: str, created_at: str, *, absent: int = 0) -> None:
@@ -112,6 +115,8 @@ class Session:
         """Ids that no absent message has."""
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
+        self._open: dict[str, None] = {}
+        """Ids of messages whose status is `streaming`, whatever their content is."""
         self._log: deque[Change] = deque()
         self._chars = 0
 
@@ -119,6 +124,9 @@ class Session:
 
     def __len__(self) -> int:
         return self.absent + len(self._messages)
+
+    def __bool__(self) -> bool:
+        return True  # `session or ...` must not take an empty one for none
 
     @property
     def weight(self) -> int:
@@ -196,9 +204,9 @@ class Session:
         if start < min(self.absent, stop):
             raise Absent
         start, stop = max(start - self.absent, 0), max(stop - self.absent, 0)
-        if not self._streams:
-            return self._messages[start:stop]
-        return [self._current(position) for position in range(start, stop)]
+        for message_id in self._streams:
+            self._current(self._by_id[message_id])
+        return self._messages[start:stop]
 
     def position_after(self, seq: int) -> int:
         """Position of the first message whose seq is greater than `seq`."""
@@ -207,12 +215,14 @@ class Session:
         return self.absent + bisect_right(self._seqs, seq)
 
     def streaming(self) -> list[Message]:
-        return [m for m in (self.message(message_id) for message_id in self._streams) if m and m.status == "streaming"]
+        """Those in memory that somebody still writes."""
+        return [self._current(self._by_id[message_id]) for message_id in self._open]
 
     def changes_since(self, seq: int) -> list[Change] | None:
         """Every change after `seq` in order, or None where they are no longer all known.
 
-        Appends that are older than the log are told from the messages themselves, as long as nothing else is missing.
+        A file tells what changes came to, not what they were. Known are the changes of this life, those that the journal
+        still had, and older appends, which the messages tell, as long as nothing else is missing.
         """
         if seq > self.seq:
             return None
@@ -222,8 +232,6 @@ class Session:
         untold = [m for m in self.messages(self.position_after(seq)) if m.seq not in told]
         covered = len({s for s in told if s > seq}) + others + len(untold)
         if covered != self.seq - seq:
-            if self.absent:
-                raise Absent  # the file tells of changes too
             return None
         out = [self._clip(change, seq) for change in known]
         out += [Appended(seq=m.seq, at=m.timestamp, messages=[m.wire()]) for m in untold]
@@ -283,8 +291,10 @@ class Session:
             self._seqs.append(message.seq)
         self.seq = max(self.seq, message.seq)
         self._chars += _chars(message)
-        if message.status == "streaming" and isinstance(message.content, str):
-            self._streams[message.id] = _Stream(message.content)
+        if message.status == "streaming":
+            self._open[message.id] = None
+            if isinstance(message.content, str):
+                self._streams[message.id] = _Stream(message.content)
 
     def replace_message(self, message: Message) -> None:
         """Exchange the message of the same id (a decoder met a later version of it). Its seq stays."""
@@ -292,6 +302,10 @@ class Session:
         self._chars += _chars(message) - _chars(self._messages[position])
         self._messages[position] = message
         self._streams.pop(message.id, None)
+        if message.status == "streaming":
+            self._open[message.id] = None
+        else:
+            self._open.pop(message.id, None)
 
     def add_note(self, note: Note) -> None:
         if note.id in self._notes_by_id:
@@ -300,6 +314,10 @@ class Session:
             self._notes_by_id[note.id] = len(self.notes)
             self.notes.append(note)
         self.seq = max(self.seq, note.seq)
+
+    def drop_notes_after(self, seq: int) -> None:
+        self.notes = [note for note in self.notes if note.seq <= seq]
+        self._notes_by_id = {note.id: position for position, note in enumerate(self.notes)}
 
     def update(self, fields: Mapping[str, Json]) -> None:
         for key, value in fields.items():
@@ -320,8 +338,24 @@ class Session:
         twin._seqs = self._seqs[:]
         twin._by_id = dict(self._by_id)
         twin._streams = {message_id: stream.copy() for message_id, stream in self._streams.items()}
+        twin._open = dict(self._open)
         twin._surely_new = set(self._surely_new)
         return twin
+
+    def after(self, change: Change) -> Session:
+        """A copy to which `change` has happened. For a change that costs more the longer the session is: a thread may make
+        the copy as long as nobody changes this one.
+        """
+        twin = self.snapshot()
+        twin._log = self._log.copy()
+        twin.apply(change)
+        return twin
+
+    def forget_changes(self) -> None:
+        """What a decoder applied were not changes but what they came to: neither they nor the texts of appends are known."""
+        self._log.clear()
+        for stream in self._streams.values():
+            stream.appended = None
 
     def at_hand(self) -> Session:
         """A copy that has the messages in memory and no others."""
@@ -344,7 +378,7 @@ class Session:
         length.
         """
         self._messages, self._seqs, self._by_id = whole._messages, whole._seqs, whole._by_id
-        self._streams, self._chars, self._log = whole._streams, whole._chars, whole._log
+        self._streams, self._open, self._chars, self._log = whole._streams, whole._open, whole._chars, whole._log
         self.absent = 0
         self._surely_new.clear()
 
@@ -383,11 +417,13 @@ class Session:
             stream = self._streams[change.message_id] = _Stream(
                 message.content if isinstance(message.content, str) else ""
             )
+            stream.appended = None  # the message may have grown before it was read from a file
         stream.parts.append(change.text)
         stream.length += len(change.text)
         self._chars += len(change.text)
         if message.status != "streaming":
             self._messages[position] = msgspec.structs.replace(message, status="streaming")
+            self._open[message.id] = None
 
     def _finish(self, change: Finished) -> None:
         position = self._by_id[change.message_id]
@@ -398,6 +434,7 @@ class Session:
         if change.tool_calls is not None:
             rest["toolCalls"] = change.tool_calls
         self._messages[position] = msgspec.structs.replace(message, status=change.status, rest=rest)
+        self._open.pop(change.message_id, None)
         if change.message_id in self._streams and isinstance(message.content, str):
             self._streams[change.message_id].parts = [message.content]
 
@@ -417,6 +454,7 @@ class Session:
             del self._by_id[message.id]
             self._chars -= _chars(message)
             self._streams.pop(message.id, None)
+            self._open.pop(message.id, None)
         del self._messages[start:stop], self._seqs[start:stop]
         for position in range(start, len(self._messages)):
             self._by_id[self._messages[position].id] = position

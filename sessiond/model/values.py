@@ -14,8 +14,10 @@ from sessiond.errors import InvalidParams
 from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?(?:([Zz])|([+-])(\d\d):?(\d\d))?"
+_NORMAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d\.\d{3}Z", re.ASCII)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
+_LOOSE = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?(?:([Zz])|([+-])(\d\d):?(\d\d))?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -51,10 +53,19 @@ def _second(epoch_s: int) -> str:
 
 
 def epoch_ms(text: str) -> int:
-    """RFC 3339, with or without a zone (then local time), to milliseconds since 1970. Raises ValueError."""
-    match = _RFC3339.fullmatch(text.strip())
+    """Any time that `normal_timestamp` takes, to milliseconds since 1970. Raises ValueError."""
+    try:
+        # Exact integer arithmetic: a float of seconds loses the last millisecond now and then.
+        return _since_epoch(text.strip()) // timedelta(milliseconds=1)
+    except (OverflowError, OSError) as error:  # of a year that the local time zone does not reach
+        raise ValueError(f"not a time of the years 1 to 9999: {text!r}") from error
+
+
+def _since_epoch(text: str) -> timedelta:
+    match = _LOOSE.fullmatch(text)
     if match is None:
-        raise ValueError(f"not an RFC 3339 timestamp: {text!r}")
+        moment = datetime.fromisoformat(text)  # week dates, and dates without hyphens
+        return (moment if moment.tzinfo else moment.astimezone()) - _EPOCH
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     micros = int((match[7] or "0").ljust(9, "0")[:6])
     leap = second == 60  # a leap second is the next minute's first for us
@@ -66,16 +77,37 @@ def epoch_ms(text: str) -> int:
         moment = moment.replace(tzinfo=timezone(offset if match[9] == "+" else -offset))
     else:
         moment = moment.astimezone()
-    # Exact integer arithmetic: a float of seconds loses the last millisecond now and then.
-    return (moment - _EPOCH) // timedelta(milliseconds=1) + (1000 if leap else 0)
+    return moment - _EPOCH + timedelta(seconds=1 if leap else 0)
 
 
 def normal_timestamp(text: str) -> str:
-    """Any RFC 3339 text -> the protocol's shape (UTC, milliseconds). Raises ValueError."""
-    if len(text) == 24 and text[10] == "T" and text[19] == "." and text[23] == "Z":
-        datetime.fromisoformat(text)
-        return text
-    return timestamp(epoch_ms(text))
+    """A time as somebody's file has it -> the protocol's shape (UTC, milliseconds). Raises ValueError.
+
+    RFC 3339, its shapes without a zone (then local time) or with a blank for the T, and other shapes of ISO 8601. What a
+    client sends goes through `strict_timestamp`.
+    """
+    if _NORMAL.fullmatch(text):
+        datetime.fromisoformat(text[:19])
+        if text[11:13] != "24":  # which newer Pythons take for the next day's first hour
+            return text
+    try:
+        return timestamp(epoch_ms(text))
+    except OverflowError as error:
+        raise ValueError(f"not a time of the years 1 to 9999: {text!r}") from error
+
+
+def strict_timestamp(text: str) -> str:
+    """A time as a client sends it -> the protocol's shape. Raises ValueError unless it is RFC 3339 with a zone.
+
+    Upper and lower case, any offset, any number of digits after the point (cut to milliseconds), and a leap second at the
+    end of a day in UTC (the next day's first second) are allowed; the year 0 is not.
+    """
+    if _RFC3339.fullmatch(text) is None:
+        raise ValueError(f"not an RFC 3339 timestamp: {text!r}")
+    normal = normal_timestamp(text)
+    if text[17:19] == "60" and normal[11:19] != "00:00:00":
+        raise ValueError(f"not a leap second: {text!r}")
+    return normal
 
 
 def derived_id(parts: Iterable[str], nth: int = 0) -> str:

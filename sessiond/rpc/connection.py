@@ -4,27 +4,38 @@
         │                                                                     ↑
         └── our own methods already work, if the transport trusts the peer    └── also when the stream ends or breaks
 
-Rules
-- Requests start in the order in which they came, each as a task of its own; answers go out as they are ready.
-- What is in flight is bounded by weight: beyond it nothing more is read. A batch runs alone, its requests one after the
-  other.
-- A peer that reads too slowly gets no new work done, loses notifications and is told to resync; answers are never
-  dropped.
-- A peer that is not trusted must begin with `initialize` and the token. Anything else ends it.
-- When the peer stops sending, it still gets its answers. When it is gone, what was asked to be kept is still kept, what
-  was only asked to be
-  read is dropped, and after that the service is told.
+Theory of operation
+-------------------
+Messages come in order, and each request takes its place in that turn of the loop: `Method.order` says where. One that
+names a session runs up to its first wait at once, which is when it stands in the queue of its session; from there on the
+session keeps the order. One that concerns many sessions remembers which earlier requests are in flight and waits for
+them. While a barrier (an import) is in flight, what comes after it stands in the backlog; a cancellation passes by.
+Answers go out as they are ready, in any order.
+
+What is in flight, the backlog included, is bounded by weight: beyond it nothing more is read. A batch runs alone, its
+requests one after the other. A peer that reads too slowly is not read either, loses notifications and is told to resync;
+answers are never dropped, and neither is the last word on a session that it has open.
+
+A peer that is not trusted must begin with `initialize` and the token. Anything else ends it.
+
+When the peer stops sending, it still gets its answers. When it is gone, what was asked to be kept is still kept, what was
+only asked to be read is dropped, and only after that is the service told, so that nothing of this connection happens
+after its end.
+
+What may never happen: a request begins before an earlier one has its place; a request gets two answers, or none; a
+cancelled change is answered as cancelled and is there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from sessiond.errors import Cancelled, SessiondError, TooLarge, Unauthorized
+from sessiond.limits import Limits
 from sessiond.rpc import lifecycle
 from sessiond.rpc.envelope import (
     ABSENT,
@@ -40,17 +51,17 @@ from sessiond.rpc.envelope import (
 )
 from sessiond.rpc.envelope import notification as encode_notification
 from sessiond.rpc.errors import InvalidRequest, MethodNotFound, NotInitialized, of_fault, wire_error
-from sessiond.rpc.jobs import Job, Request, Work, cancelled_id, cancelled_token, command
+from sessiond.rpc.jobs import Earlier, InFlight, Job, Request, Work, all_of, cancelled_id, cancelled_token, command
 from sessiond.rpc.lsp_gate import LspGate
-from sessiond.rpc.methods import METHODS
+from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
 from sessiond.rpc.promptly import begin
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 
 if TYPE_CHECKING:
+    from sessiond.rpc.documents import Documents
     from sessiond.rpc.methods import Daemon
-    from sessiond.rpc.server import Server
     from sessiond.service.sessions import Service
 
 _FULL, _CHOKED, _BATCH, _OVER = 1, 2, 4, 8
@@ -58,10 +69,26 @@ _FULL, _CHOKED, _BATCH, _OVER = 1, 2, 4, 8
 _LOG_ERROR = 1
 
 
+class Host(Protocol):
+    """What a connection needs of the server it belongs to."""
+
+    service: Service
+    daemon: Daemon
+    limits: Limits
+    documents: Documents | None
+    initialize_result: bytes
+
+    def greet(self, connection: Connection) -> None: ...
+
+    def admits(self, token: str | None) -> bool: ...
+
+    def forget(self, connection: Connection) -> None: ...
+
+
 class Connection:
     """A `Receiver` for its transport, a `Peer` for the service, a `Client` and the `Call` for handlers."""
 
-    def __init__(self, number: int, channel: Channel, server: Server) -> None:
+    def __init__(self, number: int, channel: Channel, server: Host) -> None:
         self.id = number
         self.client = "unknown"
         self.closed = False
@@ -75,18 +102,18 @@ class Connection:
         self._lsp: LspGate | None = None
         """There from `initialize` on."""
         self._shut_down = False
-        self._requests: set[Request] = set()
-        self._by_id: dict[bytes, Request] = {}
-        self._weight = 0
-        self._not_begun = 0
-        """Requests whose task has not had its first turn."""
+        self._in_flight = InFlight()
+        self._barrier: Request | None = None
+        self._backlog: dict[Request, tuple[Work, msgspec.Raw]] = {}
+        """What came while a barrier was in flight, in order."""
+        self._beginning: Request | None = None
+        """The request whose handler is in its first step."""
         self._holds = 0
-        self._room = asyncio.Event()
-        self._room.set()
         self._dropped = False
         self._winding_up = False
         self._linger = False
         self._told_service = False
+        self.greeted = False
         self._on_closed: list[Callable[[], None]] = []
         self._progress: dict[int | str | None, asyncio.Task[Any] | None] = {}
         self._first: asyncio.TimerHandle | None = self._loop.call_later(self._limits.first_message_s, self._too_late)
@@ -141,8 +168,10 @@ class Connection:
             self._channel.send(item.answer())
         elif isinstance(item, list):
             self._hold(_BATCH)
-            request = Request(b"", "batch", 1, outlives=True)
-            self._start(request, self._perform_batch(request, item))
+            request = Request(b"", "batch", outlives=True, order="after")
+            self._take_in(request)
+            earlier = self._in_flight.earlier(request)
+            request.task = self._loop.create_task(self._perform_batch(request, item, earlier))
 
     def broken(self, fault: Fault) -> None:
         self._end_with(NULL_ID, of_fault(fault))
@@ -151,12 +180,10 @@ class Connection:
         self._wind_up()
 
     def choked(self) -> None:
-        self._room.clear()
         self._hold(_CHOKED)
 
     def drained(self) -> None:
         self._release(_CHOKED)
-        self._room.set()
         if self._dropped:
             self._dropped = False
             self._server.service.drained(self)
@@ -165,11 +192,9 @@ class Connection:
         self.closed = True
         if self._first is not None:
             self._first.cancel()
-        self._room.set()
         self._drop_reads()
-        callbacks, self._on_closed = self._on_closed, []
-        for callback in callbacks:
-            callback()
+        while self._on_closed:
+            self._on_closed.pop(0)()
         if self._lsp is not None:
             self._lsp.close()
             self._lsp = None
@@ -205,11 +230,8 @@ class Connection:
 
     def _too_late(self) -> None:
         self._first = None
-        seconds = f"{self._limits.first_message_s:g} s"
-        if self._trusted:
-            self._end_with(NULL_ID, InvalidRequest(f"no message came within {seconds}"))
-        else:
-            self._end_with(NULL_ID, Unauthorized(f"no token was shown within {seconds}"))
+        what, kind = ("message came", InvalidRequest) if self._trusted else ("token was shown", Unauthorized)
+        self._end_with(NULL_ID, kind(f"no {what} within {self._limits.first_message_s:g} s"))
 
     def _knock(self, item: Item | list[Item]) -> None:
         """The first message of a peer that is not trusted yet."""
@@ -238,8 +260,11 @@ class Connection:
         request_id = b"" if envelope.id is ABSENT else bytes(envelope.id)
         method = METHODS.get(envelope.method or "")
         if method is not None and not self._shut_down:
-            request = Request(request_id, method.name, method.weight, method.outlives)
-            self._start(request, self._perform(request, method.call, envelope.params), promptly=method.promptly)
+            self._start(
+                Request(request_id, method.name, method.weight, method.outlives, method.order),
+                method.call,
+                envelope.params,
+            )
             return
         try:
             found = self._route(envelope)
@@ -248,10 +273,12 @@ class Connection:
                 self._channel.send(failure(request_id, error))
             return
         if isinstance(found, Job):
-            request = Request(request_id, envelope.method or "", found.weight, found.outlives)
-            self._start(request, self._perform(request, found.work, envelope.params))
+            name = found.name or envelope.method or ""
+            request = Request(request_id, name, found.weight, found.outlives, found.order)
+            self._start(request, found.work, envelope.params)
         elif request_id and envelope.method is not None:
             self._channel.send(answer_raw(request_id, found or b"null"))
+            self._server.greet(self)
 
     def _route(self, envelope: Envelope) -> Job | bytes | None:
         """Everything that is not plainly one of our own methods: a job, or a result in JSON, or nothing. Raises
@@ -269,7 +296,7 @@ class Connection:
         if self._shut_down:
             raise InvalidRequest("the connection was shut down; only `exit` may follow")
         if own is not None:
-            return Job(own.call, own.weight, own.outlives)
+            return Job(own.call, own.weight, own.outlives, own.order)
         if method in _QUIET:
             _QUIET[method](self, envelope.params)
             return None
@@ -292,7 +319,8 @@ class Connection:
             return command(envelope.params)
         if method in lifecycle.FEATURES:
             is_request = envelope.id is not ABSENT
-            return Job(lambda _, params: gate.call(method, params, is_request))
+            order: Order = "after" if method == "workspace/symbol" else "free"
+            return Job(lambda _, params: gate.call(method, params, is_request), order=order)
         raise MethodNotFound(method)
 
     def _initialize(self, envelope: Envelope) -> bytes | None:
@@ -308,9 +336,11 @@ class Connection:
         return self._server.initialize_result
 
     def _cancel_request(self, params: msgspec.Raw) -> None:
-        request = self._by_id.get(cancelled_id(params))
+        request = self._in_flight.find(cancelled_id(params))
         if request is not None:
             request.cancel()
+            if request in self._backlog:  # it need not wait for the barrier to be told so
+                self._begin(request, *self._backlog.pop(request))
 
     def _cancel_progress(self, params: msgspec.Raw) -> None:
         task = self._progress.get(cancelled_token(params))
@@ -319,41 +349,56 @@ class Connection:
 
     # Requests in flight
 
-    def _start(self, request: Request, work: Coroutine[Any, Any, None], *, promptly: bool = False) -> None:
-        """`promptly`: it may begin before this returns, unless one that came before it has not begun yet."""
-        self._requests.add(request)
-        if request.id:
-            self._by_id[request.id] = request
-        self._weight += request.weight
-        if self._weight >= self._limits.in_flight_requests:
-            self._hold(_FULL)
-        if promptly and not self._not_begun:
-            self._not_begun += 1
-            request.task = begin(work)
+    def _start(self, request: Request, work: Work, params: msgspec.Raw) -> None:
+        self._take_in(request)
+        if self._barrier is not None and request.order != "free":
+            self._backlog[request] = (work, params)
         else:
-            self._not_begun += 1
-            request.task = self._loop.create_task(work)
+            self._begin(request, work, params)
 
-    def _begun(self, request: Request) -> None:
-        request.started = True
-        self._not_begun -= 1
+    def _take_in(self, request: Request) -> None:
+        self._in_flight.add(request)
+        if self._in_flight.weight >= self._limits.in_flight_requests:
+            self._hold(_FULL)
+
+    def _begin(self, request: Request, work: Work, params: msgspec.Raw) -> None:
+        if request.order == "session":
+            self._beginning = request
+            request.task = begin(self._perform(request, work, params))
+            self._beginning = None
+            return
+        earlier = () if request.order == "free" or request.cancelled else self._in_flight.earlier(request)
+        if request.order == "barrier" and not request.cancelled:
+            self._barrier = request
+        request.task = self._loop.create_task(self._perform(request, work, params, earlier))
+
+    def earlier(self, *methods: str) -> Awaitable[None]:
+        return Earlier(self._in_flight.earlier(self._beginning, methods) if self._beginning is not None else [])
 
     def _done(self, request: Request, answer: bytes | None) -> None:
-        self._requests.discard(request)
-        if request.id and self._by_id.get(request.id) is request:
-            del self._by_id[request.id]
-        self._weight -= request.weight
+        self._in_flight.remove(request)
         if answer is not None:
-            self._channel.send(answer, soon=bool(self._requests))
-        if self._holds & _FULL and self._weight <= self._limits.in_flight_requests // 2:
+            self._channel.send(answer, soon=bool(self._in_flight.requests))
+            self._server.greet(self)
+        if self._barrier is request:
+            self._barrier = None
+            self._begin_backlog()
+        if self._holds & _FULL and self._in_flight.weight <= self._limits.in_flight_requests // 2:
             self._release(_FULL)
-        if not self._requests:
+        if not self._in_flight.requests:
             self._tell_service()
             self._close_if_done()
 
-    async def _perform(self, request: Request, work: Work, params: msgspec.Raw) -> None:
-        self._begun(request)
-        self._done(request, await self._answer(request, request.id, request.method, work, params))
+    def _begin_backlog(self) -> None:
+        while self._backlog and self._barrier is None:
+            request = next(iter(self._backlog))
+            self._begin(request, *self._backlog.pop(request))
+
+    async def _perform(
+        self, request: Request, work: Work, params: msgspec.Raw, earlier: Sequence[asyncio.Future[None]] = ()
+    ) -> None:
+        request.started = True
+        self._done(request, await self._answer(request, request.id, request.method, work, params, earlier))
 
     async def _answer(
         self,
@@ -362,14 +407,15 @@ class Connection:
         method: str,
         work: Work,
         params: msgspec.Raw,
+        earlier: Sequence[asyncio.Future[None]] = (),
     ) -> bytes | None:
-        """Do the work; the answer, or None for a notification. Never raises."""
+        """Do the work when the `earlier` requests are done; the answer, or None for a notification. Never raises."""
         error: BaseException
         try:
             if request.cancelled:
                 raise Cancelled("the request was cancelled")
-            while not self._room.is_set():
-                await self._room.wait()
+            if earlier:
+                await all_of(earlier)
             result = await work(self, params)
             if not request_id:
                 return None
@@ -390,8 +436,11 @@ class Connection:
         self._log_to_client(method, error)
         return None
 
-    async def _perform_batch(self, request: Request, items: list[Item]) -> None:
-        self._begun(request)
+    async def _perform_batch(
+        self, request: Request, items: list[Item], earlier: Sequence[asyncio.Future[None]]
+    ) -> None:
+        request.started = True
+        await all_of(earlier)
         answers: list[bytes] = []
         size = 2
         for item in items:
@@ -450,16 +499,16 @@ class Connection:
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._winding_up and not self._requests:
+        if self._winding_up and not self._in_flight.requests:
             self._channel.close(linger=self._linger)
 
     def _drop_reads(self) -> None:
-        for request in list(self._requests):
+        for request in list(self._in_flight.requests):
             if not request.outlives:
                 request.cancel()
 
     def _tell_service(self) -> None:
-        if self.closed and not self._requests and not self._told_service:
+        if self.closed and not self._in_flight.requests and not self._told_service:
             self._told_service = True
             self._server.service.disconnected(self)
 

@@ -5,14 +5,15 @@ What is refused here, for the whole message, so that nothing can be accepted tha
 
     parseError       malformed JSON, invalid UTF-8, lone surrogates, NaN, Infinity, nesting over 100
     invalidRequest   no JSON-RPC 2.0
-    invalidParams    an integer that does not fit into 64 bits
+    invalidParams    an integer that does not fit into 64 bits, a number with more digits than a double has
 
 Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search
-for 19 digits in a row before integers are looked at. Damage is a value: `decode` never raises.
+for 17 digits in a row before numbers are looked at. Damage is a value: `decode` never raises.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -55,8 +56,12 @@ _batches = msgspec.json.Decoder(list[msgspec.Raw])
 
 encode_json = wire.encode
 
-_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-_LONG = b"0" * 19
+_DIGITS = bytes(0x30 if byte in b"0123456789." else 0x20 for byte in range(256))
+_LONG = b"0" * 17
+"""So long, with its point, is the shortest number that a double may not hold; an integer is longer."""
+_LONGEST_DOUBLE = 1100
+"""Characters of a double that is written out to its last digit."""
+_TINY = re.compile(rb"[0-9.][eE]-[0-9]{3}")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*+")
 _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'[]{}"')
@@ -120,8 +125,8 @@ def _flaw(message: bytes) -> SessiondError | None:
             return ParseError(f"the message is no UTF-8: {error.reason} at byte {error.start}")
     if message.count(b"{") + message.count(b"[") > MAX_JSON_DEPTH and depth(message) > MAX_JSON_DEPTH:
         return ParseError(f"the message is nested deeper than {MAX_JSON_DEPTH}", limit=MAX_JSON_DEPTH)
-    if _LONG in message.translate(_DIGITS):
-        return _integer_flaw(message)
+    if _LONG in message.translate(_DIGITS) or ((b"e-" in message or b"E-" in message) and _TINY.search(message)):
+        return _number_flaw(message)
     return None
 
 
@@ -141,9 +146,16 @@ def depth(message: bytes) -> int:
     return level
 
 
-def _integer_flaw(message: bytes) -> SessiondError | None:
+def _number_flaw(message: bytes) -> SessiondError | None:
+    """Of a number that could only be kept rounded."""
     for number in _NUMBER.findall(_STRING.sub(b'""', message)):
-        if len(number) < len(_LONG) or not _INTEGER.fullmatch(number):
+        if not _INTEGER.fullmatch(number):
+            if _is_rounded(number.decode()):
+                shown = number[:40].decode()
+                hint = "a number has the digits of a double, at most 17; send it as a string"
+                return InvalidParams(f"the number {shown} would be rounded", hint=hint, field="params")
+            continue
+        if len(number) < len(_LONG):
             continue
         if len(number) > 20 or not INT64_MIN <= int(number) <= UINT64_MAX:
             shown = number[:40].decode()
@@ -151,6 +163,22 @@ def _integer_flaw(message: bytes) -> SessiondError | None:
                 f"the integer {shown} does not fit into 64 bits", hint="send it as a string", field="params"
             )
     return None
+
+
+def _is_rounded(number: str) -> bool:
+    """Whether no double is written so: neither as short as can be, nor with 17 digits, as C does it."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        kept = float(number)
+    except ValueError:
+        return False  # no number; the decoder says so
+    if not math.isfinite(kept) or len(number) > _LONGEST_DOUBLE:
+        return math.isfinite(kept)
+    try:
+        return Decimal(number) not in (Decimal(repr(kept)), Decimal(f"{kept:.16e}"), Decimal(kept))
+    except InvalidOperation:  # an exponent beyond all measure
+        return True
 
 
 def _explain(message: bytes, error: Exception) -> ParseError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -11,41 +11,108 @@ import msgspec
 from sessiond.errors import InvalidParams
 from sessiond.rpc import lifecycle
 from sessiond.rpc.envelope import ABSENT
-from sessiond.rpc.methods import METHODS, Call
+from sessiond.rpc.methods import METHODS, Call, Order
 
 Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[Any]]
 """Takes the connection and undecoded params, gives the result."""
 
 
 class Job(NamedTuple):
-    """What to do, what it weighs among the requests in flight, and whether it goes on although its connection has
-    ended.
+    """What to do, what it weighs among the requests in flight, whether it goes on although its connection has ended, and
+    what it may overtake.
     """
 
     work: Work
     weight: int = 1
     outlives: bool = False
+    order: Order = "free"
+    name: str = ""
+    """The method of ours that it is, where it came as a command."""
 
 
 class Request:
     """A request, notification or batch in flight. `id` is empty where no answer is due."""
 
-    __slots__ = ("cancelled", "id", "method", "outlives", "started", "task", "weight")
+    __slots__ = ("cancelled", "done", "id", "method", "order", "outlives", "started", "task", "weight")
 
-    def __init__(self, request_id: bytes, method: str, weight: int, outlives: bool) -> None:
+    def __init__(
+        self, request_id: bytes, method: str, weight: int = 1, outlives: bool = False, order: Order = "free"
+    ) -> None:
         self.id = request_id
         self.method = method
         self.weight = weight
         self.outlives = outlives
+        self.order = order
+        self.done: asyncio.Future[None] | None = None
+        """There once somebody waits for it."""
         self.started = False
         self.cancelled = False
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def does_something(self) -> bool:
+        """A list, a search or a question to the daemon changes nothing that a later request could see."""
+        return self.order in ("session", "barrier") or (self.order == "after" and self.outlives)
 
     def cancel(self) -> None:
         """A task that has not begun is not cancelled but told: a coroutine that never ran could not answer."""
         self.cancelled = True
         if self.started and self.task is not None:
             self.task.cancel()
+
+
+class Earlier:
+    """Earlier requests, to be waited for or not."""
+
+    def __init__(self, futures: Sequence[asyncio.Future[None]]) -> None:
+        self._futures = futures
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return all_of(self._futures).__await__()
+
+
+async def all_of(futures: Sequence[asyncio.Future[None]]) -> None:
+    """Who is cancelled meanwhile cancels none of them."""
+    if futures:
+        await asyncio.wait(futures)
+
+
+class InFlight:
+    """The requests of a connection that have no answer yet, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.requests: dict[Request, None] = {}
+        self.weight = 0
+        self._by_id: dict[bytes, Request] = {}
+
+    def add(self, request: Request) -> None:
+        self.requests[request] = None
+        self.weight += request.weight
+        if request.id:
+            self._by_id[request.id] = request
+
+    def remove(self, request: Request) -> None:
+        del self.requests[request]
+        self.weight -= request.weight
+        if request.done is not None:
+            request.done.set_result(None)
+        if request.id and self._by_id.get(request.id) is request:
+            del self._by_id[request.id]
+
+    def find(self, request_id: bytes) -> Request | None:
+        return self._by_id.get(request_id)
+
+    def earlier(self, request: Request, methods: Sequence[str] = ()) -> list[asyncio.Future[None]]:
+        """One future for each request that came before this one: those of these methods, or all that do something."""
+        found = []
+        for one in self.requests:
+            if one is request:
+                break
+            if one.method in methods if methods else one.does_something:
+                if one.done is None:
+                    one.done = asyncio.get_running_loop().create_future()
+                found.append(one.done)
+        return found
 
 
 class _CommandParams(msgspec.Struct):
@@ -82,7 +149,7 @@ def command(params: msgspec.Raw) -> Job:
     if len(arguments) > 1:
         raise InvalidParams("arguments: expected one object, the params of the request", field="arguments")
     argument = arguments[0] if arguments else ABSENT
-    return Job(lambda call, _: method.call(call, argument), method.weight, method.outlives)
+    return Job(lambda call, _: method.call(call, argument), method.weight, method.outlives, method.order, name)
 
 
 def cancelled_id(params: msgspec.Raw) -> bytes:

@@ -33,7 +33,7 @@ from sessiond.rpc.errors import wire_error
 from sessiond.rpc.lifecycle import command_of
 
 if TYPE_CHECKING:
-    from sessiond.service.documents import Documents, OutlineNode
+    from sessiond.rpc.documents import Documents, OutlineNode
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from sessiond.rpc.documents import Documents
     from sessiond.rpc.lsp import LspSession
-    from sessiond.service.documents import Documents
 
 Notify = Callable[[str, bytes], bool]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -51,6 +51,9 @@ class Daemon(Protocol):
     async def status(self) -> dict[str, Any]:
         """The whole result of `daemon/status`."""
 
+    async def acknowledge(self) -> int:
+        """Acknowledge all damage to the journal. Returns how many losses that covers. ReadOnly."""
+
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
         """Listen as long as `peer` lives; `{host, port, tokenFile}`."""
 
@@ -72,6 +75,11 @@ class Call(Protocol):
 
     def progress(self, token: int | str, title: str) -> Progress: ...
 
+    def earlier(self, *methods: str) -> Awaitable[None]:
+        """Resolves when the earlier requests of this connection are done: those of these methods, or all that do something.
+        To be called in a handler's first step.
+        """
+
 
 class Progress(Protocol):
     """`$/progress` for one request."""
@@ -83,13 +91,24 @@ class Progress(Protocol):
 
 Handler = Callable[[Call, P], Awaitable[Any]]
 
+Order: TypeAlias = Literal["session", "after", "barrier", "free"]
+"""What a request may overtake, and what may overtake it, among the requests of one connection.
+
+`session`  It takes its place in the queue of the session that it names, in the turn of the loop in which it was read. It
+           overtakes nothing that names the same session, and nothing of that overtakes it. Its handler's first step belongs
+           to no task: it must neither ask for the current task nor use a timeout.
+`after`    It concerns many sessions. It waits for all earlier requests that do something; later ones may overtake it.
+`barrier`  As `after`, and all later ones but the free ones wait for it: nobody can tell beforehand which sessions it touches.
+`free`     It depends on nothing, and may overtake everything.
+"""
+
 
 class Method(Generic[P]):
     """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is
     awaited.
     """
 
-    __slots__ = ("_decode", "errors", "handler", "name", "outlives", "params", "promptly", "result", "weight")
+    __slots__ = ("_decode", "errors", "handler", "name", "order", "outlives", "params", "result", "weight")
 
     def __init__(
         self,
@@ -100,7 +119,7 @@ class Method(Generic[P]):
         errors: tuple[str, ...],
         bulky: bool,
         outlives: bool,
-        promptly: bool,
+        order: Order,
     ) -> None:
         self.name = name
         self.params = params
@@ -110,8 +129,7 @@ class Method(Generic[P]):
         self.weight = BULKY_WEIGHT if bulky else 1
         self.outlives = outlives
         """Goes on although its connection has ended: what a client asked to be kept is kept."""
-        self.promptly = promptly
-        """Worth beginning in the very round of the loop in which it came. Its handler must not ask for its task before it waits."""
+        self.order = order
         self._decode = msgspec.json.Decoder(params).decode
 
     def call(self, call: Call, raw: msgspec.Raw) -> Awaitable[Any]:
@@ -135,13 +153,13 @@ def method(
     *errors: str,
     bulky: bool = False,
     outlives: bool = True,
-    promptly: bool = False,
+    order: Order = "session",
 ) -> Callable[[Handler[P]], Handler[P]]:
     """Register a handler. Its docstring is the method's description in the reference."""
 
     def register(handler: Handler[P]) -> Handler[P]:
         assert name not in METHODS
-        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives, promptly)
+        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives, order)
         return handler
 
     return register

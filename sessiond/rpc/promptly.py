@@ -32,7 +32,9 @@ class _GoOn(Coroutine[Any, Any, None]):
         return self._first.pop() if self._first else self._work.send(value)
 
     def throw(self, *error: Any) -> Any:
-        self._first.clear()
+        if self._first:
+            # No task came to wait for it. Whoever is thrown out of it may wait for it once more.
+            self._first.pop()._asyncio_future_blocking = False
         return self._work.throw(*error)
 
     def close(self) -> None:

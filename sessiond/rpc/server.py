@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sessiond.rpc.handlers  # noqa: F401 - fills the registry
@@ -15,8 +16,8 @@ from sessiond.rpc.envelope import NULL_ID, encode_json, failure
 from sessiond.transports.channel import Channel
 
 if TYPE_CHECKING:
+    from sessiond.rpc.documents import Documents
     from sessiond.rpc.methods import Daemon
-    from sessiond.service.documents import Documents
     from sessiond.service.sessions import Service
 
 
@@ -41,6 +42,8 @@ class Server:
         self.daemon = daemon
         self.limits = limits
         self.documents = documents
+        self.greeting: Callable[[], list[tuple[int, str]]] = list
+        """What every client must be told once: LSP's MessageType, and the text."""
         self._token = token
         self._connections: set[Connection] = set()
         self._turned_out: set[Connection] = set()
@@ -107,6 +110,20 @@ class Server:
         for connection in list(self._connections):
             if not connection.is_stranger and connection.has_spoken:
                 connection.notify("window/logMessage", params)
+
+    def greet(self, connection: Connection) -> None:
+        """It has had an answer, whatever that was. After the first one it is told what everyone must be told."""
+        if not connection.greeted:
+            connection.greeted = True
+            for kind, text in self.greeting():
+                connection.notify_owed("window/logMessage", encode_json({"type": kind, "message": text}))
+
+    def announce_damage(self, type: int, text: str) -> None:
+        """The same, to those that have been greeted: whoever comes later is told by the greeting."""
+        params = encode_json({"type": type, "message": text})
+        for connection in list(self._connections):
+            if connection.greeted:
+                connection.notify_owed("window/logMessage", params)
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)

@@ -1,3 +1,1 @@
-"""The use cases. Knows neither the wire nor files: it plans changes, has a store make them durable, and tells who is
-attached.
-"""
+"""The use cases, and the one owner of each session that they ask. Knows nothing of the wire, the journal or files."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 
-from sessiond.errors import SessiondError, Unavailable
+from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound, Unavailable
 from sessiond.importers.record import SessionStart
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
@@ -21,10 +22,10 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import Json, join_wire_id, split_wire_id
 from sessiond.service.catalog import Catalog, indexed
+from sessiond.service.open_session import OpenSession
+from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.planning import Draft
-from sessiond.service.room import Room
-from sessiond.service.rooms import Rooms
-from sessiond.store.port import Incoming, Store
+from sessiond.store.port import Incoming, Saved, Store
 
 log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
@@ -41,8 +42,8 @@ class Place:
     the other.
     """
 
-    def __init__(self, rooms: Rooms, catalog: Catalog, store: Store) -> None:
-        self.rooms = rooms
+    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, store: Store) -> None:
+        self.open_sessions = open_sessions
         self.catalog = catalog
         self.store = store
         self._indexing = asyncio.Lock()
@@ -50,30 +51,52 @@ class Place:
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
-    async def save(self, local_id: str) -> None:
+    async def held(self, local_id: str) -> Held | None:
+        """The session of that id, with all messages in memory; None if it does not exist. BadFile."""
+        held = Held(self.open_sessions, self.open_sessions.of(self.store, local_id))
+        try:
+            await held.one.look(lambda _: None, whole=True)
+        except BaseException as error:
+            held.let_go()
+            if isinstance(error, SessionNotFound):
+                return None
+            raise
+        return held
+
+    async def save(self, one: OpenSession) -> None:
         """What came to a session is in the journal. Where somebody else writes its file all the time, it gets there later."""
         try:
-            await self.store.save(local_id)
+            await one.save()
         except Unavailable as error:
-            log.info("%s is not saved yet: %s", self.wire_id(local_id), error.message)
+            log.info("%s is not saved yet: %s", one.wire_id, error.message)
 
     async def put(self, session: Session) -> dict[str, Json]:
         """A new session as a whole, and out of memory again. SessionInfo on the wire."""
-        await self.store.put(session)
-        described = self.rooms.describe(self.store, session)
-        await self._index(indexed(self.store, session), _parts(session.messages()), session.notes)
-        return described
+        return await self._arrived(session, session.messages(), lambda one: one.stored.put(session))
 
     async def put_large(self, session: Session, incoming: Incoming, count: int) -> dict[str, Json]:
         """One that came in parts. `session`: all but its `count` messages."""
-        await incoming.finish(session)
-        listed = await self.store.look(session.local_id)
-        described = {**self.rooms.describe(self.store, session), "messageCount": count}
-        info = msgspec.structs.replace(
-            indexed(self.store, session), message_count=count, fingerprint=listed and listed.fingerprint
-        )
-        await self._index(info, _read_back(incoming), [])
-        return described
+        described = await self._arrived(session, incoming, lambda _: incoming.finish(session), count)
+        return {**described, "messageCount": count}
+
+    async def _arrived(
+        self, session: Session, messages: Any, put: Callable[[OpenSession], Awaitable[Saved]],
+        count: int | None = None,
+    ) -> dict[str, Json]:  # fmt: skip
+        one = self.open_sessions.of(self.store, session.local_id)
+
+        async def arrive() -> IndexedInfo:
+            if one.session is not None:
+                raise AlreadyExists(f"there is a session {one.wire_id!r} already")
+            await put(one)
+            listed = await self.store.look(session.local_id)
+            info = indexed(self.store, session, None if listed is None else listed.fingerprint)
+            return info if count is None else msgspec.structs.replace(info, message_count=count)
+
+        info = await one.alone(arrive)
+        parts = _read_back(messages) if count is not None else _parts(messages)
+        await self._index(info, parts, session.notes)
+        return self.open_sessions.describe(self.store, session)
 
     async def _index(self, info: IndexedInfo, parts: AsyncIterator[list[Message]], notes: Sequence[Note]) -> None:
         local_id = split_wire_id(info.session_id)[1]
@@ -84,11 +107,31 @@ class Place:
                 OSError,
                 ValueError,
                 SessiondError,
-            ) as error:  # somebody changed the file at once: his version counts
+            ) as error:  # somebody changed the file at once: that version counts
                 log.info("%s is read again for the index: %s", info.session_id, error)
                 await self.catalog.recheck(self.store, local_id)
-        if not self.catalog.is_open(info.session_id):
-            await self.store.release(local_id)
+
+
+class Held:
+    """A session that an import looks into or adds to: it stays in memory until `let_go`."""
+
+    def __init__(self, open_sessions: OpenSessions, one: OpenSession) -> None:
+        self.one = one
+        self._open_sessions = open_sessions
+        self._mine = open_sessions.peek(one.wire_id) is None
+        self._use = ExitStack()
+        self._use.enter_context(one.in_use())
+
+    @property
+    def session(self) -> Session:
+        """SessionNotFound where it was deleted meanwhile."""
+        return self.one.there
+
+    def let_go(self) -> None:
+        """It goes out of memory, unless somebody else had it there before."""
+        self._use.close()
+        if self._mine:
+            self._open_sessions.let_go(self.one)
 
 
 class Arriving:
@@ -195,18 +238,17 @@ class New(Arriving):
 
 
 class Grown(Arriving):
-    """`room`: the session as it is here. `mine`: nobody else had it in memory before."""
+    """`held`: the session as it is here."""
 
-    def __init__(self, place: Place, start: SessionStart, room: Room, *, mine: bool) -> None:
+    def __init__(self, place: Place, start: SessionStart, held: Held) -> None:
         super().__init__(place, start)
-        self._room = room
-        self._mine = mine
+        self._held = held
         self._new: dict[str, dict[str, Json]] = {}
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
         self.weight += weight
         await super().take(wire, weight)
-        if wire["id"] in self._new or self._room.session.message(wire["id"]) is not None:
+        if wire["id"] in self._new or self._held.session.message(wire["id"]) is not None:
             return
         self._new[wire["id"]] = wire
         self.added += 1
@@ -217,8 +259,8 @@ class Grown(Arriving):
         try:
             await self._append(self._fresh(mark if self.added else None))
             if self.added:
-                await self.place.save(self.local_id)
-            return self.place.rooms.info(self._room) if self.added else None
+                await self.place.save(self._held.one)
+            return self.place.open_sessions.info(self._held.one) if self.added else None
         finally:
             await self.abandon()
 
@@ -234,11 +276,11 @@ class Grown(Arriving):
                 draft.update(fields, None, at=max(draft.session.updated_at, last))
 
         if messages or fields:
-            await self._room.change(plan)
+            await self._held.one.change(plan)
 
     def _fresh(self, mark: str | None) -> dict[str, Any]:
         """What the source says of the session and the session does not know yet."""
-        session = self._room.session
+        session = self._held.session
         fresh = {
             key: self.info[key]
             for key in ("name", "summary", "model")
@@ -256,21 +298,19 @@ class Grown(Arriving):
         return fresh
 
     async def abandon(self) -> None:
-        if self._mine:
-            await self.place.rooms.let_go(self._room)
+        self._held.let_go()
 
 
 class Imagined(Arriving):
-    """A dry run's. `room`: the session as it is here, if it is. `earlier`: what this run would have brought of it
+    """A dry run's. `held`: the session as it is here, if it is. `earlier`: what this run would have brought of it
     before.
     """
 
     def __init__(
-        self, place: Place, start: SessionStart, room: Room | None, earlier: Imagined | None, now: str, *, mine: bool
+        self, place: Place, start: SessionStart, held: Held | None, earlier: Imagined | None, now: str
     ) -> None:
         super().__init__(place, start)
-        self._room = room
-        self._mine = mine
+        self._held = held
         self._earlier = earlier
         self._ids: set[str] = set() if earlier is None else earlier._ids
         self._created: str = "" if earlier is None else earlier._created
@@ -279,7 +319,7 @@ class Imagined(Arriving):
     async def take(self, wire: dict[str, Json], weight: int) -> None:
         del weight
         self.last_time = max(self.last_time, wire["timestamp"])
-        if wire["id"] in self._ids or (self._room and self._room.session.message(wire["id"]) is not None):
+        if wire["id"] in self._ids or (self._held and self._held.session.message(wire["id"]) is not None):
             return
         self._created = self._created or self.info.get("createdAt") or wire["timestamp"]
         self._ids.add(wire["id"])
@@ -292,25 +332,25 @@ class Imagined(Arriving):
             await self.abandon()
 
     async def abandon(self) -> None:
-        room, self._room = self._room, None
-        if room is not None and self._mine:
-            await self.place.rooms.let_go(room)
+        held, self._held = self._held, None
+        if held is not None:
+            held.let_go()
 
     def _described(self) -> dict[str, Json] | None:
         if self._earlier is not None:
             self.info = {**self.info, **self._earlier.info}
             self.last_time = max(self.last_time, self._earlier.last_time)
-        if not self.added and (self._room is not None or self._earlier is not None):
+        if not self.added and (self._held is not None or self._earlier is not None):
             return None
-        if self._room is not None:
-            described = self.place.rooms.info(self._room)
+        if self._held is not None:
+            described = self.place.open_sessions.info(self._held.one)
             latest = max(described["updatedAt"], self.last_time)
-            return {**described, "messageCount": len(self._room.session) + len(self._ids), "updatedAt": latest}
+            return {**described, "messageCount": len(self._held.session) + len(self._ids), "updatedAt": latest}
         session = Session(self.local_id, self._created or self.info.get("createdAt") or self._now)
         session.update({key: value for key, value in self.info.items() if value is not None})
         session.touch(self.latest)
         session.seq = len(self._ids)
-        return {**self.place.rooms.describe(self.place.store, session), "messageCount": len(self._ids)}
+        return {**self.place.open_sessions.describe(self.place.store, session), "messageCount": len(self._ids)}
 
 
 class Refused(Arriving):

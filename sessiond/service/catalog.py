@@ -1,15 +1,18 @@
 """Keeps the index in step with the stores: fed after every durable change, checked against the files at start.
 
 The index is derived. What it says of a session counts while the fingerprint that it has is the one of the files;
-everything else is read again in the background, and until that is done searches say that they are incomplete.
+everything else is read again in the background: first what lists show of all sessions, then what was said in them. Until
+that is done lists and searches say that they are incomplete.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -18,19 +21,25 @@ from sessiond.fs import on_one_thread
 from sessiond.index.values import IndexedInfo
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
-from sessiond.model.session import Session
+from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.model.wire import writable
-from sessiond.store.port import FileWarning, Listed, Loaded, Store
+from sessiond.service.heavy import LIGHT_MESSAGES
+from sessiond.store.port import FileWarning, Listed, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
+    from sessiond.service.open_session import OpenSession
 
 log = logging.getLogger(__name__)
 _PATIENCE_S = 0.1
 """What a question waits for whole sessions, where few are being taken in."""
 _AT_A_TIME = 4
 """Sessions that are read for the index."""
+_HEADS_AT_A_TIME = 100
+"""Of sessions what lists show is read."""
+_REMOVED = 10_000
+"""Ids that are kept of sessions that were removed."""
 _FEED_DELAY_S = 0.02
 """Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
 _GROWING_CHARS_S = 1_000_000
@@ -40,53 +49,76 @@ _GROWING_CHARS_S = 1_000_000
 class _Waiting:
     """What the index does not know yet of one session."""
 
-    __slots__ = ("drop_after", "messages", "notes", "session", "store")
+    __slots__ = ("drop_after", "messages", "notes", "one", "session")
 
-    def __init__(self, store: Store, session: Session) -> None:
-        self.store = store
+    def __init__(self, one: OpenSession, session: Session) -> None:
+        self.one = one
         self.session = session
         self.messages: dict[str, None] = {}
         self.notes: list[Note] = []
         self.drop_after: int | None = None
 
 
-class Catalog:
-    """`is_open(wire_id)`: whether a room holds the session. `keep(store, loaded)`: give an empty one that only the journal
-    knows a room, so that it is forgotten in its time and not before.
-    """
+class Owners(Protocol):
+    """All open sessions."""
 
-    def __init__(self, index: Index, is_open: Callable[[str], bool], keep: Callable[[Store, Loaded], None]) -> None:
+    def of(self, store: Store, local_id: str) -> OpenSession: ...
+    def let_go(self, one: OpenSession) -> None: ...
+    def peek(self, wire_id: str) -> OpenSession | None:
+        """The owner of a session that is in memory."""
+
+    def in_memory(self, store: Store) -> list[str]:
+        """Local ids of all sessions of a store that are in memory, or of which only the journal knows."""
+
+
+class Catalog:
+    def __init__(self, index: Index) -> None:
         self.index = index
-        self.is_open = is_open
-        self.keep = keep
+        self.owners: Owners
+        """Set by whoever puts the parts together."""
         self.ready = asyncio.Event()
         """The index knows every session that lies in a store. Cleared while it is checked: at start, and when it was lost."""
+        self.listed = asyncio.Event()
+        """As much of it as lists show: that is read first."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
+        self._putting: dict[str, asyncio.Task[None]] = {}
+        """Long sessions that a thread puts into the index. What comes of one meanwhile waits, or it would be taken for old."""
         self._growing: dict[str, float] = {}
         """Message that is being streamed -> loop time before which its newest text need not go to the index again."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
+        self._to_compare: set[str] = set()
+        """Stores a check of which waits for its turn."""
         self._closed = False
         self.released = 0
         """About how many bytes of sessions were read for the index alone and let go of since somebody set it to 0."""
-        self._checks = 0
-        """Under way."""
-        self._found = self._read = 0
-        """Sessions that the checks under way have found to be read, and have read."""
+        self._checks = self._unlisted = 0
+        """Under way, and those of them that have not come so far as `listed`."""
+        self._found = 0
+        """Sessions that the checks under way have found to be read."""
+        self._unread: set[str] = set()
+        """Those of them that were not read yet."""
+        self._fed: set[str] = set()
+        """Sessions of which something was fed while the heads of some were read from their files."""
+        self._removed: set[str] = set()
+        """Sessions of which nothing was fed since they were removed."""
 
     # Feeding
 
-    def changed(self, store: Store, session: Session, wire_id: str, changes: Sequence[Change]) -> None:
-        waiting = self._waiting.get(wire_id)
+    def changed(self, wire_id: str, one: OpenSession, changes: Sequence[Change]) -> None:
+        self._note(wire_id)
+        waiting, session = self._waiting.get(wire_id), one.session
         if waiting is None:
-            waiting = self._waiting[wire_id] = _Waiting(store, session)
-        waiting.session = session
+            waiting = self._waiting[wire_id] = _Waiting(one, one.there)
+        elif session is not None:
+            waiting.one, waiting.session = one, session
         for change in changes:
             match change:
                 case Appended():
-                    waiting.messages.update(dict.fromkeys(wire["id"] for wire in change.messages))
+                    for wire in change.messages:
+                        waiting.messages[wire["id"]] = None
                 case Extended(message_id=message_id) | Finished(message_id=message_id):
                     waiting.messages[message_id] = None
                 case Noted(note=note):
@@ -108,10 +140,11 @@ class Catalog:
                 message = one.session.unjoined(message_id)
                 if message is not None and message.status == "streaming":
                     del one.messages[message_id]
-                    later.setdefault(wire_id, _Waiting(one.store, one.session)).messages[message_id] = None
+                    later.setdefault(wire_id, _Waiting(one.one, one.session)).messages[message_id] = None
         self.feed()
         if later:
-            self._waiting = later
+            for wire_id, one in later.items():
+                self._waiting.setdefault(wire_id, one).messages.update(one.messages)
             soonest = min(self._growing[message_id] for one in later.values() for message_id in one.messages)
             self._timer = asyncio.get_running_loop().call_at(max(soonest, now + _FEED_DELAY_S), self._feed_some)
 
@@ -124,16 +157,24 @@ class Catalog:
             elif self._growing:
                 self._growing.pop(message.id, None)
 
+    def _note(self, wire_id: str) -> None:
+        """What is fed of it now counts more than what its files said a moment ago."""
+        self._removed.discard(wire_id)
+        if self._unlisted:
+            self._fed.add(wire_id)
+
     def feed(self) -> None:
         """Hand over all that waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         waiting, self._waiting = self._waiting, {}
+        for wire_id in self._putting.keys() & waiting.keys():
+            self._waiting[wire_id] = waiting.pop(wire_id)
         for wire_id, one in waiting.items():
             if one.drop_after is not None:
                 self.index.drop_after(wire_id, one.drop_after)
-            self.index.put_info(self._indexed(one.store, one.session))
+            self.index.put_info(self._indexed(one.one, one.session))
             messages = [message for message in map(one.session.message, one.messages) if message is not None]
             if messages:
                 self._note_growing(messages)
@@ -141,29 +182,60 @@ class Catalog:
             for note in one.notes:
                 self.index.add_note(wire_id, note)
 
-    def saved(self, store: Store, session: Session) -> None:
-        self.feed()
-        self.index.put_info(self._indexed(store, session))
+    def saved(self, one: OpenSession) -> None:
+        """A save changes nothing that lists show or searches find, so neither waits for what is fed of it."""
+        self._note(one.wire_id)
+        if one.wire_id in self._waiting:
+            self.feed()
+        self.index.put_saved(self._indexed(one, one.there))
 
-    def _indexed(self, store: Store, session: Session) -> IndexedInfo:
+    def _indexed(self, one: OpenSession, session: Session) -> IndexedInfo:
         """While only a part of it is in the index, no fingerprint says that all of it is."""
-        info = indexed(store, session)
-        return msgspec.structs.replace(info, fingerprint=None) if info.session_id in self._filling else info
+        partly = any(one.wire_id in some for some in (self._filling, self._putting, self._unread))
+        partly = partly or self._unlisted > 0
+        return indexed(one.store, session, None if partly else one.stored.fingerprint)
 
-    def replaced(self, store: Store, session: Session) -> None:
+    def replaced(self, one: OpenSession) -> None:
         """Everything known of it is to be forgotten: it was merged, restored or made as a whole."""
-        wire_id = join_wire_id(store.name, session.local_id)
-        self._waiting.pop(wire_id, None)
-        self._filling.discard(wire_id)
-        info = indexed(store, session)
+        session = one.there
+        self._note(one.wire_id)
+        self._waiting.pop(one.wire_id, None)
+        self._filling.discard(one.wire_id)
+        self._unread.discard(one.wire_id)
+        info = indexed(one.store, session, one.stored.fingerprint)
         self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists have it at once
-        self.index.put_session(info, session.messages(), session.notes)
+        messages, notes = session.messages(), list(session.notes)
+        if len(messages) <= LIGHT_MESSAGES:
+            self._in_order(one.wire_id, lambda: self.index.put_session(info, messages, notes))
+        else:
+            self._in_order(one.wire_id, lambda: self.index.put_long_session(info, messages, notes), long=True)
+
+    def _in_order(self, wire_id: str, put: Callable[[], Awaitable[None] | None], *, long: bool = False) -> None:
+        """Do it now, or after what a thread is still doing for the same session."""
+        before = self._putting.get(wire_id)
+        if before is None and not long:
+            put()
+        else:
+            self._putting[wire_id] = asyncio.create_task(self._put_later(wire_id, before, put))
+
+    async def _put_later(
+        self, wire_id: str, before: asyncio.Task[None] | None, put: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        going_on = put()
+        if going_on is not None:
+            await going_on
+        if self._putting.get(wire_id) is asyncio.current_task():
+            del self._putting[wire_id]
+            self.feed()
 
     async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
         """Index a new session a part at a time, behind what others change. Returns when all is handed over, which is before
         it is `searchable`.
         """
         wire_id = info.session_id
+        self._note(wire_id)
         self._filling.add(wire_id)
         try:
             await self._fill(info, parts, notes)
@@ -180,14 +252,19 @@ class Catalog:
             self.index.add_part(wire_id, part)
             await self.index.room()
         if wire_id in self._filling:
-            known = info if not self.is_open(wire_id) else msgspec.structs.replace(info, fingerprint=None)
+            known = info if self.owners.peek(wire_id) is None else msgspec.structs.replace(info, fingerprint=None)
             self.index.end_session(known, notes, stamp)
 
-    def vanished(self, store: Store, local_id: str) -> None:
-        wire_id = join_wire_id(store.name, local_id)
+    def vanished(self, wire_id: str) -> None:
+        if wire_id in self._removed:
+            return  # a delete of ours is heard of once more by its file: whoever asks shall not wait for nothing
+        self._note(wire_id)
+        if len(self._removed) >= _REMOVED:
+            self._removed.clear()
+        self._removed.add(wire_id)
         self._waiting.pop(wire_id, None)
         self._filling.discard(wire_id)
-        self.index.remove(wire_id)
+        self._in_order(wire_id, lambda: self.index.remove(wire_id))
 
     async def settled(self) -> None:
         """What was changed before is listed, and findable but for whole sessions that are being taken in."""
@@ -196,8 +273,15 @@ class Catalog:
 
     async def searchable(self) -> None:
         """All of it is findable, whole sessions too."""
+        while self._putting:
+            await asyncio.wait(list(self._putting.values()))
         self.feed()
         await self.index.settled()
+
+    async def erased(self) -> bool:
+        """No trace of what vanished before is left in the index's files; False where that cannot be done now."""
+        await self.searchable()
+        return await self.index.erased()
 
     # Checking against the files
 
@@ -207,9 +291,11 @@ class Catalog:
             return
         self.index.incomplete = True
         self.ready.clear()
+        self.listed.clear()
         if not self._checks:
-            self._found = self._read = 0
+            self._found = 0
         self._checks += 1
+        self._unlisted += 1
         task = asyncio.create_task(self._check_all(list(stores)), name="index check")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -218,12 +304,24 @@ class Catalog:
         """How the index is, as `daemon/status` has it."""
         problem = self.index.problem
         state = "failing" if problem is not None else "building" if self.index.incomplete else "ready"
-        return {"state": state, "read": self._read, "found": self._found, "problem": problem}
+        return {"state": state, "read": self._found - len(self._unread), "found": self._found, "problem": problem}
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
+        """First what lists show of all sessions, then what was said in them."""
         try:
-            for store in stores:
-                await self.check(store)
+            try:
+                async with self._checking:
+                    found = [(store, await self._compare(store)) for store in stores]
+                    for store, stale in found:
+                        await self._show(store, stale)
+            finally:
+                self._unlisted -= 1
+                if not self._unlisted:
+                    self._fed.clear()
+                    self.listed.set()
+            for store, stale in found:
+                async with self._checking:
+                    await self._read_all(store, stale)
             await self.index.settled()
             # Another check may have begun since, because the index was lost once more or a folder came back.
             self.index.incomplete = self._checks > 1
@@ -238,28 +336,85 @@ class Catalog:
         """Read again what the index has no current version of; forget what is gone. Answers what could not be
         understood on the way.
         """
-        warnings: list[FileWarning] = []
         async with self._checking:
-            known = await self.index.fingerprints(store.name)
-            seen: set[str] = set()
-            try:
-                async for batch in store.scan():
-                    ids = {join_wire_id(store.name, listed.local_id): listed for listed in batch}
-                    seen.update(ids)
-                    changed = [
-                        listed
-                        for wire_id, listed in ids.items()
-                        if known.get(wire_id) != listed.fingerprint or not listed.fingerprint
-                    ]
-                    self._found += len(changed)
-                    warnings += await self._reindex_all(store, changed)
-            except SessiondError as error:
-                log.warning("store %s is not indexed: %s", store.name, error.message)
-                return warnings
+            self._to_compare.discard(store.name)
+            return await self._read_all(store, await self._compare(store))
+
+    async def _compare(self, store: Store) -> list[Listed]:
+        """What the index has no current version of. What is gone is forgotten."""
+        known = await self.index.fingerprints(store.name)
+        stale: list[Listed] = []
+        seen: set[str] = set()
+        try:
+            async for batch in store.scan():
+                seen.update(join_wire_id(store.name, listed.local_id) for listed in batch)
+                stale += self._stale(store, batch, known)
+            seen.update(join_wire_id(store.name, local_id) for local_id in self.owners.in_memory(store))
             for wire_id in known.keys() - seen:
-                if not await store.exists(split_wire_id(wire_id)[1]):
+                if self.owners.peek(wire_id) is None and await store.look(split_wire_id(wire_id)[1]) is None:
                     self.index.remove(wire_id)
+        except SessiondError as error:  # its folder may go at any moment
+            log.warning("store %s is not indexed: %s", store.name, error.message)
+        self._found += len(stale)
+        self._unread.update(join_wire_id(store.name, one.local_id) for one in stale)
+        return stale
+
+    async def _show(self, store: Store, stale: Sequence[Listed]) -> None:
+        """What lists show of sessions that are still to be read."""
+        try:
+            with on_one_thread():
+                for start in range(0, len(stale), _HEADS_AT_A_TIME):
+                    self._fed.clear()
+                    local_ids = [one.local_id for one in stale[start : start + _HEADS_AT_A_TIME]]
+                    for info in await store.heads(local_ids):
+                        self._show_one(store, info)
+                    await self.index.settled(0)
+        except SessiondError as error:
+            log.warning("store %s is not listed: %s", store.name, error.message)
+        for local_id in self.owners.in_memory(store):
+            one = self.owners.of(store, local_id)
+            with one.in_use(), contextlib.suppress(SessiondError):  # who reads the whole of it tells why
+                await one.look(partial(self._show_own, one))
+
+    def _show_one(self, store: Store, info: SessionInfo) -> None:
+        """`info`: as its files say."""
+        wire_id = join_wire_id(store.name, info.session_id)
+        one = self.owners.peek(wire_id)
+        if one is not None:
+            self._show_own(one, one.there)
+        elif wire_id not in self._fed:
+            self._removed.discard(wire_id)
+            self.index.put_info(_bare(store, msgspec.structs.replace(info, session_id=wire_id)))
+
+    def _show_own(self, one: OpenSession, session: Session) -> None:
+        self.index.put_info(_bare(one.store, session.info(one.wire_id)))
+
+    async def _read_all(self, store: Store, stale: Sequence[Listed]) -> list[FileWarning]:
+        """Answers what could not be understood on the way."""
+        warnings: list[FileWarning] = []
+        try:
+            warnings += await self._reindex_all(store, stale)
+            # What the journal has of a session, and its file lacks, shows in no fingerprint.
+            read = {one.local_id for one in stale}
+            open_ones = [one for one in self.owners.in_memory(store) if one not in read]
+            warnings += await self._reindex_all(store, [Listed(one, store.file_path(one), "") for one in open_ones])
+        except SessiondError as error:  # its folder may go at any moment
+            log.warning("store %s is not indexed: %s", store.name, error.message)
+        finally:
+            self._unread.difference_update(join_wire_id(store.name, one.local_id) for one in stale)
         return warnings
+
+    async def compare(self, store: Store) -> None:
+        """Check a store, unless a check of it waits already: that one sees what is there now."""
+        if store.name not in self._to_compare:
+            self._to_compare.add(store.name)
+            await self.check(store)
+
+    def _stale(self, store: Store, batch: Sequence[Listed], known: Mapping[str, str]) -> list[Listed]:
+        """Those of which the index has another version, or none."""
+        return [
+            listed for listed in batch if known.get(join_wire_id(store.name, listed.local_id)) != listed.fingerprint
+        ]
 
     async def _reindex_all(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
         """Some at a time: while one is read, others are on their way into the index."""
@@ -267,9 +422,7 @@ class Catalog:
 
         async def one(listed: Listed) -> list[FileWarning]:
             async with slots:
-                found = await self._reindex(store, listed)
-                self._read += 1
-                return found
+                return await self._reindex(store, listed)
 
         with on_one_thread():
             async with asyncio.TaskGroup() as group:
@@ -277,63 +430,66 @@ class Catalog:
         return [warning for task in tasks for warning in task.result()]
 
     async def _reindex(self, store: Store, listed: Listed) -> list[FileWarning]:
-        try:
-            loaded = await store.load(listed.local_id)
-        except SessiondError as error:
-            log.info("store %s: %s is not indexed: %s", store.name, listed.local_id, error.message)
-            self.index.remove(join_wire_id(store.name, listed.local_id))
-            return [FileWarning(error.data.get("path", listed.path), error.data.get("line"), error.message)]
-        self.replaced(store, loaded.session)
-        if loaded.session.is_blank and store.dirty(listed.local_id):
-            self.keep(store, loaded)
-        else:
-            self.released += loaded.session.weight
-            self._let_go(store, listed.local_id)
+        one = self.owners.of(store, listed.local_id)
+        mine = self.owners.peek(one.wire_id) is None
+        with one.in_use():
+            try:
+                weight = await one.look(lambda session: self._take_in(one, session), whole=True)
+                await one.look_outside()  # a hint that came while it was read found nobody to tell
+            except SessiondError as error:
+                log.info("store %s: %s is not indexed: %s", store.name, listed.local_id, error.message)
+                self._unread.discard(one.wire_id)
+                self.index.remove(one.wire_id)
+                return [FileWarning(error.data.get("path", listed.path), error.data.get("line"), error.message)]
+            warnings = one.stored.warnings()
+        if mine:
+            self.released += weight
+            self.owners.let_go(one)
         await self.index.room()
-        return loaded.warnings
+        return warnings
 
-    def _let_go(self, store: Store, local_id: str) -> None:
-        """Release what only the index asked for; a room that has it open keeps it."""
+    def _take_in(self, one: OpenSession, session: Session) -> int:
+        self.replaced(one)
+        return session.weight
+
+    async def recheck(self, store: Store, local_id: str) -> bool:
+        """The files of a session that nobody has open were written or removed by somebody. False where it came into memory
+        meanwhile: then its owner must look.
+        """
         wire_id = join_wire_id(store.name, local_id)
-
-        async def release() -> None:
-            if not self.is_open(wire_id):  # asked now: a room may have been opened since
-                await store.release(local_id)
-
-        if not self.is_open(wire_id):
-            task = asyncio.create_task(release())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def recheck(self, store: Store, local_id: str) -> None:
-        """The files of a session that nobody has open were written or removed by somebody."""
-        wire_id = join_wire_id(store.name, local_id)
-        if self.is_open(wire_id) or wire_id in self._filling:
-            return
+        if wire_id in self._filling:
+            return True
         listed = await store.look(local_id)
         if listed is None:
-            self.vanished(store, local_id)
-            return
+            if self.owners.peek(wire_id) is not None:
+                return False
+            self.vanished(wire_id)
+            return True
         await self.searchable()
         known = await self.index.info(wire_id)
+        if self.owners.peek(wire_id) is not None:
+            return False
         if known is None or not listed.fingerprint or known.fingerprint != listed.fingerprint:
             await self._reindex(store, listed)
+        return True
 
     async def close(self) -> None:
         self._closed = True
+        await asyncio.gather(*self._putting.values(), return_exceptions=True)
         self.feed()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def indexed(store: Store, session: Session) -> IndexedInfo:
+def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
     """What the index keeps of a session as a whole."""
-    info: dict[str, Any] = msgspec.structs.asdict(session.info(join_wire_id(store.name, session.local_id)))
-    return IndexedInfo(
-        **info,
-        store=store.name,
-        format=store.format,
-        path=writable(store.file_path(session.local_id)),
-        fingerprint=store.fingerprint(session.local_id),
-    )
+    bare = _bare(store, session.info(join_wire_id(store.name, session.local_id)))
+    return msgspec.structs.replace(bare, fingerprint=fingerprint)
+
+
+def _bare(store: Store, info: SessionInfo) -> IndexedInfo:
+    """What lists show of a session. `info`: by its id on the wire."""
+    known: dict[str, Any] = msgspec.structs.asdict(info)
+    path = writable(store.file_path(split_wire_id(info.session_id)[1]))
+    return IndexedInfo(**known, store=store.name, format=store.format, path=path)

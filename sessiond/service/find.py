@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -13,14 +12,20 @@ from sessiond.errors import InvalidParams, Unavailable
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo
-from sessiond.model.values import Json, join_wire_id, normal_timestamp, split_wire_id
+from sessiond.model.values import Json, join_wire_id, strict_timestamp
+from sessiond.service import fitting
 from sessiond.service.catalog import Catalog
-from sessiond.service.rooms import Rooms
+from sessiond.service.open_sessions import OpenSessions
+from sessiond.service.room import most_shown
 from sessiond.store.port import Store, Trashed
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
-_SEARCH_PATIENCE_S = 1.0
-"""How long a search waits for an index that is being rebuilt before it answers `incomplete`."""
+_PATIENCE_S = 1.0
+"""How long a list or a search waits for an index that is being rebuilt, or built anew, before it answers `incomplete`."""
+_SLOW_S = 20.0
+"""The same where only the machine is slow: whoever asks finds what was said before."""
+_LEAST_S = 0.2
+"""What is left of that for what was fed just now, however long all sessions took."""
 _LOST_PATIENCE_S = 30.0
 """How long a list waits for an index that was lost to be made anew."""
 _PAUSE_S = 0.1
@@ -33,20 +38,23 @@ _FILTER_TYPES: dict[str, tuple[type, ...]] = {
 
 
 class Finder:
-    def __init__(self, stores: Mapping[str, Store], rooms: Rooms, catalog: Catalog, limits: Limits) -> None:
+    def __init__(
+        self, stores: Mapping[str, Store], open_sessions: OpenSessions, catalog: Catalog, limits: Limits
+    ) -> None:
         self._stores = stores
-        self._rooms = rooms
+        self._open_sessions = open_sessions
         self._catalog = catalog
         self._limits = limits
+        self._most = most_shown(limits)
         self.counts: dict[str, int] = {}
         """Sessions in each store, as of the last count."""
 
     async def count(self) -> None:
         """Bring `counts` up to date. While the index is made anew, it does not know of every session that was known before."""
-        await self._catalog.settled()
-        for name in self._stores:
+        await _within(self._patience, self._catalog.settled())
+        for name in list(self._stores):
             found = await self._catalog.index.count(name)
-            self.counts[name] = found if self._catalog.ready.is_set() else max(found, self.counts.get(name, 0))
+            self.counts[name] = found if self._catalog.listed.is_set() else max(found, self.counts.get(name, 0))
 
     async def list(
         self, *, limit: int | None, cursor: str | None, sort: str | None, wanted: Mapping[str, Json]
@@ -60,26 +68,38 @@ class Finder:
         count = self._limit(limit)
         if wanted.get("deleted"):
             return await self._deleted(count, cursor, sort, wanted)
-        page = await self._listed(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
-        return {"sessions": [self._wire(info) for info in page.items], "nextCursor": page.next_cursor}
+        page, whole = await self._listed(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
+        result: dict[str, Json] = {
+            "sessions": [self._wire(info) for info in page.items],
+            "nextCursor": page.next_cursor,
+        }
+        return result if whole else result | {"incomplete": True}
 
-    async def _listed(self, query: ListQuery) -> Page:
-        """A list is never wrong: where the index turns out to be lost meanwhile, it waits till it is whole again."""
+    async def _listed(self, query: ListQuery) -> tuple[Page, bool]:
+        """A page, and whether all sessions were known by then. Where the index turns out to be lost it asks again."""
         now = asyncio.get_running_loop().time
-        deadline = None
+        asked = now()
         while True:
-            await self._catalog.ready.wait()
-            await self._catalog.settled()
+            if not self._catalog.listed.is_set():
+                await _within(asked + _PATIENCE_S - now(), self._catalog.listed.wait())
+            settled = await _within(max(_LEAST_S, asked + self._patience - now()), self._catalog.settled())
             page = await self._catalog.index.list(query)
-            if self._catalog.ready.is_set() and not page.lost:
-                return page
-            deadline = (deadline or now() + _LOST_PATIENCE_S) if page.lost else None
-            if deadline is not None and now() > deadline:
+            whole = settled and self._catalog.listed.is_set()
+            if not page.lost and (whole or now() > asked + _PATIENCE_S):
+                return page, whole
+            if now() > asked + _LOST_PATIENCE_S:
                 raise Unavailable(
                     "the list of all sessions cannot be read or made now",
                     hint="make room for the cache folder, or see to it that it can be written; `sessiond doctor` looks closer",
                 )
             await asyncio.sleep(_PAUSE_S if page.lost else 0)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for what was fed before."""
+        catalog = self._catalog
+        hurried = not catalog.listed.is_set() or catalog.index.incomplete or catalog.index.erasing
+        return _PATIENCE_S if hurried else _SLOW_S
 
     def _limit(self, limit: int | None) -> int:
         if limit is None:
@@ -90,19 +110,18 @@ class Finder:
 
     def _wire(self, info: IndexedInfo) -> dict[str, Json]:
         """What the index says, corrected by what is open: that is never behind."""
-        room = self._rooms.peek(info.session_id)
-        if room is not None:
-            return self._rooms.info(room)
+        one = self._open_sessions.peek(info.session_id)
+        if one is not None:
+            return self._open_sessions.info(one)
         wire: dict[str, Any] = msgspec.to_builtins(info)
-        store, local_id = split_wire_id(info.session_id)
-        dirty = store in self._stores and self._stores[store].dirty(local_id)
         for key in ("fingerprint", "deleted"):
             wire.pop(key, None)
-        return wire | {"attached": 0, "dirty": dirty}
+        wire = fitting.info(wire, self._most)
+        return wire | {"attached": 0, "dirty": self._open_sessions.is_dirty(info.session_id)}
 
     async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> dict[str, Json]:
         found: list[tuple[Store, Trashed]] = []
-        for store in self._stores.values():
+        for store in list(self._stores.values()):
             if wanted.get("store") in (None, store.name):
                 found += [(store, one) for one in await store.trash()]
         found = [(store, one) for store, one in found if _fits(one.info, wanted)]
@@ -113,10 +132,11 @@ class Finder:
         found.sort(key=lambda one: (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or ""),
                    reverse=sort.startswith("-"))  # fmt: skip
         start = _offset(cursor)
-        page = found[start : start + limit]
-        after = start + limit
+        page = [fitting.info(_trashed_wire(store, one), self._most) for store, one in found[start : start + limit]]
+        page = page[: fitting.by_bytes(page, self._limits.page_most)]
+        after = start + len(page)
         return {
-            "sessions": [_trashed_wire(store, one) for store, one in page],
+            "sessions": page,
             "nextCursor": f"trash-{after}" if after < len(found) else None,
         }
 
@@ -128,19 +148,35 @@ class Finder:
         wanted = _checked(wanted)
         if not self._catalog.ready.is_set():
             # After that it is answered from what is there, and marked incomplete.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._catalog.ready.wait(), _SEARCH_PATIENCE_S)
-        await self._catalog.settled()
+            await _within(_PATIENCE_S, self._catalog.ready.wait())
+        settled = await _within(self._patience, self._catalog.settled())
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
         page = await self._catalog.index.search(asked)
         result: dict[str, Json] = {
-            "hits": [msgspec.to_builtins(hit) for hit in page.hits],
+            "hits": [self._hit(msgspec.to_builtins(hit)) for hit in page.hits],
             "total": page.total,
             "nextCursor": page.next_cursor,
         }
-        if page.incomplete or self._catalog.index.incomplete:
+        if not settled or page.incomplete or self._catalog.index.incomplete:
             result["incomplete"] = True
         return result
+
+    def _hit(self, wire: dict[str, Json]) -> dict[str, Json]:
+        """A name may come from a file, and be as long as that."""
+        name = wire.get("name")
+        return wire | {"name": name[: self._limits.name_chars]} if isinstance(name, str) else wire
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+    """Whether it is done by then; if not it is given up."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
+    finally:
+        task.cancel()
+    for one in done:
+        one.result()
+    return bool(done)
 
 
 def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
@@ -158,7 +194,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
             raise InvalidParams(f"filter.{key}: expected {_FILTER_TYPES[key][0].__name__}", field=f"filter.{key}")
         if key in ("since", "until"):
             try:
-                value = normal_timestamp(str(value))
+                value = strict_timestamp(str(value))
             except (ValueError, OverflowError) as error:
                 raise InvalidParams(
                     f"filter.{key}: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"filter.{key}"

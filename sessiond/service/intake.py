@@ -16,16 +16,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
+from sessiond.importers.reader import PROCESS_BYTES, Reader
 from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
 from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
-from sessiond.service.arriving import Arriving, Grown, Imagined, New, Place, Refused
+from sessiond.service.arriving import Arriving, Grown, Held, Imagined, New, Place, Refused
 from sessiond.service.native import NativeIntake
-from sessiond.service.reading import PROCESS_BYTES, Reader
 from sessiond.service.sources import Sources, mark_of
 from sessiond.unbroken import unbroken
 
@@ -70,10 +69,12 @@ class _File(msgspec.Struct):
 
 
 class Intake:
-    def __init__(self, place: Place, sources: Sources, clock: Clock, wanted: Wanted, progress: Progress | None) -> None:
+    def __init__(
+        self, place: Place, sources: Sources, now: Callable[[], str], wanted: Wanted, progress: Progress | None
+    ) -> None:
         self._place = place
         self._sources = sources
-        self._clock = clock
+        self._now = now
         self._wanted = wanted
         self._progress = progress or (lambda _: None)
         self._reader = Reader()
@@ -266,22 +267,18 @@ class Intake:
             await self._finish(ended, None, file)
         while any(other.local_id == start.suggested_id for other in self._storing.values()):
             await self._one_stored()
-        place, now = self._place, timestamp(self._clock.now_ms())
-        room, mine = None, False
-        if await place.store.exists(start.suggested_id):
-            wire_id = place.wire_id(start.suggested_id)
-            mine = place.rooms.peek(wire_id) is None
-            try:
-                room = await place.rooms.get(wire_id)
-            except BadFile as error:
-                self._warn(file.found.path, None, f"{wire_id} cannot grow: {error.message}")
-                file.whole = False
-                return Refused(place, start)
+        place, now = self._place, self._now()
+        try:
+            held = await place.held(start.suggested_id)
+        except BadFile as error:
+            self._warn(file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot grow: {error.message}")
+            file.whole = False
+            return Refused(place, start)
         if self._wanted.dry_run:
             earlier = self._imagined.get(start.suggested_id)
-            imagined = self._imagined[start.suggested_id] = Imagined(place, start, room, earlier, now, mine=mine)
+            imagined = self._imagined[start.suggested_id] = Imagined(place, start, held, earlier, now)
             return imagined
-        return New(place, start, now) if room is None else Grown(place, start, room, mine=mine)
+        return New(place, start, now) if held is None else Grown(place, start, held)
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]
@@ -359,22 +356,26 @@ class Intake:
             return
         for event in self._names:
             name = event.fields.get("name")
-            if not name or not await self._place.store.exists(event.suggested_id):
+            if not name:
                 continue
-            wire_id = self._place.wire_id(event.suggested_id)
-            mine = self._place.rooms.peek(wire_id) is None
             try:
-                room = await self._place.rooms.get(wire_id)
+                held = await self._place.held(event.suggested_id)
             except BadFile:
                 continue
-            if not room.session.name:
-                at = room.session.updated_at
-                await room.change(lambda draft, name=name, at=at: draft.update({"name": name}, None, at=at))  # type: ignore[misc]
-                await self._place.save(event.suggested_id)
-                if wire_id in self._sessions:
-                    self._sessions[wire_id] = self._place.rooms.info(room)
-            if mine:
-                await self._place.rooms.let_go(room)
+            if held is not None:
+                await self._give_name(held, name)
+
+    async def _give_name(self, held: Held, name: str) -> None:
+        one = held.one
+        try:
+            if not held.session.name:
+                at = held.session.updated_at
+                await one.change(lambda draft: draft.update({"name": name}, None, at=at))
+                await self._place.save(one)
+                if one.wire_id in self._sessions:
+                    self._sessions[one.wire_id] = self._place.open_sessions.info(one)
+        finally:
+            held.let_go()
 
 
 def _size(path: str | SkippedLine) -> int:

@@ -25,7 +25,7 @@ class Peer(Protocol):
         """Send a notification whose params are encoded already. False: the peer is too slow, it was dropped."""
 
     def notify_owed(self, method: str, params: bytes) -> None:
-        """Send one that the peer asked for and that belongs to its answer: however much waits, it is not dropped."""
+        """Send one that is not dropped, however much waits: it belongs to an answer, or is the last one of a session."""
 
 
 class _Attached:
@@ -57,8 +57,14 @@ class Audience:
     def detach(self, peer: Peer) -> bool:
         return self._attached.pop(peer.id, None) is not None
 
-    def peers(self) -> list[Peer]:
-        return [one.peer for one in self._attached.values()]
+    def end(self) -> list[Peer]:
+        """The session is gone. Everyone learns of that, also who reads too slowly for anything else. Who had it open."""
+        params = _encode({"sessionId": self.wire_id})
+        attached, self._attached = self._attached, {}
+        for one in attached.values():
+            if not one.peer.closed:
+                one.peer.notify_owed("session/deleted", params)
+        return [one.peer for one in attached.values()]
 
     def changed(self, seq: int, changes: list[dict[str, Json]], origin: Peer | None, *, replay: bool = False) -> None:
         """Tell everyone but the origin. `seq` is that of the last change."""

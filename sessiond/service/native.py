@@ -20,6 +20,7 @@ from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json
 from sessiond.service.arriving import Place
+from sessiond.service.heavy import heavy
 from sessiond.unbroken import unbroken
 
 _T = TypeVar("_T")
@@ -128,30 +129,31 @@ class NativeIntake:
 
     async def _merge(self, session: Session) -> None:
         place = self._place
-        wire_id = place.wire_id(session.local_id)
-        if not await place.store.exists(session.local_id):
-            if self._dry_run:
-                self._took(place.rooms.describe(place.store, session), len(session))
-                return
-            described = await place.put(session)
+        held = await place.held(session.local_id)
+        if held is None:
+            described = (
+                place.open_sessions.describe(place.store, session) if self._dry_run else await place.put(session)
+            )
             self._took(described, len(session))
             return
-        mine = place.rooms.peek(wire_id) is None
-        room = await place.rooms.get(wire_id)
         try:
-            new = [message.wire() for message in session.messages() if room.session.message(message.id) is None]
-            described = place.rooms.info(room)
+            new: list[dict[str, Json]] = await heavy(session, _lacking, held.session, session)
+            described = place.open_sessions.info(held.one)
             if new and self._dry_run:
-                described = {**described, "messageCount": len(room.session) + len(new)}
+                described = {**described, "messageCount": len(held.session) + len(new)}
             elif new:
                 for part in _portions(new):
-                    await room.change(lambda draft, part=part: draft.append(part, None))  # type: ignore[misc]
-                await place.save(session.local_id)
-                described = place.rooms.info(room)
+                    await held.one.change(lambda draft, part=part: draft.append(part, None))  # type: ignore[misc]
+                await place.save(held.one)
+                described = place.open_sessions.info(held.one)
             self._took(described if new else None, len(new))
         finally:
-            if mine:
-                await place.rooms.let_go(room)
+            held.let_go()
+
+
+def _lacking(here: Session, source: Session) -> list[dict[str, Json]]:
+    """Messages of `source` whose ids are not in `here`."""
+    return [message.wire() for message in source.messages() if here.message(message.id) is None]
 
 
 def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:

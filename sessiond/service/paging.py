@@ -6,12 +6,23 @@ from collections.abc import Iterable
 
 import msgspec
 
+from sessiond.errors import InvalidParams
 from sessiond.limits import Limits
 from sessiond.model.changes import Change
-from sessiond.model.message import Message
+from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 
 _encode = msgspec.json.Encoder().encode
+
+
+def check_number(field: str, value: int | None) -> None:
+    """InvalidParams for a number below 0."""
+    if value is not None and value < 0:
+        raise InvalidParams(f"{field}: expected 0 or more, not {value}", field=field)
+
+
+def newest_notes(notes: list[Note], count: int | None) -> list[Note]:
+    return notes if count is None else notes[len(notes) - min(count, len(notes)) :]
 
 
 def opening(
@@ -39,7 +50,7 @@ def newest(session: Session, count: int, limits: Limits, before: int | None = No
     stop = len(session) if before is None else session.position_after(before - 1)
     start = max(0, stop - min(count, limits.page_messages))
     page = session.messages(start, stop)
-    kept = _within(reversed(page), limits.page_bytes)
+    kept = _within(reversed(page), limits.page_most)
     page = page[len(page) - kept :]
     return page, stop - len(page) > 0
 
@@ -51,7 +62,7 @@ def following(
     start = session.position_after(since)
     stop = len(session) if before is None else max(start, session.position_after(before - 1))
     page = session.messages(start, min(stop, start + min(count, limits.page_messages)))
-    page = page[: _within(page, limits.page_bytes)]
+    page = page[: _within(page, limits.page_most)]
     return page, start + len(page) < stop
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from sessiond.errors import Conflict, InvalidParams
 from sessiond.model.changes import Appended, Change, Extended, Finished, Noted, StateSet, Updated
-from sessiond.model.message import Message, Note, message_from_client, repeats
+from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
 from sessiond.model.values import Json, same_json
+from sessiond.service.room import Room, head_bytes
 
 
 class _Growing:
@@ -29,16 +32,19 @@ class _Growing:
 
 
 class Draft:
-    """`now`: RFC 3339. `new_id()`: a fresh message id."""
+    """`now`: RFC 3339. `new_id()`: a fresh message id. `room`: what is too large to be read again is refused."""
 
-    def __init__(self, session: Session, now: str, new_id: Callable[[], str]) -> None:
+    def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: Room) -> None:
         self.session = session
+        self._room = room.of(session)
         self.seq = session.seq
         self.changes: list[Change] = []
         self._now = now
         self._new_id = new_id
-        self._messages: dict[str, Message] = {}
+        self._fresh: dict[str, dict[str, Json]] = {}
+        """Messages of this draft, as the journal will have them. The session makes the one Message of each."""
         self._growing: dict[str, _Growing] = {}
+        self._finished: dict[str, Finished] = {}
         self._notes: dict[str, Note] = {}
         self._state: dict[str, Json] | None = None
         self._fields: dict[str, Json] = {}
@@ -53,36 +59,44 @@ class Draft:
 
     # Messages
 
-    def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[tuple[str, int]]:
-        """Plan checked client messages; answers (id, seq) for each. A retry of messages that are there adds nothing."""
-        self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
-        answers: list[tuple[str, int]] = []
-        fresh: dict[str, Message] = {}
+    def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[dict[str, Json]]:
+        """Plan checked client messages; `{id, seq}` of each. A retry of messages that are there adds nothing."""
+        if self.session.absent:
+            self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
+        answers: list[dict[str, Json]] = []
+        fresh: dict[str, dict[str, Json]] = {}
         seq = self.seq
         for wire in sent:
             message_id = wire.get("id")
-            kept = None if message_id is None else fresh.get(message_id) or self._message(message_id)
-            if kept is not None and message_id is not None:
+            kept = None if message_id is None else self._kept(message_id, fresh)
+            if kept is not None:
                 self._check_repeats(wire, kept)
-                answers.append((message_id, kept.seq))
+                answers.append({"id": kept.id, "seq": kept.seq})
                 continue
             seq += 1
-            message = message_from_client(wire, message_id=message_id or self._new_id(), seq=seq, now=self._now)
-            fresh[message.id] = message
-            answers.append((message.id, seq))
+            message_id = message_id or self._new_id()
+            fresh[message_id] = wire_from_client(wire, message_id=message_id, seq=seq, now=self._now)
+            answers.append({"id": message_id, "seq": seq})
         if fresh:
-            self.expect(expected_seq)
-            self._messages |= fresh
-            self._add(Appended.of(list(fresh.values()), self._now))
+            if expected_seq is not None:
+                self.expect(expected_seq)
+            self._fresh |= fresh
+            self._add(Appended(seq=seq, at=self._now, messages=list(fresh.values())))
         return answers
 
+    def _kept(self, message_id: str, fresh: Mapping[str, Mapping[str, Json]]) -> Message | None:
+        wire = fresh.get(message_id)
+        return self._message(message_id) if wire is None else Message.from_wire(wire)
+
     def _message(self, message_id: str) -> Message | None:
-        return self._messages.get(message_id) or self.session.message(message_id)
+        wire = self._fresh.get(message_id)
+        return self.session.message(message_id) if wire is None else Message.from_wire(wire)
 
     def _check_repeats(self, wire: Mapping[str, Json], kept: Message) -> None:
         appended = self.session.appended_text(kept.id)
-        if appended is None and wire.get("status") == "streaming" and _starts_with(kept.content, wire.get("content")):
-            appended = str(wire["content"])
+        growing = wire.get("status") in ("streaming", "interrupted")
+        if appended is None and growing and _starts_with(kept.content, wire.get("content")):
+            appended = str(wire["content"])  # it has grown since it was read from a file, or before
         if not repeats(wire, kept, appended):
             raise Conflict(
                 f"the session has a message {kept.id!r} with other content",
@@ -94,20 +108,27 @@ class Draft:
     def _grow(self, message_id: str) -> _Growing:
         growing = self._growing.get(message_id)
         if growing is None:
+            fresh = message_id in self._fresh
             # Not joined: a reply of a megabyte comes in ten thousand pieces.
-            message = self._messages.get(message_id) or self.session.unjoined(message_id)
+            message = self._message(message_id) if fresh else self.session.unjoined(message_id)
             if message is None:
-                raise InvalidParams(f"messageId: the session has no message {message_id!r}", field="messageId")
+                raise self._no_message(message_id)
             if not isinstance(message.content, str):
                 raise InvalidParams(
                     "messageId: only a message whose content is a string can be extended", field="messageId"
                 )
-            length = len(message.content) if message_id in self._messages else self.session.text_length(message_id)
+            length = len(message.content) if fresh else self.session.text_length(message_id)
             growing = self._growing[message_id] = _Growing(message, length)
+            finished = self._finished.get(message_id)
+            if finished is not None:
+                growing.status = finished.status
         return growing
 
+    def _no_message(self, message_id: str) -> InvalidParams:
+        return InvalidParams(f"messageId: the session has no message {message_id!r}", field="messageId")
+
     def extend(self, message_id: str, text: str, offset: int | None) -> int:
-        """Plan more text for a streamed message; answers the session's seq after it."""
+        """Plan more text for a streamed message; returns the session's seq after it."""
         growing = self._grow(message_id)
         if offset is not None and offset != growing.length:
             text = self._beyond(growing, text, offset)
@@ -123,6 +144,7 @@ class Draft:
         if not text:
             return self.seq
         change = Extended(seq=self.seq + 1, at=self._now, message_id=message_id, offset=growing.length, text=text)
+        self._room.grow_message(growing.base, text, lambda: self._grown(growing, text))
         growing.added.append(text)
         growing.length += len(text)
         growing.status = "streaming"
@@ -133,11 +155,7 @@ class Draft:
         """The part of `text` at `offset` that is not there yet. Conflict where something else is there, or a hole would
         be left.
         """
-        content = growing.base.content
-        if growing.base.id not in self._messages:
-            message = self.session.message(growing.base.id)
-            content = message.content if message else content
-        there = "".join((content if isinstance(content, str) else "", *growing.added))
+        there = self._content(growing)
         if 0 <= offset < len(there):
             overlap = there[offset : offset + len(text)]
             if text.startswith(overlap):
@@ -150,36 +168,55 @@ class Draft:
             length=len(there),
         )
 
+    def _grown(self, growing: _Growing, text: str) -> Message:
+        return msgspec.structs.replace(growing.base, content=self._content(growing) + text, status="streaming")
+
+    def _content(self, growing: _Growing) -> str:
+        """What a growing message has."""
+        message = growing.base if growing.base.id in self._fresh else self.session.message(growing.base.id)
+        content = message.content if message is not None else growing.base.content
+        return "".join((content if isinstance(content, str) else "", *growing.added))
+
     def finish(
         self, message_id: str, status: str, metadata: dict[str, Any] | None, tool_calls: list[Any] | None
     ) -> int:
         message = self._message(message_id)
         if message is None:
-            raise InvalidParams(f"messageId: the session has no message {message_id!r}", field="messageId")
-        growing = self._growing.get(message_id)
-        current = growing.status if growing else message.status or "done"
+            raise self._no_message(message_id)
+        growing, before = self._growing.get(message_id), self._finished.get(message_id)
+        current = growing.status if growing else before.status if before else message.status or "done"
         if current not in ("streaming", "interrupted"):
-            same = current == status and _includes(message, metadata, tool_calls)
-            if same or (current == status and growing is not None):
+            if current == status and _includes(message, before, metadata, tool_calls):
                 return self.seq
             raise Conflict(f"the message {message_id!r} is finished ({current})", seq=self.seq, messageId=message_id)
         if current == status and metadata is None and tool_calls is None:
             return self.seq
-        self._add(
-            Finished(
-                seq=self.seq + 1,
-                at=self._now,
-                message_id=message_id,
-                status=status,
-                metadata=metadata,
-                tool_calls=tool_calls,
-            )
+        change = Finished(
+            seq=self.seq + 1,
+            at=self._now,
+            message_id=message_id,
+            status=status,
+            metadata=metadata,
+            tool_calls=tool_calls,
         )
-        if growing is None and isinstance(message.content, str):
-            growing = self._grow(message_id)
+        joined = _joined(before, change)
+        if metadata is not None or tool_calls is not None:
+            more: list[Json] = [metadata, tool_calls]
+            self._room.grow_message(message, more, lambda: self._finished_as(message, growing, joined))
+        self._finished[message_id] = joined
         if growing is not None:
             growing.status = status
+        self._add(change)
         return self.seq
+
+    def _finished_as(self, message: Message, growing: _Growing | None, finished: Finished) -> Message:
+        rest = dict(message.rest)
+        if finished.metadata is not None:
+            rest["metadata"] = {**message.metadata, **finished.metadata}
+        if finished.tool_calls is not None:
+            rest["toolCalls"] = finished.tool_calls
+        content = message.content if growing is None else self._content(growing)
+        return msgspec.structs.replace(message, content=content, status=finished.status, rest=rest)
 
     # The rest
 
@@ -189,6 +226,7 @@ class Draft:
         new = {key: value for key, value in fields.items() if not same_json(value, now_has[key])}
         self.expect(expected_seq)
         if new:
+            self._check_head(new, fields=new)
             self._fields |= new
             self._add(Updated(seq=self.seq + 1, at=at or self._now, fields=new))
 
@@ -207,6 +245,7 @@ class Draft:
             id=note_id or "n" + self._new_id()[1:], seq=self.seq + 1, heading=heading, content=content, thread=thread, tick=tick,
             timestamp=self._now,
         )  # fmt: skip
+        self._check_head(note.wire(), note=note)
         self._notes[note.id] = note
         self._add(Noted.of(note))
         return note
@@ -221,13 +260,23 @@ class Draft:
         }
         self.expect(expected_seq)
         if new:
-            self._state = {key: value for key, value in {**state, **new}.items() if value is not None}
+            after = {key: value for key, value in {**state, **new}.items() if value is not None}
+            self._check_head(new, state=after)
+            self._state = after
             self._add(StateSet(seq=self.seq + 1, at=self._now, values=new))
         return self.seq
 
     def clear_state(self) -> int:
         state = self.session.state if self._state is None else self._state
         return self.set_state(dict.fromkeys(state), None)
+
+    def _check_head(
+        self, more: Json, *, fields: Mapping[str, Json] | None = None, state: Json = None, note: Note | None = None
+    ) -> None:
+        notes = [*self._notes.values(), *([note] if note is not None else [])]
+        old = self.session.state if self._state is None else self._state
+        after = {**self._fields, **(fields or {})}
+        self._room.check_head(more, lambda: head_bytes(self.session, after, old if state is None else state, notes))
 
     def _add(self, change: Change) -> None:
         self.changes.append(change)
@@ -238,7 +287,22 @@ def _starts_with(kept: Any, sent: Any) -> bool:
     return isinstance(kept, str) and isinstance(sent, str) and kept.startswith(sent)
 
 
-def _includes(message: Message, metadata: dict[str, Any] | None, tool_calls: list[Any] | None) -> bool:
-    has = message.metadata
+def _joined(before: Finished | None, change: Finished) -> Finished:
+    """What both of them say of the message."""
+    if before is None:
+        return change
+    metadata = (
+        None if before.metadata is change.metadata is None else {**(before.metadata or {}), **(change.metadata or {})}
+    )
+    calls = before.tool_calls if change.tool_calls is None else change.tool_calls
+    return msgspec.structs.replace(change, metadata=metadata, tool_calls=calls)
+
+
+def _includes(
+    message: Message, finished: Finished | None, metadata: dict[str, Any] | None, tool_calls: list[Any] | None
+) -> bool:
+    """Whether the message says all this already. `finished`: what the draft did to it."""
+    has = {**message.metadata, **(finished.metadata or {})} if finished else message.metadata
+    calls = finished.tool_calls if finished and finished.tool_calls is not None else message.rest.get("toolCalls")
     same = all(key in has and same_json(value, has[key]) for key, value in (metadata or {}).items())
-    return same and (tool_calls is None or same_json(tool_calls, message.rest.get("toolCalls")))
+    return same and (tool_calls is None or same_json(tool_calls, calls))

@@ -6,39 +6,39 @@ Wire ids go in, wire values (dicts as PROTOCOL.md has them) come out; what goes 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from sessiond.clock import Clock
-from sessiond.errors import InvalidParams, SessiondError, SessionNotFound, TooLarge, Unavailable
-from sessiond.limits import KIB, Limits
+from sessiond.errors import InvalidParams, SessiondError, TooLarge, Unavailable
+from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
-from sessiond.model.message import Note, check_message, check_tool_calls, message_from_client
-from sessiond.model.session import Session
-from sessiond.model.values import Json, is_session_id, join_wire_id
-from sessiond.service import paging
+from sessiond.model.message import check_message, check_tool_calls, is_plain, wire_from_client
+from sessiond.model.session import Absent, Session
+from sessiond.model.values import Json, is_session_id
+from sessiond.service import fitting, paging
 from sessiond.service.catalog import Catalog
-from sessiond.service.claim import Claim
 from sessiond.service.find import Finder
 from sessiond.service.live import Peer, send_later
-from sessiond.service.room import Room
-from sessiond.service.rooms import Rooms, check_store
+from sessiond.service.open_session import OpenSession
+from sessiond.service.open_sessions import OpenSessions, check_store
+from sessiond.service.paging import check_number
+from sessiond.service.planning import Draft
+from sessiond.service.removing import Removing
+from sessiond.service.room import head_bytes
 from sessiond.service.transfer import Transfer
-from sessiond.store.port import FileWarning, Loaded, Store
-from sessiond.unbroken import through
+from sessiond.store.moves import Moves
+from sessiond.store.port import FileWarning, Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
 
+log = logging.getLogger(__name__)
 AdoptFolder = Callable[[str, str | None, str | None], Awaitable[Store]]
 """(path, name, format) -> the mounted store, written to the configuration."""
-_ROOM_FOR_AN_ANSWER = 4 * KIB
-"""What an answer holds beside the largest message that it must be able to carry."""
-_encode = msgspec.json.Encoder().encode
 _FINISHED = ("done", "interrupted", "error")
 
 
@@ -48,28 +48,26 @@ class Service:
     def __init__(
         self, *, stores: Mapping[str, Store], index: Index, clock: Clock, limits: Limits, home_paths: Sequence[str] = (),
         journal_status: Callable[[], dict[str, Json]] = dict, read_only: Callable[[], dict[str, Json] | None] = lambda: None,
-        adopt_folder: AdoptFolder | None = None,
+        adopt_folder: AdoptFolder | None = None, moves: Moves | None = None, interval_s: float = 300.0, idle_s: float = 2.0,
     ) -> None:  # fmt: skip
         self.limits = limits
-        self.stores: dict[str, Store] = {}
         self.index = index
-        self._clock = clock
         self._journal_status = journal_status
         self._read_only = read_only
         self._adopt_folder = adopt_folder
-        self.catalog = Catalog(index, self._is_open, self._keep)
-        self.rooms = Rooms(self.stores, self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8))
+        self._moves = moves or Moves()
+        self._bringers: set[int] = set()
+        self.catalog = Catalog(index)
+        self.open_sessions = OpenSessions(
+            self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8), self._moves, interval_s=interval_s, idle_s=idle_s
+        )  # fmt: skip
+        self.catalog.owners = self.open_sessions
+        self.stores = self.open_sessions.stores
         for store in stores.values():
-            self.rooms.add_store(store)
-        self.finder = Finder(self.stores, self.rooms, self.catalog, limits)
-        self.transfer = Transfer(self.rooms, self.catalog, clock, limits, list(home_paths))
-        self._making: set[str] = set()
-
-    def _is_open(self, wire_id: str) -> bool:
-        return self.rooms.peek(wire_id) is not None
-
-    def _keep(self, store: Store, loaded: Loaded) -> None:
-        self.rooms.keep(store, loaded)
+            self.open_sessions.add_store(store)
+        self.finder = Finder(self.stores, self.open_sessions, self.catalog, limits)
+        self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves)
+        self._removing = Removing(self.open_sessions, self.catalog, self._moves)
 
     # Life
 
@@ -78,19 +76,21 @@ class Service:
         self.catalog.start(list(self.stores.values()))
 
     async def close(self) -> None:
-        await self.rooms.close()
+        """Save everything. What cannot be saved stays in the journal."""
         await self.catalog.close()
+        await self.open_sessions.close()
 
     def disconnected(self, peer: Peer) -> None:
-        self.rooms.disconnected(peer)
+        self._bringers.discard(peer.id)
+        self.open_sessions.disconnected(peer)
 
     def drained(self, peer: Peer) -> None:
-        self.rooms.drained(peer)
+        self.open_sessions.drained(peer)
 
     def released(self) -> int:
         """About how many bytes of sessions were let go of since the last call."""
-        count = self.rooms.released + self.catalog.released
-        self.rooms.released = self.catalog.released = 0
+        count = self.open_sessions.released + self.catalog.released
+        self.open_sessions.released = self.catalog.released = 0
         return count
 
     async def status(self) -> dict[str, Json]:
@@ -98,8 +98,8 @@ class Service:
         await self.finder.count()
         return {
             "stores": [self._store_status(store) for store in self.stores.values()],
-            "openSessions": len(self.rooms),
-            "dirtySessions": sum(store.dirty_count() for store in self.stores.values()),
+            "openSessions": self.open_sessions.attended,
+            "dirtySessions": len(self.open_sessions.dirty),
             "journal": self._journal_status(),
             "readOnly": self._read_only(),
             "index": self.catalog.state(),
@@ -125,108 +125,105 @@ class Service:
         target = check_store(self.stores, store)
         if session_id is not None and not is_session_id(session_id):
             raise InvalidParams(
-                f"sessionId: {session_id!r} is no session id",
+                f"sessionId: {session_id!r} is not a session id",
                 hint="a letter or digit, then up to 127 of letters, digits, `.`, `_` and `-`",
                 field="sessionId",
             )
         self._check_name(name)
         checked = self._check_messages(messages or [])
         fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
-        local_id = session_id or await self._fresh_id(target)
-        wire_id = join_wire_id(target.name, local_id)
-        async with Claim(self._making, wire_id):
-            room, changes = await through(self.rooms.make(wire_id, self._begun(target, local_id, fields, checked)))
-        for change in changes:
-            room._note_writer(change, peer)
-        if peer is not None:
-            room.audience.attach(peer, room.session.seq)
-        self.catalog.changed(target, room.session, room.wire_id, changes)
-        return self.rooms.info(room)
 
-    async def _begun(
-        self, store: Store, local_id: str, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]
-    ) -> tuple[Room, list[Change]]:
-        session = await store.begin(local_id, self.rooms.now())
-        try:
-            changes = self._first_changes(session, fields, messages)
-            await store.commit(session, changes)
-        except BaseException:
-            await store.release(local_id)
-            raise
-        loaded = await store.load(local_id)
-        wire_id = join_wire_id(store.name, local_id)
-        return self.rooms.peek(wire_id) or self.rooms.open_room(store, wire_id, loaded), changes
+        async def make(one: OpenSession) -> dict[str, Json]:
+            await self._begin(one, fields, checked, peer)
+            return self.open_sessions.info(one)
+
+        if session_id is not None:
+            one = self.open_sessions.of(target, session_id)
+            return await one.alone(partial(make, one))
+        return await self.open_sessions.make_fresh(target, make)
+
+    async def _begin(
+        self, one: OpenSession, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]], peer: Peer | None
+    ) -> None:
+        """A new session, durable and told of when this returns. AlreadyExists."""
+        await one.notice_removal()
+        await one.stored.begin()
+        session = Session(one.local_id, self.open_sessions.now())
+        one.room.of(session).check_head(fields, lambda: head_bytes(session, fields, {}, []))
+        changes = self._first_changes(session, fields, messages)
+        await one.stored.commit(session, changes)
+        one.session = session
+        self.open_sessions.loaded(one)
+        if peer is not None:
+            one.attach(peer)
+        one.publish(changes, peer)
+        self.open_sessions.changed(one, changes)
 
     def _first_changes(
         self, session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]
     ) -> list[Change]:
         at = session.created_at
         changes: list[Change] = [Created(seq=0, at=at, info={"createdAt": at, **fields})]
-        if messages:
-            made = []
-            ids: set[str] = set()
-            for seq, wire in enumerate(messages, 1):
-                message_id = wire.get("id") or "m" + secrets.token_hex(8)
-                if message_id in ids:
-                    raise InvalidParams(
-                        f"messages[{seq - 1}].id: {message_id!r} is there twice", field=f"messages[{seq - 1}].id"
-                    )
-                ids.add(message_id)
-                made.append(message_from_client(wire, message_id=message_id, seq=seq, now=at))
-            changes.append(Appended.of(made, at))
+        made = []
+        ids: set[str] = set()
+        for seq, wire in enumerate(messages, 1):
+            message_id = wire.get("id") or "m" + secrets.token_hex(8)
+            if message_id in ids:
+                field = f"messages[{seq - 1}].id"
+                raise InvalidParams(f"{field}: {message_id!r} is there twice", field=field)
+            ids.add(message_id)
+            made.append(wire_from_client(wire, message_id=message_id, seq=seq, now=at))
+        if made:
+            changes.append(Appended(seq=len(made), at=at, messages=made))
         return changes
-
-    async def _fresh_id(self, store: Store) -> str:
-        """`session-YYYYMMDD-HHMMSS` in UTC, with `-2`, `-3`, ... where that second is taken."""
-        digits = self.rooms.now()[:19].translate({ord(c): None for c in "-:"}).replace("T", "-")
-        candidate, number = f"session-{digits}", 1
-        while join_wire_id(store.name, candidate) in self._making or await store.exists(candidate):
-            number += 1
-            candidate = f"session-{digits}-{number}"
-        return candidate
 
     async def open(
         self, peer: Peer, session_id: str, *, last: int | None = None, since: int | None = None, restore: bool = False
     ) -> dict[str, Json]:
-        _check_number("last", last)
-        _check_number("since", since)
-        room = await self.rooms.fresh(session_id)
+        check_number("last", last)
+        check_number("since", since)
+        one = self.open_sessions.at(session_id)
         look = partial(paging.opening, last=last, since=since, limits=self.limits)
-        messages, more, changes = await self.rooms.reading(room, look)
-        session = room.session
-        # From here to the answer nothing awaits: what is published after this reaches the peer after the answer, once.
-        room.audience.attach(peer, session.seq)
-        result: dict[str, Json] = {
-            "session": self.rooms.info(room),
-            "messages": [message.wire() for message in messages],
-            "notes": [note.wire() for note in session.notes],
-            "state": dict(session.state),
-            "hasMore": more,
-            "warnings": [wire_warning(one) for one in room.warnings],
-        }
-        if since is not None:
-            result["changes"] = None if changes is None else room.wires(changes)
+
+        async def shown() -> dict[str, Json]:
+            await one.compare()
+            try:
+                messages, more, changes = look(one.there)
+            except Absent:
+                messages, more, changes = look(await one.need(whole=True))
+            # What is published after this reaches the peer after the answer, once.
+            one.attach(peer)
+            session = one.there
+            warnings = [wire_warning(warning) for warning in one.stored.warnings()]
+            head = fitting.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
+            result = head.opened(fitting.messages(messages, self.limits), more, newest=since is None)
+            if since is not None:
+                result["changes"] = None if changes is None else fitting.changes(one.wires(changes), head.left)
+            return result
+
+        result = await one.alone(shown)
         if restore:
-            self._send_restored(peer, room)
+            self._send_restored(peer, result)
         return result
 
-    def _send_restored(self, peer: Peer, room: Room) -> None:
+    def _send_restored(self, peer: Peer, result: Mapping[str, Json]) -> None:
         """So that every panel repaints: one event, then all state."""
-        session = room.session
-        state = {"kind": "state", "seq": session.seq, "values": dict(session.state), "replay": True}
-        origin = {"client": "sessiond", "connection": 0}
-        changed = {"sessionId": room.wire_id, "seq": session.seq, "changes": [state], "origin": origin, "replay": True}
-        restored = {"session": self.rooms.info(room), "messageCount": len(session)}
+        session = result["session"]
+        state = {"kind": "state", "seq": session["seq"], "values": result["state"], "replay": True}
+        changed = {
+            "sessionId": session["sessionId"],
+            "seq": session["seq"],
+            "changes": [state],
+            "origin": {"client": "sessiond", "connection": 0},
+            "replay": True,
+        }
+        restored = {"session": session, "messageCount": session["messageCount"]}
         send_later(
             asyncio.get_running_loop().call_soon, peer, [("session/restored", restored), ("session/changed", changed)]
         )
 
     async def close_session(self, peer: Peer, session_id: str) -> None:
-        room = await self.rooms.get(session_id, whole=False)
-        await self.rooms.interrupt(room, room.streams_of(peer))
-        room.audience.detach(peer)
-        if not len(room.audience) and not room.session.is_blank:
-            await self.rooms.save(room)
+        await self.open_sessions.leave(self.open_sessions.at(session_id), peer)
 
     # Messages
 
@@ -234,10 +231,12 @@ class Service:
         self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None
     ) -> dict[str, Json]:
         checked = self._check_messages(messages)
-        room = await self.rooms.get(session_id, whole=False)
-        answers = await room.change(lambda draft: draft.append(checked, expected_seq), peer)
-        seq = max((seq for _, seq in answers), default=room.session.seq)
-        return {"seq": seq, "messages": [{"id": message_id, "seq": at} for message_id, at in answers]}
+
+        one = self.open_sessions.at(session_id)
+        if not checked:
+            return {"seq": await one.look(lambda session: session.seq), "messages": []}
+        appended = await one.change(lambda draft: draft.append(checked, expected_seq), peer)
+        return {"seq": max([message["seq"] for message in appended]), "messages": appended}
 
     def _check_messages(self, messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
         if len(messages) > self.limits.append_messages:
@@ -246,20 +245,16 @@ class Service:
                 hint="append them in several requests",
                 limit=self.limits.append_messages,
             )
-        limit = self.limits.message_bytes - _ROOM_FOR_AN_ANSWER
         for index, wire in enumerate(messages):
-            check_message(wire, f"messages[{index}]")
-            if len(_encode(wire)) > limit:
-                raise TooLarge(
-                    f"messages[{index}]: too large to be read again", hint="split it into several messages", limit=limit
-                )
+            if not is_plain(wire):
+                check_message(wire, f"messages[{index}]")
         return messages
 
     async def extend(
         self, peer: Peer | None, session_id: str, message_id: str, text: str, offset: int | None = None
     ) -> int:
-        room = await self.rooms.get(session_id, whole=False)
-        return await room.change(lambda draft: draft.extend(message_id, text, offset), peer)
+        one = self.open_sessions.at(session_id)
+        return await one.change(lambda draft: draft.extend(message_id, text, offset), peer)
 
     async def finish(
         self, peer: Peer | None, session_id: str, message_id: str, status: str | None = None, metadata: dict[str, Json] | None = None,
@@ -269,8 +264,8 @@ class Service:
         if status not in _FINISHED:
             raise InvalidParams(f"status: expected one of {', '.join(_FINISHED)}", field="status")
         check_tool_calls(tool_calls, "params")
-        room = await self.rooms.get(session_id, whole=False)
-        return await room.change(lambda draft: draft.finish(message_id, status, metadata, tool_calls), peer)
+        one = self.open_sessions.at(session_id)
+        return await one.change(lambda draft: draft.finish(message_id, status, metadata, tool_calls), peer)
 
     async def read(
         self,
@@ -282,12 +277,14 @@ class Service:
         limit: int | None = None,
     ) -> dict[str, Json]:
         for field, value in (("last", last), ("since", since), ("before", before), ("limit", limit)):
-            _check_number(field, value)
-        room = await self.rooms.get(session_id, whole=False)
+            check_number(field, value)
         count = next((n for n in (limit, last) if n is not None), self.limits.default_page_messages)
-        look = partial(paging.page, since=since, before=before, count=count, limits=self.limits)
-        messages, more = await self.rooms.reading(room, look)
-        return {"messages": [message.wire() for message in messages], "hasMore": more, "seq": room.session.seq}
+
+        def look(session: Session) -> dict[str, Json]:
+            messages, more = paging.page(session, since=since, before=before, count=count, limits=self.limits)
+            return {"messages": fitting.messages(messages, self.limits), "hasMore": more, "seq": session.seq}
+
+        return await self.open_sessions.at(session_id).look(look)
 
     async def update(
         self, peer: Peer | None, session_id: str, fields: Mapping[str, Json], expected_seq: int | None = None
@@ -295,9 +292,13 @@ class Service:
         self._check_name(fields.get("name"))
         normal = {key: ([] if key == "tags" else {} if key == "metadata" else False if key == "archived" else None) if v is None else v
                   for key, v in fields.items()}  # fmt: skip
-        room = await self.rooms.get(session_id, whole=False)
-        await room.change(lambda draft: draft.update(normal, expected_seq), peer)
-        return self.rooms.info(room)
+        one = self.open_sessions.at(session_id)
+
+        def plan(draft: Draft) -> dict[str, Json]:
+            draft.update(normal, expected_seq)
+            return {}
+
+        return await one.change(plan, peer, then=partial(self.open_sessions.info, one))
 
     def _check_name(self, name: Json) -> None:
         if isinstance(name, str) and len(name) > self.limits.name_chars:
@@ -310,101 +311,82 @@ class Service:
     # Taking away
 
     async def clear(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
-        room = await self.rooms.get(session_id)
+        one = self.open_sessions.at(session_id)
 
-        async def clear() -> None:
-            await self.rooms.save(room)
-            session = room.session
+        async def clear() -> dict[str, Json]:
+            session = await one.need(whole=True)
+            try:
+                await one.save_alone()
+            except SessiondError as error:  # what goes lies in the trash, saved or not
+                log.warning("session %s is not saved before it is cleared: %s", one.wire_id, error.message)
+            session = one.there
             if len(session) or session.summary:
-                await self._cut(room, Cleared(seq=session.seq + 1, at=self.rooms.now()), "cleared", peer)
+                await one.cut(Cleared(seq=session.seq + 1, at=self.open_sessions.now()), "cleared", peer)
+            return self.open_sessions.info(one)
 
-        await room.alone(clear)
-        return self.rooms.info(room)
+        return await one.alone(clear)
 
     async def truncate(self, peer: Peer | None, session_id: str, after_seq: int) -> dict[str, Json]:
-        _check_number("afterSeq", after_seq)
-        room = await self.rooms.get(session_id)
+        check_number("afterSeq", after_seq)
+        one = self.open_sessions.at(session_id)
 
-        async def truncate() -> int:
-            session = room.session
+        async def truncate() -> dict[str, Json]:
+            session = await one.need(whole=True)
             removed = len(session) - session.position_after(after_seq)
             if removed:
-                await self._cut(
-                    room, Truncated(seq=session.seq + 1, at=self.rooms.now(), after_seq=after_seq), "truncated", peer
-                )
-            return removed
+                change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after_seq)
+                await one.cut(change, "truncated", peer)
+            return {"session": self.open_sessions.info(one), "removed": removed}
 
-        removed = await room.alone(truncate)
-        return {"session": self.rooms.info(room), "removed": removed}
-
-    async def _cut(self, room: Room, change: Change, reason: str, peer: Peer | None) -> None:
-        """What goes lies in the trash before it is gone here."""
-        session = room.session
-        await room.store.discard(session, f"{session.local_id[:100]}.was-{session.seq}", reason)
-        await room.store.commit(session, [change])
-        room.writers = {
-            message_id: writer for message_id, writer in room.writers.items() if session.message(message_id)
-        }
-        room.publish([change], peer)
-        self.catalog.changed(room.store, session, room.wire_id, [change])
+        return await one.alone(truncate)
 
     async def delete(self, peer: Peer | None, session_id: str, permanent: bool = False) -> None:
-        store, local_id = self.rooms.store_of(session_id)
-        wire_id = join_wire_id(store.name, local_id)
-        room = self.rooms.peek(wire_id)
+        """`permanent`: when this returns, no word of it is left in anything that we keep."""
+        await self._removing.delete(self.open_sessions.at(session_id), permanent=permanent)
 
-        async def delete() -> None:
-            await store.delete(local_id, permanent=permanent)
-            self.rooms.close_room(wire_id)
-            self.catalog.vanished(store, local_id)
+    async def restore(
+        self, peer: Peer | None, session_id: str, *, after: Awaitable[None] | None = None
+    ) -> dict[str, Json]:
+        """`after`: what may put it into the trash first."""
+        one = self.open_sessions.at(session_id)
 
-        try:
-            await (room.alone(delete) if room is not None else through(delete()))
-        except SessionNotFound:
-            # Permanently deleting what lies in the trash already is how the trash is emptied by hand.
-            if not permanent or not any(one.trash_id == local_id for one in await store.trash()):
-                raise
-            await store.purge(local_id)
-        if permanent:
-            await self.catalog.searchable()
+        async def restore() -> dict[str, Json]:
+            if after is not None:
+                await after
+            await one.notice_removal()
+            one.became_there(await one.stored.restore())
+            self._brought(peer)
+            return self.open_sessions.info(one)
 
-    async def restore(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
-        store, local_id = self.rooms.store_of(session_id)
-        async with Claim(self._making, join_wire_id(store.name, local_id)):
-            loaded = await through(store.restore(local_id, local_id))
-        self.catalog.replaced(store, loaded.session)
-        room = await self.rooms.get(join_wire_id(store.name, local_id))
-        return self.rooms.info(room)
+        return await one.alone(restore, self._moves.one)
 
     async def fork(
         self, peer: Peer | None, session_id: str, at_seq: int | None = None, name: str | None = None
     ) -> dict[str, Json]:
-        _check_number("atSeq", at_seq)
+        check_number("atSeq", at_seq)
         self._check_name(name)
-        room = await self.rooms.get(session_id)
-        local_id = await self._fresh_id(room.store)
-        async with Claim(self._making, join_wire_id(room.store.name, local_id)):
-            return await through(self.transfer.fork(room, local_id, at_seq, name))
+        forked = await self.transfer.fork(self.open_sessions.at(session_id), at_seq, name)
+        self._brought(peer)
+        return forked
 
     async def save(self, session_id: str | None = None) -> list[dict[str, Json]]:
         """Bring files up to date. Of one session its file is told even where it was current."""
         if session_id is not None:
-            room = await self.rooms.get(session_id, whole=False)
-            saved = await room.store.save(room.session.local_id)
-            path, size = (saved.path, saved.bytes) if saved else self.transfer.file_of(room)
-            return [{"sessionId": room.wire_id, "path": path, "bytes": size}]
+            one = self.open_sessions.at(session_id)
+            size = await one.save(lambda: one.stored.size)
+            return [{"sessionId": one.wire_id, "path": one.store.file_path(one.local_id), "bytes": size}]
         done: list[dict[str, Json]] = []
         failed: SessiondError | None = None
-        for store in list(self.stores.values()):
-            for local_id in store.dirty_ids():
-                try:
-                    saved = await store.save(local_id)
-                except SessiondError as error:  # the others are saved all the same
-                    failed = failed or error
-                    continue
-                if saved is not None:
-                    wire_id = join_wire_id(store.name, local_id)
-                    done.append({"sessionId": wire_id, "path": saved.path, "bytes": saved.bytes})
+        for one in list(self.open_sessions.dirty):
+            if one.ended or not one.dirty:
+                continue
+            try:
+                saved = await one.save()
+            except SessiondError as error:  # the others are saved all the same
+                failed = failed or error
+                continue
+            if saved is not None:
+                done.append({"sessionId": one.wire_id, "path": saved.path, "bytes": saved.bytes})
         if failed is not None:
             raise failed
         return done
@@ -417,41 +399,43 @@ class Service:
     ) -> dict[str, Json]:  # fmt: skip
         if not heading.strip():
             raise InvalidParams("heading: expected some text", field="heading")
-        room = await self.rooms.get(session_id, whole=False)
-        note = await room.change(lambda draft: draft.note(heading, content, thread, tick, id), peer)
+        one = self.open_sessions.at(session_id)
+        note = await one.change(lambda draft: draft.note(heading, content, thread, tick, id), peer)
         return {"note": note.wire()}
 
     async def note_list(
         self, session_id: str, thread: str | None = None, last_global: int | None = None, last_thread: int | None = None
     ) -> dict[str, Json]:
-        _check_number("lastGlobal", last_global)
-        _check_number("lastThread", last_thread)
-        notes = (await self.rooms.get(session_id, whole=False)).session.notes
-        chosen = _newest([note for note in notes if note.thread is None], last_global)
+        check_number("lastGlobal", last_global)
+        check_number("lastThread", last_thread)
+        notes = await self.open_sessions.at(session_id).look(lambda session: list(session.notes))
+        chosen = paging.newest_notes([note for note in notes if note.thread is None], last_global)
         if thread is not None:
-            chosen += _newest([note for note in notes if note.thread == thread], last_thread)
+            chosen += paging.newest_notes([note for note in notes if note.thread == thread], last_thread)
         return {"notes": [note.wire() for note in sorted(chosen, key=lambda note: note.seq)]}
 
     async def state_set(
         self, peer: Peer | None, session_id: str, values: dict[str, Json], expected_seq: int | None = None
     ) -> int:
-        room = await self.rooms.get(session_id, whole=False)
-        if room.store.format == "theia" and "messages" in values:
+        one = self.open_sessions.at(session_id)
+        if one.store.format == "theia" and "messages" in values:
             raise InvalidParams(
                 "values.messages: in a theia store these are the session's messages",
                 hint="use session/append",
                 field="values.messages",
             )
-        return await room.change(lambda draft: draft.set_state(values, expected_seq), peer)
+        return await one.change(lambda draft: draft.set_state(values, expected_seq), peer)
 
     async def state_get(self, session_id: str, keys: list[str] | None = None) -> dict[str, Json]:
-        session = (await self.rooms.get(session_id, whole=False)).session
-        values = session.state if keys is None else {key: session.state[key] for key in keys if key in session.state}
-        return {"values": dict(values), "savedAt": session.saved_at}
+        def look(session: Session) -> dict[str, Json]:
+            state = session.state
+            values = state if keys is None else {key: state[key] for key in keys if key in state}
+            return {"values": dict(values), "savedAt": session.saved_at}
+
+        return await self.open_sessions.at(session_id).look(look)
 
     async def state_clear(self, peer: Peer | None, session_id: str) -> int:
-        room = await self.rooms.get(session_id, whole=False)
-        return await room.change(lambda draft: draft.clear_state(), peer)
+        return await self.open_sessions.at(session_id).change(lambda draft: draft.clear_state(), peer)
 
     # Finding, bringing in, taking out
 
@@ -465,16 +449,24 @@ class Service:
     ) -> dict[str, Json]:
         return await self.finder.list(limit=limit, cursor=cursor, sort=sort, wanted=filter or {})
 
+    def _brought(self, peer: Peer | None) -> None:
+        """It has brought in a whole session, which the index takes in at leisure: its next search waits for that."""
+        if peer is not None and not peer.closed:
+            self._bringers.add(peer.id)
+
     async def search(
-        self, *, query: str, mode: str = "text", limit: int | None = None, cursor: str | None = None,
+        self, peer: Peer | None, *, query: str, mode: str = "text", limit: int | None = None, cursor: str | None = None,
         filter: dict[str, Json] | None = None,
     ) -> dict[str, Json]:  # fmt: skip
+        if peer is not None and peer.id in self._bringers:
+            self._bringers.discard(peer.id)
+            await self.catalog.searchable()
         return await self.finder.search(query=query, mode=mode, limit=limit, cursor=cursor, wanted=filter or {})
 
     async def export(
         self, session_id: str, format: str, path: str | None = None, overwrite: bool = False
     ) -> dict[str, Json]:
-        return await self.transfer.export(await self.rooms.get(session_id), format, path, overwrite)
+        return await self.transfer.export(self.open_sessions.at(session_id), format, path, overwrite)
 
     async def import_(
         self, peer: Peer | None, path: str, *, format: str | None = None, store: str | None = None, since: str | None = None,
@@ -488,7 +480,7 @@ class Service:
         if self._adopt_folder is None:
             raise Unavailable("this daemon mounts no folders")
         store = await self._adopt_folder(path, name, format)
-        self.rooms.add_store(store)
+        self.open_sessions.add_store(store)
         warnings = await self.catalog.check(store)
         await self.catalog.searchable()
         await self.finder.count()
@@ -496,17 +488,11 @@ class Service:
         return {"store": status, "sessions": status["sessions"], "warnings": [wire_warning(one) for one in warnings]}
 
     async def move(self, peer: Peer | None, session_id: str, store: str, dry_run: bool = False) -> dict[str, Json]:
-        return await self.transfer.move(await self.rooms.get(session_id), check_store(self.stores, store), dry_run)
+        one = self.open_sessions.at(session_id)
+        moved = await self.transfer.move(one, check_store(self.stores, store), dry_run)
+        self._brought(peer)
+        return moved
 
 
 def wire_warning(warning: FileWarning) -> dict[str, Json]:
     return {"path": warning.path, "line": warning.line, "message": warning.message}
-
-
-def _check_number(field: str, value: int | None) -> None:
-    if value is not None and value < 0:
-        raise InvalidParams(f"{field}: expected 0 or more, not {value}", field=field)
-
-
-def _newest(notes: list[Note], count: int | None) -> list[Note]:
-    return notes if count is None else notes[len(notes) - min(count, len(notes)) :]

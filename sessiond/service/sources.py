@@ -13,6 +13,7 @@ import msgspec
 
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
+from sessiond.model.values import join_wire_id
 from sessiond.service.catalog import Catalog
 from sessiond.store.port import Store
 
@@ -82,7 +83,8 @@ class Sources:
         if known is None or known.mark != mark or tool not in (None, known.tool):
             return None
         for local_id in known.local_ids:
-            if not await self._store.exists(local_id):
+            wire_id = join_wire_id(self._store.name, local_id)
+            if self._catalog.owners.peek(wire_id) is None and await self._store.look(local_id) is None:
                 return None
         return len(known.local_ids)
 

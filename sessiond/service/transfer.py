@@ -8,8 +8,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sessiond.clock import Clock
-from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge
+from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.exporters import export as render
 from sessiond.formats import jsonl
 from sessiond.formats.lost import lost
@@ -17,11 +16,13 @@ from sessiond.fs import FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
-from sessiond.model.values import Json, join_wire_id, normal_timestamp, timestamp
+from sessiond.model.values import Json, strict_timestamp
 from sessiond.service.catalog import Catalog
+from sessiond.service.heavy import heavy
+from sessiond.service.open_session import OpenSession
+from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.outside import outside
-from sessiond.service.room import Room
-from sessiond.service.rooms import Rooms
+from sessiond.store.moves import Moves
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
@@ -32,54 +33,45 @@ EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
 
 class Transfer:
-    def __init__(self, rooms: Rooms, catalog: Catalog, clock: Clock, limits: Limits, home_paths: Sequence[str]) -> None:
-        self._rooms = rooms
+    def __init__(
+        self, open_sessions: OpenSessions, catalog: Catalog, limits: Limits, home_paths: Sequence[str], moves: Moves
+    ) -> None:  # fmt: skip
+        self._open_sessions = open_sessions
         self._catalog = catalog
-        self._clock = clock
         self._limits = limits
         self._home_paths = home_paths
+        self._moves = moves
         self._fs: FileSystem = RealFileSystem()
         self._sources: dict[str, Sources] = {}
 
-    def file_of(self, room: Room) -> tuple[str, int]:
-        path = room.store.file_path(room.session.local_id)
-        stat = self._fs.stat(path)
-        return path, stat.size if stat else 0
-
     # Fork
 
-    async def fork(self, room: Room, local_id: str, at_seq: int | None, name: str | None) -> dict[str, Json]:
-        session = room.session
-        seq = session.seq if at_seq is None else at_seq
-        if seq > session.seq:
-            raise InvalidParams(f"atSeq: the session is at seq {session.seq} only", field="atSeq")
-        fork = session.snapshot()
-        now = timestamp(self._clock.now_ms())
-        fork.local_id = local_id
-        fork.apply(Truncated(seq=fork.seq, at=now, after_seq=seq))
-        fork.notes = [note for note in fork.notes if note.seq <= seq]
-        fork.seq = seq
-        fork.created_at = fork.updated_at = now
-        fork.parent = {"sessionId": room.wire_id, "seq": seq}
-        fork.name = fork.name if name is None else name
-        for message in session.streaming():  # a copy does not know which of its messages stream in
-            if fork.message(message.id) is not None:
-                fork.replace_message(message.with_status("interrupted"))
-        await room.store.put(fork)
-        return await self._made(room.store, local_id)
+    async def fork(self, one: OpenSession, at_seq: int | None, name: str | None) -> dict[str, Json]:
+        def begin(session: Session) -> tuple[Session, int]:
+            if at_seq is not None and at_seq > session.seq:
+                raise InvalidParams(f"atSeq: the session is at seq {session.seq} only", field="atSeq")
+            return session.snapshot(), session.seq if at_seq is None else at_seq
 
-    async def _made(self, store: Store, local_id: str) -> dict[str, Json]:
-        room = await self._rooms.get(join_wire_id(store.name, local_id))
-        self._catalog.replaced(store, room.session)
-        return self._rooms.info(room)
+        fork, seq = await one.look(begin, whole=True)
+        await heavy(fork, _cut_to, fork, seq, self._open_sessions.now())
+        fork.parent = {"sessionId": one.wire_id, "seq": seq}
+        fork.name = fork.name if name is None else name
+
+        async def make(target: OpenSession) -> dict[str, Json]:
+            fork.local_id = target.local_id
+            await target.stored.put(fork)
+            target.became_there(fork)
+            return self._open_sessions.info(target)
+
+        return await self._open_sessions.make_fresh(one.store, make)
 
     # Export
 
-    async def export(self, room: Room, fmt: str, path: str | None, overwrite: bool) -> dict[str, Json]:
+    async def export(self, one: OpenSession, fmt: str, path: str | None, overwrite: bool) -> dict[str, Json]:
         if fmt not in EXPORT_FORMATS:
             raise InvalidParams(f"format: expected one of {', '.join(EXPORT_FORMATS)}", field="format")
+        session = await one.look(Session.snapshot, whole=True)
         target = None if path is None else await asyncio.to_thread(self._export_path, path, overwrite)
-        session = room.session.snapshot()
         content: bytes = await asyncio.to_thread(_render, session, fmt)
         if target is None:
             if len(content) > self._limits.export_bytes:
@@ -93,7 +85,7 @@ class Transfer:
         return {"path": target, "bytes": len(content)}
 
     def _export_path(self, path: str, overwrite: bool) -> str:
-        real = outside(path, self._home_paths, list(self._rooms.stores.values()))
+        real = outside(path, self._home_paths, list(self._open_sessions.stores.values()))
         if os.path.isdir(real):
             raise InvalidParams(f"path: {real} is a folder", hint="name a file in it", field="path")
         if os.path.lexists(path) and not overwrite:
@@ -103,9 +95,9 @@ class Transfer:
     def _write(self, path: str, content: bytes, overwrite: bool) -> None:
         try:
             if overwrite:
-                atomic_write(self._fs, self._fs.real_path(path), content, 0o644)
+                atomic_write(self._fs, self._fs.real_path(path), content, 0o600)
             else:
-                self._fs.create(path, content, 0o644)
+                self._fs.create(path, content, 0o600)
                 self._fs.sync_dir(posixpath.dirname(path))
         except FileExistsError as error:
             raise AlreadyExists(f"{path} is there already", hint="`overwrite: true` replaces it", path=path) from error
@@ -130,7 +122,7 @@ class Transfer:
             raise InvalidParams(f"path: there is no {path}", field="path")
         if since is not None:
             try:
-                since = normal_timestamp(since)
+                since = strict_timestamp(since)
             except (ValueError, OverflowError) as error:
                 raise InvalidParams("since: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field="since") from error
         intake = await asyncio.to_thread(self._intake, store, format, since, dry_run, progress)
@@ -144,34 +136,70 @@ class Transfer:
         from sessiond.service.intake import Intake, Wanted
         from sessiond.service.sources import Sources
 
-        place = Place(self._rooms, self._catalog, store)
+        place = Place(self._open_sessions, self._catalog, store)
         sources = self._sources.setdefault(store.name, Sources(store, self._catalog))
-        return Intake(place, sources, self._clock, Wanted(format, since, dry_run), progress)
+        return Intake(place, sources, self._open_sessions.now, Wanted(format, since, dry_run), progress)
 
     # Move
 
-    async def move(self, room: Room, target: Store, dry_run: bool) -> dict[str, Json]:
-        told = lost(room.session, target.format)
-        if dry_run or target is room.store:
-            return {"session": self._rooms.info(room), "lost": told}
-        local_id = room.session.local_id
+    async def move(self, one: OpenSession, store: Store, dry_run: bool) -> dict[str, Json]:
+        if dry_run or store is one.store:
+            info, snapshot = await one.look(
+                lambda session: (self._open_sessions.info(one), session.snapshot()), whole=True
+            )
+            return {"session": info, "lost": await heavy(snapshot, lost, snapshot, store.format)}
+        target = self._open_sessions.of(store, one.local_id)
+        turn = target.turn()  # both places are taken now, so two moves never wait for each other
 
-        async def move() -> None:
-            copy = room.session.snapshot()
-            await target.put(copy)
-            loaded = await target.load(local_id)
-            if not _holds(loaded.session, room.session):
-                await target.delete(local_id, permanent=True)
-                raise SessiondError(
-                    f"{target.format} did not give back {room.wire_id} as it was, so it stays where it is",
-                    hint="please report this with `sessiond doctor`",
+        async def move() -> dict[str, Json]:
+            session = await one.need(whole=True)
+            async with turn:
+                await target.notice_removal()
+                told = await heavy(session, lost, session, store.format)
+                await self._move(one, target, session)
+                return {"session": self._open_sessions.info(target), "lost": told}
+
+        try:
+            return await one.alone(move, self._moves.one)
+        finally:
+            turn.give_up()
+
+    async def _move(self, one: OpenSession, target: OpenSession, session: Session) -> None:
+        """It is there in full before it is here no more. A crash in between leaves both."""
+        await target.stored.put(session.snapshot())
+        made = target.stored.fingerprint
+        copy = await target.stored.read(whole=True)
+        if not await heavy(session, _holds, copy, session):
+            if target.stored.fingerprint != made:
+                await target.stored.delete(copy, permanent=False)  # what they wrote is nowhere else
+                raise Unavailable(
+                    f"somebody else wrote {target.store.file_path(target.local_id)} just as it was made",
+                    hint=f"{one.wire_id} stays where it is, and what they wrote lies in the trash; try again",
                 )
-            await room.store.delete(local_id, permanent=True)
-            self._rooms.close_room(room.wire_id)
-            self._catalog.vanished(room.store, local_id)
+            await target.stored.remove()
+            raise SessiondError(
+                f"{target.store.format} did not give back {one.wire_id} as it was, so it stays where it is",
+                hint="please report this with `sessiond doctor`",
+            )
+        try:
+            await one.stored.remove()
+        except SessiondError:
+            await target.stored.remove()
+            self._open_sessions.note_dirty(one)
+            raise
+        target.became_there(copy)
+        one.vanished()
 
-        await room.alone(move)
-        return {"session": await self._made(target, local_id), "lost": told}
+
+def _cut_to(fork: Session, seq: int, now: str) -> None:
+    """Make a snapshot what the session was at `seq`, as a session of its own."""
+    fork.apply(Truncated(seq=fork.seq, at=now, after_seq=seq))
+    fork.drop_notes_after(seq)
+    fork.seq = seq
+    fork.created_at = fork.updated_at = now
+    for message in fork.streaming():  # a copy does not know which of its messages stream in
+        fork.replace_message(message.with_status("interrupted"))
+    fork.forget_changes()
 
 
 def _holds(copy: Session, original: Session) -> bool:

@@ -1,23 +1,34 @@
-"""What a folder store needs of what is around it: the journal, and threads for what waits for the disk."""
+"""What the sessions of one folder store share: its files, its trash, the journal, and threads for what waits for the disk."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from sessiond.clock import Clock
+from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
+from sessiond.formats.base import Files, Format, Problem, Write
+from sessiond.formats.names import is_local_id
+from sessiond.formats.sidecar import decode_sidecar, sidecar_path
+from sessiond.fs import DiskFailed, Linked
+from sessiond.limits import Limits
+from sessiond.model.session import Session
+from sessiond.model.values import timestamp
+from sessiond.store.files import Print, StoreFiles, linked
+from sessiond.store.known import Known
+from sessiond.store.port import HealthChanged
+from sessiond.store.trash import Trash, copy_name
+
+log = logging.getLogger(__name__)
 Run: TypeAlias = Callable[..., Awaitable[Any]]
-"""Has a function called with its arguments on a thread; answers what it returns."""
+"""Calls a function with its arguments on a thread and returns what it returns."""
 
 
-class Marks(Protocol):
-    """What the journal is told."""
-
-    def note_saved(self, store: str, session: str, seq: int) -> None: ...
-
-    def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
-
-
-class Journal(Marks, Protocol):
+class Journal(Protocol):
     """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
 
     def check(self) -> None:
@@ -26,4 +37,167 @@ class Journal(Marks, Protocol):
     def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
         """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
 
+    def note_saved(self, store: str, session: str, seq: int) -> None: ...
+
+    def note_gone(self, store: str, session: str) -> Awaitable[None]: ...
+
     def purge(self, store: str, session: str) -> Awaitable[None]: ...
+
+
+class Around:
+    """`problem`: None while all is well; `kind` is `readOnly`, `unavailable` or `saveFailed` otherwise. `run_save`: as `run`, for
+    saves, of which many may wait for the disk at once.
+    """
+
+    def __init__(
+        self, *, name: str, fmt: Format, files: StoreFiles, trash: Trash, journal: Journal, clock: Clock, limits: Limits, run: Run,
+        run_save: Run,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.format = fmt
+        self.files = files
+        self.trash = trash
+        self.journal = journal
+        self.clock = clock
+        self.limits = limits
+        self.run = run
+        self.run_save = run_save
+        self.sharing: contextlib.AbstractContextManager[Any] = (
+            threading.Lock() if files.shared_files() else contextlib.nullcontext()
+        )
+        """Held, on a thread, by a save where sessions share a file: else each would take what the others write for an edit."""
+        self.problem: HealthChanged | None = None
+        self.doubtful = False
+        """A sync failed: what the files show may not be on the disk, and no later sync proves that it is."""
+
+    def now(self) -> str:
+        return timestamp(self.clock.now_ms())
+
+    def path(self, local_id: str) -> str:
+        return self.files.path(self.format.main_path(local_id))
+
+    # What may be done
+
+    def check_reachable(self, local_id: str | None = None) -> None:
+        if self.problem is not None and self.problem.kind == "unavailable":
+            raise Unavailable(
+                f"the store {self.name!r} is out of reach: {self.problem.problem}",
+                hint=f"bring {self.files.root} back; nothing of it was changed",
+            )
+        if local_id is not None and not is_local_id(local_id):
+            raise self.not_found(local_id)
+
+    def check_writable(self, local_id: str | None = None) -> None:
+        self.check_reachable(local_id)
+        if self.problem is not None and self.problem.kind == "readOnly":
+            raise ReadOnly(
+                f"the store {self.name!r} is read-only: {self.problem.problem}",
+                hint="reading still works; see `sessiond status`",
+                reason=self.problem.problem,
+            )
+        self.journal.check()
+
+    # The errors of one session
+
+    def not_found(self, local_id: str) -> SessionNotFound:
+        return SessionNotFound(f"no session {local_id!r} in the store {self.name!r}")
+
+    def gone_away(self) -> Unavailable:
+        return Unavailable(
+            f"{self.files.root} is out of reach", hint="bring the folder back; nothing of it was changed"
+        )
+
+    def restless(self, local_id: str) -> BadFile:
+        path = self.path(local_id)
+        hint = "stop the program that writes it, then open the session again"
+        return BadFile(f"{path} changes faster than it can be read", hint=hint, path=path, line=None)
+
+    def bad_file(self, problem: Problem) -> BadFile:
+        path = self.files.path(problem.path)
+        where = f"{path}:{problem.line}" if problem.line else path
+        hint = "the file is left as it is; mend it or move it away"
+        return BadFile(f"{where} {problem.message}", hint=hint, path=path, line=problem.line)
+
+    @contextlib.contextmanager
+    def reading(self, local_id: str) -> Iterator[None]:
+        """An OSError within is told as BadFile."""
+        try:
+            yield
+        except Linked as error:
+            raise linked(str(error.filename)) from error
+        except OSError as error:
+            path = error.filename if isinstance(error.filename, str) else self.path(local_id)
+            what = f"{path} cannot be read: {error.strerror}"
+            raise BadFile(what, hint="check its mode and owner", path=path, line=None) from error
+
+    @contextlib.contextmanager
+    def on_disk(self, what: str) -> Iterator[None]:
+        """An OSError within is told as ReadOnly. `what` failed. BadFile where a link is in the way."""
+        try:
+            yield
+        except Linked as error:
+            raise linked(str(error.filename)) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ReadOnly(
+                f"{what}: {reason}", hint="nothing was lost; make room or mend the disk, then try again", reason=reason
+            ) from error
+
+    # Writing
+
+    async def perform(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
+        """Do the steps; the new versions of what was written. OSError, OutsideChange."""
+        return await self.run(self.write, writes, expected)  # type: ignore[no-any-return]
+
+    def write(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
+        """The same, for who is on a thread already."""
+        try:
+            return self.files.perform(writes, expected)
+        except DiskFailed:
+            self.doubtful = True
+            raise
+
+    def keep_damaged_sidecar(self, local_id: str, files: Files, writes: Sequence[Write]) -> None:
+        """A sidecar that cannot be read may have what is nowhere else: before one of `writes` replaces it, it goes into the trash.
+        `files`: as they stand. For a thread. OSError.
+        """
+        path = sidecar_path(local_id)
+        if path in files and any(write.path == path for write in writes):
+            side, problems = decode_sidecar(path, files[path])
+            if side is None and problems:
+                aside = self.trash.keep_bytes(copy_name(path), files[path])
+                told = "store %s: %s %s; it lies in %s"
+                log.warning(told, self.name, self.files.path(path), problems[0].message, aside)
+
+    def note_saved(self, known: Known, seq: int) -> None:
+        """Let the journal forget, unless a sync in this folder failed: then it has to bring all of it again at the next start."""
+        if not self.doubtful:
+            self.journal.note_saved(self.name, known.local_id, seq)
+
+    async def take_away(self, known: Known, seen: Print | None = None, *, permanent: bool = False) -> None:
+        """Files and journal know nothing of the session any more. `seen`: the version of its main file that we have read; another one
+        is kept in the trash, unless it goes `permanent`ly.
+        """
+        name = copy_name(self.format.main_path(known.local_id))
+        keep = None if permanent else partial(self.trash.keep_bytes, name)
+        try:
+            await self.run(self.files.remove, known.local_id, seen, keep)
+        except DiskFailed:
+            self.doubtful = True
+            raise
+        await self.journal.note_gone(self.name, known.local_id)
+        known.forget()
+
+    async def discard(
+        self, session: Session, trash_id: str, reason: str, files: Files | None = None, *, told: bool = False,
+        own: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Put a copy into the trash. The caller lets nobody change `session` meanwhile, or passes a snapshot. `told`, `own`: as
+        in `Trash.put`.
+        """
+        at = self.now()
+
+        def put() -> None:
+            self.trash.put(trash_id, session, files or {}, at=at, reason=reason, told=told, own=own)
+
+        await self.run(put)

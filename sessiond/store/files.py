@@ -9,19 +9,24 @@ looked at again after the rename: a write by somebody else in between is found t
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import posixpath
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from sessiond.errors import BadFile
+from sessiond.errors import BadFile, Unavailable
 from sessiond.formats.base import TAIL_BYTES, Format, Tail, Write
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
-from sessiond.limits import MIB
+from sessiond.store.finding import names
+from sessiond.store.own import OwnWrites
+from sessiond.store.port import OutsideChange
 
+log = logging.getLogger(__name__)
 Print: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes, mtime in nanoseconds."""
 UNSEEN: Print = (0, -1, 0)
@@ -30,13 +35,8 @@ ATTEMPTS = 16
 """How often whoever writes gives way to somebody who writes the same file in a tight loop."""
 MARK = ".sessiond-"
 
-_CHUNK_BYTES = 1 * MIB
 _LOOKS = 8
 """How often a name without a file behind it is looked at before it counts as a link that leads nowhere."""
-
-
-class OutsideChange(Exception):
-    """A file is not the version that was seen last: read and merge it before anything is written."""
 
 
 class Snapshot(msgspec.Struct):
@@ -59,6 +59,9 @@ class StoreFiles:
         self.format = fmt
         self.marker = marker
         self.extras = extras
+        self.store_id: str | None = None
+        """What the marker must say. None: it need not say anything."""
+        self.own = OwnWrites()
         self._leftovers: dict[str, list[str]] = {}
         """Displaced versions, by the file that they were, which the disk did not let us remove."""
 
@@ -70,9 +73,35 @@ class StoreFiles:
             stat = self.fs.stat(self.root)
             if stat is None or not stat.is_dir:
                 return False
-            return self.marker is None or self.fs.stat(self.path(self.marker)) is not None
+            if self.marker is None:
+                self.fs.stat(self.path(FOLDER))  # whether it is there or not: a folder that may not be searched says so
+                return True
+            marker = self.fs.read(self.path(self.marker)) if self.fs.stat(self.path(self.marker)) is not None else None
+            return marker is not None and self.store_id in (None, id_of(marker))
         except OSError:  # its permission was taken away, or the disk does not answer
             return False
+
+    def check_reachable(self) -> None:
+        """Before anything is written. An empty mount point and another disk at the same path look like a folder, too."""
+        if not self.reachable():
+            raise self._gone()
+
+    def _gone(self) -> Unavailable:
+        return Unavailable(
+            f"{self.root} is gone, or is another folder now",
+            hint="bring the folder back; what waits is safe in the journal, and nothing was written there",
+        )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """All that is done meanwhile is done in the folder that is there now, and that is the store's. Unavailable."""
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.fs.hold(self.root))
+            except OSError as error:
+                raise self._gone() from error
+            self.check_reachable()
+            yield
 
     def path(self, relative: str) -> str:
         base = self.extras if self.extras and relative.startswith(FOLDER + "/") else self.root
@@ -80,31 +109,7 @@ class StoreFiles:
 
     def names(self) -> list[str]:
         """Relative paths of what lies in the folder, two levels deep; dot-names of the top level are left out."""
-        top = sorted(name for name in self.fs.list_dir(self.root) if not name.startswith("."))
-        # What is a session's file by its name need not be asked whether it is a folder.
-        files = set(self.format.find(top).values())
-        found: list[str] = []
-        for name in top:
-            found.append(name)
-            if name not in files and self._is_folder(name):
-                found += self._below(name)
-        return found
-
-    def _is_folder(self, name: str) -> bool:
-        stat = self.fs.stat(self.path(name))
-        return stat is not None and stat.is_dir
-
-    def _below(self, folder: str) -> list[str]:
-        try:
-            inner = sorted(self.fs.list_dir(self.path(folder)))
-        except OSError:
-            return []
-        found = [f"{folder}/{name}" for name in inner if not name.startswith(".")]
-        if self.format.name == "cortex" and folder == "transcripts":
-            # Also a link that leads nowhere: that is a file which cannot be read.
-            inside = [f"{name}/transcript.jsonl" for name in found]
-            found += [name for name in inside if self.fs.has_name(self.path(name))]
-        return found
+        return names(self.fs, self.format, self.root, self.sessions_under)
 
     def find(self) -> dict[str, str]:
         """Sessions in the folder: local id -> main file (relative)."""
@@ -114,13 +119,22 @@ class StoreFiles:
             return {}
 
     def print_of(self, relative: str) -> Print | None:
-        """The version of a file as it stands now. BadFile for what is no regular file."""
+        """The version of a file as it stands now. BadFile for what is not a regular file, behind a link that is not followed, or where
+        nobody may look.
+        """
         for _ in range(_LOOKS):
-            stat = self.fs.stat(self.path(relative))
+            try:
+                self._check_way(relative)
+                stat = self.fs.stat(self.path(relative))
+                absent = stat is None and not self.fs.has_name(self.path(relative))
+            except OSError as error:
+                path = self.path(relative)
+                what = f"{path} cannot be looked at: {error.strerror}"
+                raise BadFile(what, hint="check the mode and owner of its folder", path=path, line=None) from error
+            if absent:
+                return None
             if stat is not None:
                 break
-            if not self.fs.has_name(self.path(relative)):
-                return None
         else:  # its name is there each time, and never a file behind it: not just made, nor just removed
             raise BadFile(f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None)
         if not stat.is_file:
@@ -130,7 +144,35 @@ class StoreFiles:
                 path=self.path(relative),
                 line=None,
             )
+        if stat.uid != os.geteuid() and self.fs.is_link(self.path(relative)):
+            raise BadFile(
+                f"{self.path(relative)} is a link to another user's file",
+                hint="sessiond follows a link to a file of yours only",
+                path=self.path(relative),
+                line=None,
+            )
         return (stat.ino, stat.size, stat.mtime_ns)
+
+    def _check_way(self, relative: str) -> None:
+        """No folder below the root is reached by a link, and no file of ours is one. BadFile."""
+        parts = relative.split("/")
+        for count in range(1, len(parts) + (parts[0] == FOLDER)):
+            path = self.path("/".join(parts[:count]))
+            if self.fs.is_link(path):
+                raise linked(path)
+
+    def _target(self, relative: str, there: Print | None) -> str:
+        """Where a file is written whose version is `there`: where a link leads, in the place of a file that is the user's own. BadFile;
+        OutsideChange for a link that has just come, so that no file is made where it leads.
+        """
+        self._check_way(relative)
+        path = self.path(relative)
+        if not self.fs.is_link(path):
+            return path
+        target = self.fs.real_path(path)
+        if there is None or self.fs.stat(target) is None:
+            raise OutsideChange(relative)
+        return target
 
     def prints(self, local_id: str) -> dict[str, Print]:
         found = {}
@@ -139,10 +181,6 @@ class StoreFiles:
             if one is not None:
                 found[relative] = one
         return found
-
-    def own_prints(self, local_id: str) -> dict[str, Print]:
-        """As `prints`, less the files that it shares with other sessions: those have not been read for it yet."""
-        return {path: one for path, one in self.prints(local_id).items() if path not in self.shared_files()}
 
     def read(self, local_id: str) -> Snapshot:
         """All files of a session, each read as one version (again, where it changed while it was read)."""
@@ -173,19 +211,6 @@ class StoreFiles:
         size = before[main][1]
         end = self.fs.read(self.path(main), max(0, size - count), min(size, count))
         return (Snapshot(files, before), end) if self.prints(local_id) == before else None
-
-    def lacks(self, relative: str, expected: Print | None, needles: Sequence[bytes]) -> bool:
-        """Whether none of `needles` is in a file, and the file is the `expected` version."""
-        overlap = max(map(len, needles)) - 1
-        offset, rest = 0, b""
-        if expected is None or self.print_of(relative) != expected:
-            return False
-        while chunk := self.fs.read(self.path(relative), offset, min(_CHUNK_BYTES, expected[1] - offset)):
-            offset += len(chunk)
-            if any(needle in part for needle in needles for part in (rest + chunk[:overlap], chunk)):
-                return False
-            rest = chunk[-overlap:] if overlap else b""
-        return offset == expected[1] and self.print_of(relative) == expected
 
     def read_side(self, local_id: str) -> dict[str, bytes]:
         side = {}
@@ -220,19 +245,27 @@ class StoreFiles:
         lost, and what was written before it can be written again.
         """
         done = {} if done is None else done
+        with self.held():
+            self._perform(writes, expected, done)
+        # It may have gone meanwhile: then this is written where nobody finds it now, and does not count.
+        self.check_reachable()
+        return done
+
+    def _perform(self, writes: Sequence[Write], expected: Mapping[str, Print], done: dict[str, Print]) -> None:
         for write in writes:
+            self._check_way(write.path)
             self._make_folder(posixpath.dirname(self.path(write.path)))
             wanted = done.get(write.path, expected.get(write.path))
             if self.print_of(write.path) != wanted:
                 raise OutsideChange(write.path)
-            if write.how == "append":
-                done[write.path] = self._append(write, wanted)
-            elif write.how == "replace":
-                done[write.path] = self._replace(write, wanted, done)
+            if write.how != "remove":
+                with self.own.writing(write.path):
+                    put = self._append if write.how == "append" else self._replace
+                    done[write.path] = put(write, wanted, done)
+                    self.own.wrote(write.path, done[write.path])
             elif wanted is not None:
                 self.fs.remove(self.path(write.path))
                 self.fs.sync_dir(posixpath.dirname(self.path(write.path)))
-        return done
 
     def make(self, local_id: str, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
         """As `perform`, for a session that is not there yet. Where it fails, what it wrote is taken back, unless somebody else wrote
@@ -258,8 +291,14 @@ class StoreFiles:
         if self.fs.stat(path) is None:
             self.fs.make_dirs(path, 0o700)
 
-    def _append(self, write: Write, wanted: Print | None) -> Print:
-        path = self.fs.real_path(self.path(write.path))
+    def _append(self, write: Write, wanted: Print | None, done: dict[str, Print]) -> Print:
+        path = self._target(write.path, wanted)
+        there = self.fs.stat(path)
+        if there is not None and there.nlink > 1:  # written in place, a file elsewhere would change, too
+            whole = self.fs.read(path)
+            if wanted is None or len(whole) != wanted[1]:
+                raise OutsideChange(write.path)
+            return self._replace(Write(write.path, whole + write.data, "replace"), wanted, done)
         stat = self.fs.append(path, write.data)  # a file that it makes is durable, name and all
         size_before = wanted[1] if wanted else 0
         if stat.size != size_before + len(write.data):
@@ -268,12 +307,11 @@ class StoreFiles:
         return (stat.ino, stat.size, stat.mtime_ns)
 
     def _replace(self, write: Write, wanted: Print | None, done: dict[str, Print]) -> Print:
-        path = self.fs.real_path(self.path(write.path))
-        folder, name = posixpath.split(path)
-        token = f"{MARK}{secrets.token_hex(4)}"
-        fresh, displaced = posixpath.join(folder, f".{name}{token}.new"), posixpath.join(folder, f".{name}{token}.old")
+        path = self._target(write.path, wanted)
+        folder = posixpath.dirname(path)
+        fresh, displaced = self._beside(path, "new"), self._beside(path, "old")
         old = self.fs.stat(path) if wanted is not None else None
-        stat = self.fs.create(fresh, write.data, (old.mode & 0o7777) if old else 0o600)
+        stat = self.fs.create(fresh, write.data, _mode(old))
         try:
             if wanted is None:
                 self.fs.link(
@@ -313,17 +351,42 @@ class StoreFiles:
         stat = self.fs.stat(path)
         return _print(stat) if stat else None
 
-    def remove(self, local_id: str) -> None:
-        """All files of a session; folders that it alone was in go too."""
-        for relative in self.format.paths(local_id):
-            if relative in self.shared_files():
-                continue
-            path = self.path(relative)
-            if self.fs.has_name(path):
+    def remove(self, local_id: str, seen: Print | None = None, keep: Callable[[bytes], object] | None = None) -> None:
+        """All files of a session; folders that it alone was in go too. `keep`: given the main file's content where that is another
+        version than `seen`, before it goes.
+        """
+        with self.held():
+            for relative in self.format.paths(local_id):
+                path = self.path(relative)
+                if relative in self.shared_files() or not self.fs.has_name(path):
+                    continue
                 self._remove_displaced(relative, path)
-                self.fs.remove(path)
+                if keep is not None and relative == self.format.main_path(local_id):
+                    self._remove_seen(relative, path, seen, keep)
+                else:
+                    self.fs.remove(path)
                 self.fs.sync_dir(posixpath.dirname(path))
-        self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
+            self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
+
+    def _remove_seen(self, relative: str, path: str, seen: Print | None, keep: Callable[[bytes], object]) -> None:
+        """Nobody who opens it by its name writes it any more once that is gone, so it is looked at after that."""
+        stat = self.fs.stat(path)
+        if stat is None or not stat.is_file:
+            self.fs.remove(path)
+            return
+        aside = self._beside(path, "old")
+        self.fs.replace(path, aside)
+        left = self._leftovers.setdefault(relative, [])
+        left.append(aside)
+        if self._print_at(aside) != seen:
+            keep(self.fs.read(aside))
+        self.fs.remove(aside)
+        left.remove(aside)
+
+    def _beside(self, path: str, what: str) -> str:
+        """A name for another version of a file: `new`, or `old`, which comes back at the next start where the file is not there."""
+        folder, name = posixpath.split(path)
+        return posixpath.join(folder, f".{name}{MARK}{secrets.token_hex(4)}.{what}")
 
     def _remove_displaced(self, relative: str, path: str) -> None:
         """No older version of a file that goes may be left, for certain: at the next start that would be the session."""
@@ -334,9 +397,11 @@ class StoreFiles:
 
     def sync_main(self, local_id: str) -> None:
         """The main file as it stands is on the disk, whoever wrote it."""
-        path = self.fs.real_path(self.path(self.format.main_path(local_id)))
-        self.fs.append(path, b"")
-        self.fs.sync_dir(posixpath.dirname(path))
+        with self.held():
+            main = self.format.main_path(local_id)
+            path = self._target(main, self.print_of(main))
+            self.fs.append(path, b"")
+            self.fs.sync_dir(posixpath.dirname(path))
 
     def clear_leftovers(self, local_id: str) -> None:
         """A sidecar without its main file is of another life of this id."""
@@ -345,14 +410,33 @@ class StoreFiles:
 
     def put_back(self, local_id: str, files: Mapping[str, bytes]) -> None:
         """Files of a session that is not there, byte for byte. The main file last: the session is there when it is."""
-        self.clear_leftovers(local_id)
+        with self.held():
+            self.clear_leftovers(local_id)
+            self._put_back(local_id, files)
+
+    def _put_back(self, local_id: str, files: Mapping[str, bytes]) -> None:
         main = self.format.main_path(local_id)
         for relative in sorted(files, key=lambda one: one == main):
-            target = self.path(relative)
-            folder = posixpath.dirname(target)
+            path = self.path(relative)
+            folder, fresh = posixpath.dirname(path), self._beside(path, "new")
+            self._check_way(relative)
             self.fs.make_dirs(folder)
-            self.fs.create(target, files[relative])
+            self.fs.create(fresh, files[relative])
+            self.fs.link(fresh, path)  # whole, or not there
+            self.fs.remove(fresh)
             self.fs.sync_dir(folder)
+
+    def sessions_under(self, folder: str) -> list[str] | None:
+        """The sessions whose files lie in a folder (relative) wherever it is there; None: it may be any."""
+        under: Callable[[str], list[str] | None] | None = getattr(self.format, "sessions_under", None)
+        return [] if under is None else under(folder)
+
+    def put_back_missing(self, local_id: str, files: Mapping[str, bytes]) -> bool:
+        """As `put_back`, where the main file has gone; else what is there stays, and this returns False."""
+        if self.fs.has_name(self.path(self.format.main_path(local_id))):
+            return False
+        self.put_back(local_id, files)
+        return True
 
     def shared_files(self) -> tuple[str, ...]:
         """Files that belong to several sessions of the folder (amacs' scratchpad): never removed with one of them."""
@@ -375,13 +459,20 @@ class StoreFiles:
         """
         seen = []
         for folder in sorted({"", FOLDER, *(posixpath.dirname(main) for main in self.find().values())}):
+            if folder and any(self.fs.is_link(self.path(one)) for one in (folder, posixpath.dirname(folder)) if one):
+                continue  # nothing of ours is behind a link
             try:
                 names = self.fs.list_dir(self.path(folder) if folder else self.root)
             except OSError:
                 continue
             for name in names:
                 if name.startswith(".") and MARK in name and name.endswith((".new", ".old")):
-                    self._settle(posixpath.join(self.path(folder) if folder else self.root, name))
+                    leftover = posixpath.join(self.path(folder) if folder else self.root, name)
+                    try:
+                        self._settle(leftover)
+                    except OSError as error:  # of a disk that can only be read now: a later start settles it
+                        log.warning("%s is left over from a crash and stays: %s", leftover, error)
+                        continue
                     seen.append(name)
         return seen
 
@@ -393,6 +484,30 @@ class StoreFiles:
         else:
             self.fs.remove(leftover)
         self.fs.sync_dir(folder)
+
+
+def linked(path: str) -> BadFile:
+    return BadFile(
+        f"{path} is a link, and nothing is read or written through it",
+        hint="remove the link, or put in its place what it leads to",
+        path=path,
+        line=None,
+    )
+
+
+def _mode(old: Stat | None) -> int:
+    """Of the file that replaces `old`: the same, unless somebody takes the right to read it away just now, and gives it back to a
+    file that is no more.
+    """
+    return 0o600 if old is None or not old.mode & 0o400 else old.mode & 0o7777
+
+
+def id_of(marker: bytes) -> str | None:
+    """The store's id that a marker file holds; None where it is damaged."""
+    try:
+        return str(msgspec.json.decode(marker)["id"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
+        return None
 
 
 def _print(stat: Stat) -> Print:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Sequence
 
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
-from sessiond.limits import Limits
-from sessiond.model.session import Session
-from sessiond.store.around import Run
+from sessiond.limits import MIB, Limits
 from sessiond.store.decay import apart
-from sessiond.store.files import Snapshot, StoreFiles
-from sessiond.store.tracked import Tracked
+from sessiond.store.files import Print, Snapshot, StoreFiles
 
 _MOST_IDS = 4
 """To look through the file for more of them takes as long as to read it whole."""
+_CHUNK_BYTES = 1 * MIB
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")
 """Ids that stand in a file as they are, whoever wrote it."""
 
@@ -42,21 +40,23 @@ def glance_at(
     return None if decoded is None else (snapshot, decoded)
 
 
-async def lacks(
-    files: StoreFiles, run: Run, tracked: Tracked | None, session: Session, message_ids: Sequence[str]
-) -> bool:
-    """Whether none of the absent messages has one of these ids, as far as a look through the file tells; noted in `session`."""
-    if not session.absent:
-        return True
-    if tracked is None or tracked.session is not session or not _worthwhile(message_ids):
+def lacks(files: StoreFiles, main: str, expected: Print | None, message_ids: Sequence[str]) -> bool:
+    """Whether no message with one of these ids is in a file, as far as a look through it tells. Blocks."""
+    if not (len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))):
         return False
-    main = files.format.main_path(session.local_id)
-    needles = [f'"{one}"'.encode() for one in message_ids]
-    lacking: bool = await run(files.lacks, main, tracked.prints.get(main), needles)
-    if lacking:
-        session.note_new(message_ids)
-    return lacking
+    return _lacks(files, main, expected, [f'"{one}"'.encode() for one in message_ids])
 
 
-def _worthwhile(message_ids: Sequence[str]) -> bool:
-    return len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))
+def _lacks(files: StoreFiles, relative: str, expected: Print | None, needles: Sequence[bytes]) -> bool:
+    """Whether none of `needles` is in a file, and the file is the `expected` version."""
+    overlap = max(map(len, needles)) - 1
+    offset, rest = 0, b""
+    if expected is None or files.print_of(relative) != expected:
+        return False
+    path = files.path(relative)
+    while chunk := files.fs.read(path, offset, min(_CHUNK_BYTES, expected[1] - offset)):
+        offset += len(chunk)
+        if any(needle in part for needle in needles for part in (rest + chunk[:overlap], chunk)):
+            return False
+        rest = chunk[-overlap:] if overlap else b""
+    return offset == expected[1] and files.print_of(relative) == expected

@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 
 from sessiond.errors import AlreadyExists, Unavailable
 from sessiond.formats.base import Format, Write
+from sessiond.formats.sidecar import EPOCH, decode_sidecar, restore_beside, sidecar_path
 from sessiond.limits import Limits
+from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.store.around import Run
-from sessiond.store.files import ATTEMPTS, UNSEEN, OutsideChange, Print, StoreFiles
+from sessiond.store.files import ATTEMPTS, UNSEEN, Print, StoreFiles
+from sessiond.store.port import OutsideChange
 
 
 async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limits: Limits) -> dict[str, Print]:
-    """Durable when answered, with the versions of its files. The caller holds io.
+    """Durable when this returns, with the versions of its files.
 
     AlreadyExists where somebody else made a file of its name meanwhile, Unavailable where others write the files all the
     time, OSError: nothing of it is left then, but for notes that a folder shares among its sessions.
@@ -31,6 +34,21 @@ async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limit
         f"{files.path(fmt.main_path(session.local_id))} cannot be made: somebody else writes its files all the time",
         hint="nothing was kept of it; stop the program that writes there, then try again",
     )
+
+
+def left_beside(files: StoreFiles, local_id: str) -> Session | None:
+    """What only the sidecar still has of an earlier session, whose own file was removed while no daemon looked. None: nothing."""
+    if files.print_of(files.format.main_path(local_id)) is not None:
+        return None
+    side, _ = decode_sidecar("", files.read(local_id).files.get(sidecar_path(local_id)))
+    if side is None:
+        return None
+    session = Session(local_id, side.info.get("createdAt", EPOCH))
+    restore_beside(session, side)
+    for entry in sorted(side.entries, key=lambda one: one.seq):
+        if entry.copy is not None:
+            session.add_message(Message.from_wire({**entry.copy, "id": entry.id, "seq": entry.seq}))
+    return session if len(session) else None
 
 
 def _write(session: Session, fmt: Format, files: StoreFiles, glanced_from: int) -> dict[str, Print]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from sessiond.formats.base import Decoded
 from sessiond.model.changes import Appended, Change, Created, Extended, Finished, StateSet
@@ -12,12 +12,13 @@ from sessiond.model.values import same_json
 
 
 def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
-    """Apply to `decoded.session` those changes that the files do not hold yet; answers them, in order.
+    """Apply to `decoded.session` those changes that the files do not hold yet, and return them in order.
 
     Idempotent: a crash may have left any part of a save, so a change that is there in another way is not applied twice.
     A change to a message that an edit took out has nothing left to change.
     """
     session = decoded.session
+    session.forget_changes()
     missing: list[Change] = []
     for change in sorted(changes, key=lambda one: one.seq):
         # `Created` has seq 0 as a rule: it is applied only where nothing at all is in the files, or it would undo later names.
@@ -54,6 +55,25 @@ def _without_known(session: Session, change: Change) -> Change | None:
     return change
 
 
+def says_no_more(earlier: Session, session: Session) -> bool:
+    """Whether all messages and notes of an earlier state of a session are in it, be it that they have grown since."""
+    same = earlier.created_at == session.created_at or len(earlier) or earlier.notes
+    if not same or (earlier.summary and earlier.summary != session.summary):
+        return False
+    notes = {note.id: note.wire() for note in session.notes}
+    return all(notes.get(note.id) == note.wire() for note in earlier.notes) and all(
+        _grew_from(message, session.message(message.id)) for message in earlier.messages()
+    )
+
+
+def _grew_from(earlier: Message, message: Message | None) -> bool:
+    if message is None:
+        return False
+    if earlier.status == "streaming" and isinstance(earlier.content, str) and isinstance(message.content, str):
+        return message.content.startswith(earlier.content)
+    return same_json(earlier.content, message.content) and earlier.role == message.role
+
+
 def removed_messages(old: Session, new: Session) -> list[Message]:
     """What an edit took away: messages of `old` that are gone from `new`, or that say something else there now."""
     gone = []
@@ -62,7 +82,3 @@ def removed_messages(old: Session, new: Session) -> list[Message]:
         if there is None or not same_json(there.content, message.content):
             gone.append(message)
     return gone
-
-
-def highest_seq(session: Session | None, pending: Sequence[Change]) -> int:
-    return max(session.seq if session else 0, max((change.seq for change in pending), default=0))

@@ -14,7 +14,9 @@ import uuid
 
 import msgspec
 
+from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Lock, atomic_write
+from sessiond.store.files import id_of
 
 log = logging.getLogger(__name__)
 MARKER = ".sessiond/store.json"
@@ -29,8 +31,9 @@ class OutOfReach(Exception):
 class Claim:
     """A folder that is ours while this is held. `writable` False: it may be read only, and extras go under `extras`."""
 
-    def __init__(self, lock: Lock | None, writable: bool, extras: str | None) -> None:
+    def __init__(self, lock: Lock | None, writable: bool, extras: str | None, store_id: str | None = None) -> None:
         self._lock = lock
+        self.store_id = store_id
         self.writable = writable
         self.extras = extras
 
@@ -50,21 +53,32 @@ class Mounter:
     def claim(self, name: str, root: str) -> Claim:
         """Take a folder. OutOfReach."""
         marker = posixpath.join(root, MARKER)
+        known = self._remembered(name)
+        expected = known[0] if known is not None and known[1:] == (root, True) else None
         try:
             stat = self._fs.stat(root)
             if stat is None or not stat.is_dir:
                 raise OutOfReach(f"there is no folder {root}")
             self._fs.list_dir(root)
+            for relative in (FOLDER, MARKER, _LOCK):
+                path = posixpath.join(root, relative)
+                if self._fs.is_link(path):
+                    raise OutOfReach(f"{path} is a link, and nothing is read or written through it; remove the link")
+            store_id = self._id_in(marker) if self._fs.stat(marker) is not None else None
             there = self._fs.stat(marker) is not None
         except OSError as error:
-            raise OutOfReach(f"{root}: {error.strerror}") from error
-        known = self._remembered(name)
-        if known is not None and known[1] == root and not there and known[2]:
+            raise OutOfReach(f"{error.filename or root}: {error.strerror}") from error
+        if expected is not None and not there:
             raise OutOfReach(
                 f"{root} has no {MARKER}: it is empty or another folder, perhaps a disk that is not mounted"
             )
+        if expected is not None and store_id not in (None, expected):
+            raise OutOfReach(
+                f"{root} holds another store than the one that was mounted there; mount the right disk, "
+                "or adopt this folder under another name"
+            )
         try:
-            return self._take(name, root, marker, there)
+            return self._take(name, root, marker, store_id, expected)
         except BlockingIOError as error:
             raise OutOfReach(f"{root} is in use by another sessiond") from error
         except OSError as error:
@@ -72,30 +86,30 @@ class Mounter:
                 raise OutOfReach(f"{root}: {error.strerror}") from error
         extras = posixpath.join(self._data_dir, "extras", name)
         self._fs.make_dirs(extras)
-        self._remember(name, root, "", marked=False)
-        return Claim(None, writable=False, extras=extras)
+        # Which one it is stays known: it may be written again, and another one may be mounted there.
+        self._remember(name, root, expected or "", marked=expected is not None)
+        return Claim(None, writable=False, extras=extras, store_id=expected)
 
-    def _take(self, name: str, root: str, marker: str, there: bool) -> Claim:
+    def _take(self, name: str, root: str, marker: str, store_id: str | None, expected: str | None) -> Claim:
+        """`store_id`: what the marker says, None where there is none or it is damaged."""
         self._fs.make_dirs(posixpath.dirname(marker))
         lock = self._fs.lock(posixpath.join(root, _LOCK))
         try:
-            store_id = self._id_in(marker) if there else None
             if store_id is None:
-                store_id = str(uuid.uuid4())
+                store_id = expected or str(uuid.uuid4())
                 content = msgspec.json.encode({"id": store_id, "sessiond": 1}) + b"\n"
-                atomic_write(self._fs, marker, content)
+                atomic_write(self._fs, marker, content, follow=False)
             self._remember(name, root, store_id, marked=True)
         except BaseException:
             lock.release()
             raise
-        return Claim(lock, writable=True, extras=None)
+        return Claim(lock, writable=True, extras=None, store_id=store_id)
 
     def _id_in(self, marker: str) -> str | None:
-        try:
-            return str(msgspec.json.decode(self._fs.read(marker))["id"])
-        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
+        store_id = id_of(self._fs.read(marker))
+        if store_id is None:
             log.warning("%s is damaged; it is written anew", marker)
-            return None
+        return store_id
 
     def _record(self, name: str) -> str:
         return posixpath.join(self._data_dir, "mounts", f"{name}.json")

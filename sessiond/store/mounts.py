@@ -1,6 +1,4 @@
-"""All folder stores of the daemon: mounted, watched, saved by the timer, and looked after when their folders go away
-and come back.
-"""
+"""All folder stores of the daemon: mounted, watched, and looked after when their folders go away and come back."""
 
 from __future__ import annotations
 
@@ -8,16 +6,13 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 from sessiond.clock import Clock
 from sessiond.formats import registry
 from sessiond.formats.base import Format
-from sessiond.fs import FileSystem, off_loop
+from sessiond.fs import FileSystem, off_loop, off_loop_to_save
 from sessiond.limits import Limits
 from sessiond.store.around import Journal
-from sessiond.store.autosave import AutoSave, GrowingJournal
-from sessiond.store.expiry import Expiry
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
@@ -27,12 +22,7 @@ from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
 
 log = logging.getLogger(__name__)
-_ROUND_S = 2.0
 DEFAULT = "default"
-
-
-class DaemonJournal(Journal, GrowingJournal, Protocol):
-    """What the stores of a daemon need of its journal."""
 
 
 class _Mounted:
@@ -59,12 +49,10 @@ class Mounts:
         self,
         fs: FileSystem,
         data_dir: str,
-        journal: DaemonJournal,
+        journal: Journal,
         clock: Clock,
         limits: Limits,
         *,
-        interval_s: float,
-        idle_s: float,
         pending: Mapping[tuple[str, str], list[bytes]],
         on_back: Callable[[FolderStore], None] = lambda _: None,
         on_watched: Callable[[FolderStore], Awaitable[object]] | None = None,
@@ -79,17 +67,13 @@ class Mounts:
         self._journal = journal
         self._clock = clock
         self._limits = limits
-        self._interval_s = interval_s
-        self._idle_s = idle_s
         self._pending = dict(pending)
         self._mounted: dict[str, _Mounted] = {}
         self._mounter = Mounter(fs, data_dir)
+        for inner in ("trash", "extras"):
+            fs.confine(data_dir, inner)
         self.moves = Moves()
         """Of all stores, for a backup of all of them."""
-        self._autosave = AutoSave(lambda: self.stores, journal, limits)
-        self._expiry = Expiry(
-            lambda: {name: mounted.trash for name, mounted in self._mounted.items()}, clock, limits, self.moves
-        )
         self._rounds: asyncio.Task[None] | None = None
 
     # Mounting
@@ -97,9 +81,12 @@ class Mounts:
     async def mount_default(self) -> FolderStore:
         """The store under the data folder, in the native format. It is ours as long as the data folder is."""
         root = posixpath.join(self._data_dir, "sessions")
-        await off_loop(self._fs.make_dirs, root)
         mounted = self._make(DEFAULT, root, registry.get("jsonl"), marker=None)
-        await self._open(mounted)
+        try:
+            await off_loop(self._fs.make_dirs, root)
+        except OSError as error:  # something else is in its place, or its permission was taken away
+            log.warning("%s: %s", root, error)
+        await self._look_at_own(mounted)
         return mounted.store
 
     async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
@@ -111,12 +98,17 @@ class Mounts:
         return mounted.store
 
     def _make(self, name: str, root: str, fmt: Format, marker: str | None) -> _Mounted:
+        self._fs.confine(root)
         files = StoreFiles(self._fs, root, fmt, marker=marker)
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
         store = FolderStore(
             name=name, fmt=fmt, files=files, trash=trash, journal=self._journal, clock=self._clock, limits=self._limits,
-            run=off_loop, autosave_interval_s=self._interval_s, autosave_idle_s=self._idle_s, moves=self.moves,
+            run=off_loop, run_save=off_loop_to_save,
         )  # fmt: skip
+        mine = {session: batches for (store, session), batches in self._pending.items() if store == name}
+        store.expect(mine)
+        for session in mine:
+            del self._pending[name, session]
         store.subscribe(lambda event: self._on_event(name, event))
         mounted = _Mounted(store, files, trash, None)
         self._mounted[name] = mounted
@@ -130,27 +122,26 @@ class Mounts:
         except OutOfReach as error:
             store.set_problem(HealthChanged("unavailable", str(error)))
             return
-        mounted.claim = claim
-        mounted.files.extras = claim.extras
-        mounted.files.marker = MARKER if claim.writable else None
-        store.set_problem(None if claim.writable else HealthChanged("readOnly", f"{store.path} cannot be written"))
+        self._take(mounted, claim)
         await self._open(mounted)
 
+    def _take(self, mounted: _Mounted, claim: Claim) -> None:
+        mounted.claim = claim
+        mounted.files.extras = claim.extras
+        mounted.files.marker = MARKER if claim.store_id is not None else None
+        mounted.files.store_id = claim.store_id
+        store = mounted.store
+        store.set_problem(None if claim.writable else HealthChanged("readOnly", f"{store.path} cannot be written"))
+
     async def _open(self, mounted: _Mounted) -> None:
-        """Give it what the journal holds for it; once only."""
+        """Its folder is there for the first time."""
         if not mounted.opened:
             mounted.opened = True
-            name = mounted.store.name
-            mine = {session: batches for (store, session), batches in self._pending.items() if store == name}
-            await mounted.store.open(mine)
-            for session in mine:
-                del self._pending[name, session]
+            await mounted.store.open()
 
     # Looking after them
 
     def start(self) -> None:
-        self._autosave.start()
-        self._expiry.start()
         self._rounds = asyncio.create_task(self._look_around(), name="store rounds")
         for mounted in self._mounted.values():
             self._start_watch(mounted)
@@ -164,19 +155,40 @@ class Mounts:
             mounted.watch = Watch(mounted.store, self._on_watched)
             mounted.watch.start()
 
+    def trashes(self) -> dict[str, Trash]:
+        """By the store's name, as they are now."""
+        return {name: mounted.trash for name, mounted in self._mounted.items()}
+
     def files_of(self, name: str) -> StoreFiles:
         return self._mounted[name].files
 
     async def _look_around(self) -> None:
         while True:
-            await asyncio.sleep(_ROUND_S)
+            await asyncio.sleep(self._limits.look_around_s)
             for mounted in list(self._mounted.values()):
-                if mounted.store.name != DEFAULT:
-                    try:
-                        async with mounted.looking:
-                            await self._look_at(mounted)
-                    except OSError as error:  # of one folder: the others are looked after all the same
-                        log.warning("store %s: %s", mounted.store.name, error)
+                look = self._look_at_own if mounted.store.name == DEFAULT else self._look_at
+                try:
+                    async with mounted.looking:
+                        await look(mounted)
+                except OSError as error:  # of one folder: the others are looked after all the same
+                    log.warning("store %s: %s", mounted.store.name, error)
+
+    async def _look_at_own(self, mounted: _Mounted) -> None:
+        """The default store has no lock and no marker: it is there as long as its folder can be used."""
+        store = mounted.store
+        away = store.problem is not None and store.problem.kind == "unavailable"
+        if not await off_loop(mounted.files.reachable):
+            if not away:
+                store.set_problem(
+                    HealthChanged("unavailable", f"{store.path} is gone, or its permission was taken away")
+                )
+        elif away or not mounted.opened:
+            store.set_problem(None)
+            await self._open(mounted)
+            if away:
+                log.info("store %s is back", store.name)
+                self.on_back(store)
+                store.touched_all()
 
     async def _look_at(self, mounted: _Mounted) -> None:
         store = mounted.store
@@ -185,24 +197,34 @@ class Mounts:
             if mounted.claim is not None:
                 log.info("store %s is back", store.name)
                 self.on_back(store)
-                await store.look_at_all()
+                store.touched_all()
         elif not await off_loop(mounted.files.reachable):
             mounted.claim.release()
             mounted.claim = None
             store.set_problem(HealthChanged("unavailable", f"{store.path} is gone, or is another folder now"))
+        elif not mounted.claim.writable:
+            await self._try_to_write(mounted)
+
+    async def _try_to_write(self, mounted: _Mounted) -> None:
+        """A folder that could only be read may be written by now."""
+        try:
+            claim: Claim = await off_loop(self._mounter.claim, mounted.store.name, mounted.store.path)
+        except OutOfReach:
+            return  # the next round says so
+        if claim.writable:
+            self._take(mounted, claim)
+            log.info("store %s can be written", mounted.store.name)
+            mounted.store.touched_all()
 
     async def close(self) -> None:
-        """Save everything and let go of the folders."""
+        """Let go of the folders, after everything was saved."""
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
-        await self._expiry.stop()
-        await self._autosave.stop()
         for mounted in self._mounted.values():
             if mounted.watch is not None:
                 await mounted.watch.stop()
         for mounted in self._mounted.values():
-            await mounted.store.close()
             if mounted.claim is not None:
                 mounted.claim.release()
 
@@ -212,8 +234,8 @@ def recognise(fs: FileSystem, path: str) -> tuple[str | None, int]:
     best: tuple[int, str | None, int] = (0, None, 0)
     for name in registry.NAMES:
         fmt = registry.get(name)
-        names = StoreFiles(fs, path, fmt).names()
-        score = fmt.matches(names, lambda relative: fs.read(posixpath.join(path, relative), 0, 4096))
+        found = StoreFiles(fs, path, fmt).names()
+        score = fmt.matches(found, lambda relative: fs.read(posixpath.join(path, relative), 0, 4096))
         if score > best[0]:
-            best = (score, name, len(fmt.find(names)))
+            best = (score, name, len(fmt.find(found)))
     return best[1], best[2]

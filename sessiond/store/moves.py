@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 
 
 class Moves:
-    """Deletions, restores, purges and expiries each hold `one`, any number at a time; a backup holds `none` of them. Who holds either
-    takes no second one.
+    """Deletions, restores, purges and expiries each hold `one`, any number at a time; a backup holds `none` of them.
+
+    A backup only begins when nobody holds `one`. Until then new ones go on, or one that is under way could wait for the
+    turn of a session at which another one waits for the backup.
     """
 
     def __init__(self) -> None:
@@ -35,12 +37,11 @@ class Moves:
 
     @contextlib.asynccontextmanager
     async def none(self) -> AsyncIterator[None]:
-        while self._stopped:
-            await self._free.wait()
+        while self._stopped or self._under_way:
+            await (self._free if self._stopped else self._quiet).wait()
         self._stopped = True
         self._free.clear()
         try:
-            await self._quiet.wait()
             yield
         finally:
             self._stopped = False

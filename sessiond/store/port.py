@@ -1,13 +1,14 @@
 """The port between the service and whatever keeps sessions: a folder behind the journal, memory, one day a database.
 
-The service knows neither journal nor files: it asks for a session, commits changes to it, and is told when somebody
-else changed it.
+A store is passive. It reads, it makes durable, and it says what changed outside. It never replaces a session behind its
+owner's back, and it takes no locks: for each session there is one `OpenSession` in the service, which holds the
+session's `Stored` and calls it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -16,17 +17,16 @@ from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
 
 
+class OutsideChange(Exception):
+    """A file is not the version that was seen last: merge it before anything is written."""
+
+
 class FileWarning(msgspec.Struct, frozen=True, rename="camel"):
     """A part of a file that could not be understood and was left as it is. `line` is 1-based or None."""
 
     path: str
     line: int | None
     message: str
-
-
-class Loaded(msgspec.Struct):
-    session: Session
-    warnings: list[FileWarning]
 
 
 class Saved(msgspec.Struct, frozen=True, rename="camel"):
@@ -65,48 +65,143 @@ class Incoming(Protocol):
         """The next ones, by their seqs."""
 
     async def finish(self, session: Session) -> Saved:
-        """Durable when answered. `session`: everything but the messages. AlreadyExists."""
+        """Durable when this returns. `session`: everything but the messages. AlreadyExists. The owner of the id calls it."""
 
     async def abandon(self) -> None:
-        """Nothing is left of it."""
+        """Remove every trace of it."""
 
     def messages(self) -> AsyncIterator[list[Message]]:
         """After `finish`: the messages once more, a part at a time."""
 
 
-class Reloaded(msgspec.Struct):
-    """Somebody else changed the session and it was merged; `session` replaces what the service holds."""
+class Touched(msgspec.Struct, frozen=True):
+    """Somebody may have written these sessions' files. Only a hint. `all_open`: those of every session in memory, too.
+    `everything`: any file, so what a scan finds is to be compared with what is known.
+    """
 
-    session: Session
-    warnings: list[FileWarning]
-
-
-class Appeared(msgspec.Struct):
-    local_id: str
-
-
-class Vanished(msgspec.Struct):
-    """Deleted by somebody else; what was known lies in the trash."""
-
-    local_id: str
+    local_ids: frozenset[str]
+    all_open: bool = False
+    everything: bool = False
 
 
-class WasSaved(msgspec.Struct):
-    saved: Saved
+class Recovered(msgspec.Struct, frozen=True):
+    """The journal holds changes of these sessions that their files lack: they want an owner that saves them."""
+
+    local_ids: list[str]
 
 
-class HealthChanged(msgspec.Struct):
-    """`problem` None: well again. Otherwise `kind` is `readOnly` or `unavailable`."""
+class HealthChanged(msgspec.Struct, frozen=True):
+    """`problem` None: well again. Otherwise `kind` is `readOnly`, `unavailable` or `saveFailed`."""
 
     kind: str | None
     problem: str | None
 
 
-Event: TypeAlias = Reloaded | Appeared | Vanished | WasSaved | HealthChanged
+class WatchChanged(msgspec.Struct, frozen=True):
+    """`problem`: why what others write is noticed only when the files are compared, every now and then; None: at once again."""
+
+    problem: str | None
+
+
+Event: TypeAlias = Touched | Recovered | HealthChanged | WatchChanged
+
+
+class Stored(Protocol):
+    """One session as its store keeps it. Only the session's owner calls it.
+
+    The owner calls `commit` one at a time. It calls everything else one at a time too, and of that only `changed`,
+    `save` and `read_rest` while a `commit` is under way.
+    """
+
+    local_id: str
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the file is behind the journal."""
+
+    @property
+    def size(self) -> int:
+        """Of the main file as it was seen last, in bytes; 0 where there is none."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the files as they stand with all commits; None while they are behind."""
+
+    def warnings(self) -> list[FileWarning]: ...
+
+    async def exists(self) -> bool: ...
+
+    async def read(self, *, whole: bool) -> Session:
+        """Every durable change in it. SessionNotFound, BadFile, Unavailable.
+
+        `whole` False: the oldest messages of a large one may be absent (`Session.absent`). What is told of it then is
+        provisional: the owner merges the whole soon.
+        """
+
+    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
+        """Look whether none of the absent messages has one of these ids, and note it in `session`. False where that is
+        not certain.
+        """
+
+    async def read_rest(self, session: Session) -> Any:
+        """The files of a session with absent messages, read and decoded while commits go on, for `complete`. BadFile."""
+
+    async def complete(self, session: Session, rest: Any) -> Session | None:
+        """As `merge`: `session` with all its messages, or another one where a glance had told something else."""
+
+    async def changed(self) -> bool:
+        """Whether somebody else wrote the files. Returns when they have stood still for a moment."""
+
+    async def merge(self, session: Session) -> Session | None:
+        """What the session is now. The same object: nothing happened. None: somebody removed it, it lies in the trash."""
+
+    async def commit(self, session: Session, changes: list[Change]) -> None:
+        """Make changes durable, all or none, then apply them. ReadOnly (nothing is there), Indeterminate (may or may not
+        be there), TooLarge.
+        """
+
+    async def cut(self, session: Session, change: Change) -> Session:
+        """Make a change durable that takes messages away. The session as it is after it; `session` stays as it was, and
+        nobody may change it meanwhile. Errors as `commit`.
+        """
+
+    async def begin(self) -> None:
+        """Before the first commit of a new session: AlreadyExists where there is one."""
+
+    async def put(self, session: Session) -> Saved:
+        """A whole new session at once, durable when this returns (fork, import, move). AlreadyExists."""
+
+    async def save(self, session: Session) -> Saved | None:
+        """Bring the file up to date. None where there was nothing to do. OutsideChange: merge, then try again."""
+
+    def save_even_blank(self) -> None:
+        """The next `save` writes a session with nothing in it, too, so that the journal need not be kept for it."""
+
+    async def discard(self, session: Session, trash_id: str, reason: str) -> None:
+        """Put a copy of the session into the trash under `trash_id`."""
+
+    async def delete(self, session: Session | None, *, permanent: bool) -> None:
+        """Into the trash; `permanent`: not even there, and `erase` takes out what is left elsewhere. `session` None: its files could
+        not be understood.
+        """
+
+    async def erase(self) -> set[str]:
+        """Of a session that is gone, and of all that had its id before: take every word out of trash and journal. The ids that
+        what lay in the trash had when it lived, none if nothing did. It may be repeated.
+        """
+
+    async def strike_out(self) -> None:
+        """Take every word of it out of the journal, unless its files are behind that."""
+
+    async def remove(self) -> None:
+        """Files and journal know nothing of it any more; the trash stays as it is."""
+
+    async def restore(self) -> Session:
+        """Out of the trash under its own id. SessionNotFound, AlreadyExists."""
 
 
 class Store(Protocol):
-    """One mounted store. Every method may raise Unavailable (out of reach) and those that write ReadOnly."""
+    """One mounted store. What reads or writes may raise Unavailable (out of reach); what writes ReadOnly, too."""
 
     name: str
     format: str
@@ -116,73 +211,29 @@ class Store(Protocol):
     def problem(self) -> HealthChanged | None: ...
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
-        """`listener` is called on the loop, in order, never re-entrantly from a call of this store."""
+        """`listener` is called on the loop, in order, never from within a call of this store."""
+
+    def recovered(self) -> list[str]:
+        """Sessions of which the journal holds changes that nobody has taken over by `session` yet."""
+
+    def session(self, local_id: str) -> Stored:
+        """For the one owner of the session. No I/O, and no error: there need not be such a session."""
 
     async def scan(self) -> AsyncIterator[list[Listed]]:
-        """All sessions, in batches."""
+        """All sessions that have a file, in batches."""
         yield []
-
-    async def load(self, local_id: str, *, whole: bool = True) -> Loaded:
-        """Every durable change in it. SessionNotFound, BadFile. The store keeps the session in mind until `release`.
-
-        `whole` False: the oldest messages of a large one may not be in memory yet (`Session.absent`). What is told of it then
-        is provisional: the caller has the whole loaded soon.
-        """
-
-    async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
-        """Look whether none of the absent messages has one of these ids, and note it in `session`. False where that is not certain."""
-
-    async def exists(self, local_id: str) -> bool: ...
-
-    async def commit(self, session: Session, changes: Sequence[Change]) -> None:
-        """Make changes durable, all or none, and then apply them to `session`. One call after the other for one
-        session. ReadOnly (nothing is there), Indeterminate (may or may not be there), Conflict (`session` is no longer
-        the current one: load it again).
-        """
-
-    async def begin(self, local_id: str, created_at: str) -> Session:
-        """A new, empty session, known to nobody till its first commit. AlreadyExists."""
-
-    async def put(self, session: Session) -> Saved:
-        """A whole new session at once, durable when answered (fork, restore, import, move). AlreadyExists."""
-
-    def receive(self, local_id: str, created_at: str) -> Incoming | None:
-        """As `put`, for a session that is too large for memory; None where this store can take it as a whole only."""
 
     async def look(self, local_id: str) -> Listed | None:
         """One session of a scan; None where there is none."""
 
-    def dirty(self, local_id: str) -> bool:
-        """Whether the session file is behind."""
-
-    def dirty_count(self) -> int: ...
-
-    def dirty_ids(self) -> list[str]:
-        """The sessions whose file is behind, open or not."""
+    async def heads(self, local_ids: Sequence[str]) -> list[SessionInfo]:
+        """What lists show of sessions that nobody has in memory, as far as their files tell; those that cannot be read are left
+        out. Provisional: nothing is merged, numbered or remembered. `session_id` is the local id.
+        """
 
     def file_path(self, local_id: str) -> str: ...
 
-    def fingerprint(self, local_id: str) -> str | None:
-        """Of the session as it stands with all commits, or None where unknown."""
-
-    async def save(self, local_id: str) -> Saved | None:
-        """Bring the file up to date. None where there is nothing to save (it was current, or the session is blank)."""
-
-    async def release(self, local_id: str) -> None:
-        """The service let go of the session object."""
-
-    async def discard(self, session: Session, trash_id: str, reason: str) -> None:
-        """Put a copy of the session into the trash under `trash_id`."""
-
-    async def delete(self, local_id: str, *, permanent: bool) -> None:
-        """Into the trash, or gone for ever, out of the journal too."""
+    def receive(self, local_id: str, created_at: str) -> Incoming | None:
+        """For a session that is too large for memory; None where this store can take it as a whole only."""
 
     async def trash(self) -> list[Trashed]: ...
-
-    async def restore(self, trash_id: str, new_id: str) -> Loaded:
-        """Out of the trash, under `new_id`. SessionNotFound; AlreadyExists while the id is in use."""
-
-    async def purge(self, trash_id: str) -> None: ...
-
-    async def close(self) -> None:
-        """Save everything and let go of the folder."""

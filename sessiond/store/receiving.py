@@ -58,22 +58,27 @@ class Receiving:
         self._append(self._parts.messages(messages))
 
     def _append(self, data: bytes) -> None:
-        if self._begun:
-            self._files.fs.append(self._temporary, data)
-        else:
-            self._files.fs.create(self._temporary, self._parts.beginning + data)
-            self._begun = True
+        with self._files.held():
+            if self._begun:
+                self._files.fs.append(self._temporary, data)
+            else:
+                self._files.fs.create(self._temporary, self._parts.beginning + data)
+                self._begun = True
 
     def finish(self, session: Session) -> int:
         """Give it its name. `session`: everything but the messages. Answers the file's size. AlreadyExists."""
         self._append(self._parts.ending(session))
         fs = self._files.fs
-        try:
-            fs.link(self._temporary, self.path)
-        except FileExistsError:
-            raise AlreadyExists(f"{self.path} is there already") from None
-        fs.remove(self._temporary)
-        fs.sync_dir(self._folder)
+        with self._files.held(), self._files.own.writing(self._main):
+            try:
+                fs.link(self._temporary, self.path)
+            except FileExistsError:
+                raise AlreadyExists(f"{self.path} is there already") from None
+            made = self._files.print_of(self._main)
+            if made is not None:
+                self._files.own.wrote(self._main, made)
+            fs.remove(self._temporary)
+            fs.sync_dir(self._folder)
         self._files.perform(self._parts.beside(session, self._glanced_from), {})
         stat = fs.stat(self.path)
         return stat.size if stat else 0

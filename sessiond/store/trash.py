@@ -2,14 +2,27 @@
 
 An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the
 original files byte for byte where there were any, so that a restore brings back even what was not understood.
+
+An entry is made and taken apart under a name with a dot, which no list shows, and counts from the moment that the folder
+is synced with its real name in it:
+
+    .T.new    being made. It never counted: whoever wanted it was not told that it is there.
+    .T.old    the entry that a `.new` is about to replace, for as long as neither has the real name for certain.
+    .T.gone   being taken apart. It will never count again.
+
+`clean` settles what a crash left of them. The trash never decides whether a session is alive: its owner does, and has
+`settle` take out an entry that says no more than the session.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
+import re
+import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -17,12 +30,20 @@ import msgspec
 
 from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.formats import jsonl
-from sessiond.formats.base import Files
-from sessiond.fs import FileSystem, atomic_write
+from sessiond.formats.base import Decoded, Files
+from sessiond.formats.names import id_in_trash
+from sessiond.formats.sidecar import FOLDER
+from sessiond.fs import FileSystem, atomic_write, is_temporary
 from sessiond.model.session import Session, SessionInfo
+from sessiond.model.values import epoch_ms, timestamp
+from sessiond.ready import ready
+from sessiond.store.ageing import Ageing
+from sessiond.store.merge import says_no_more
 from sessiond.store.port import Trashed
 
 log = logging.getLogger(__name__)
+_NEW, _OLD, _GONE = ".new", ".old", ".gone"
+_DAMAGED = ".damaged"
 
 
 class _Meta(msgspec.Struct):
@@ -34,10 +55,17 @@ class _Meta(msgspec.Struct):
     info: SessionInfo
     files: list[str] = []
     """Relative path of each original, in the order of `files/0`, `files/1`, ..."""
+    told: bool = False
+    """The session says all that is in the originals."""
+    lived_ms: int | None = None
+    """How much time the trash had seen pass when this was put there; None: it was put there by an older version."""
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+ready(_Meta)
 
 
 def _alone(method: Callable[Concatenate[Trash, P], T]) -> Callable[Concatenate[Trash, P], T]:
@@ -49,56 +77,163 @@ def _alone(method: Callable[Concatenate[Trash, P], T]) -> Callable[Concatenate[T
     return call
 
 
+def copy_name(path: str) -> str:
+    """Under which a file of a store, or of the trash, is copied by `keep_bytes`."""
+    return path.replace("/", "%2F")
+
+
 class Trash:
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self.fs = fs
         self.folder = folder
         self._one_by_one = threading.RLock()
         """Its calls come from several threads, and an entry is several files."""
+        self._ageing = Ageing(fs, folder)
+
+    # Making
 
     @_alone
-    def put(self, trash_id: str, session: Session, files: Files, *, at: str, reason: str) -> None:
-        """Make an entry, durable when this returns. An older one of the same id is renamed to `ID.was-SEQ`."""
-        if self.mark(trash_id) is not None:
-            self._rename_older(trash_id)
-        entry = posixpath.join(self.folder, trash_id)
-        self.fs.make_dirs(posixpath.join(entry, "files") if files else entry)
-        self._clear(entry)
+    def put(
+        self, trash_id: str, session: Session, files: Files, *, at: str, reason: str, told: bool = False,
+        own: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Make an entry, durable when this returns. An older one of the same id that says more is renamed to `ID.was-SEQ`; one that
+        says no more goes. `told`: the session says all that is in `files`. `own`: what `mark` said of an entry that was made of these
+        files before they grew.
+        """
+        fresh = self._temporary(_NEW)
+        lived = self._ageing.now(epoch_ms(at), self._eldest)
+        meta = _Meta(trash_id, session.local_id, at, reason, session.info(trash_id), list(files), told, lived)
+        try:
+            self._write(fresh, meta, session, files)
+            older = self._make_way(trash_id, session, files, own)
+        except OSError:
+            with contextlib.suppress(OSError):  # the first error is told; `clean` takes the rest away
+                self._take_apart(fresh)
+            raise
+        entry = self._path(trash_id)
+        try:
+            self.fs.replace(fresh, entry)
+        except OSError:
+            if older is not None:
+                with contextlib.suppress(OSError):  # as above
+                    self.fs.replace(older, entry)
+            raise
+        # The entry counts from here on: everything in it is synced.
+        self.fs.sync_dir(self.folder)
+        if older is not None:
+            with contextlib.suppress(OSError):  # as above
+                self._end(older)
+
+    def _write(self, fresh: str, meta: _Meta, session: Session, files: Files) -> None:
+        originals = posixpath.join(fresh, "files")
+        self.fs.make_dirs(originals if files else fresh)
         for number, content in enumerate(files.values()):
-            self.fs.create(posixpath.join(entry, "files", str(number)), content)
+            self.fs.create(posixpath.join(originals, str(number)), content)
         if files:
-            self.fs.sync_dir(posixpath.join(entry, "files"))
-        native = jsonl.encode(session, {})
-        self.fs.create(posixpath.join(entry, "session.jsonl"), native[0].data)
-        meta = _Meta(trash_id, session.local_id, at, reason, session.info(trash_id), list(files))
-        # The entry counts from here on: everything before it is synced.
-        atomic_write(self.fs, posixpath.join(entry, "meta.json"), msgspec.json.encode(meta))
+            self.fs.sync_dir(originals)
+        self.fs.create(posixpath.join(fresh, "session.jsonl"), jsonl.encode(session, {})[0].data)
+        self.fs.create(posixpath.join(fresh, "meta.json"), msgspec.json.encode(meta))
+        self.fs.sync_dir(fresh)
 
-    def _clear(self, entry: str) -> None:
-        """What a crash left of an entry that never got its `meta.json`."""
-        for folder in (posixpath.join(entry, "files"), entry):
-            if self.fs.stat(folder) is not None:
-                for name in self.fs.list_dir(folder):
-                    path = posixpath.join(folder, name)
-                    stat = self.fs.stat(path)
-                    if stat is not None and not stat.is_dir:
-                        self.fs.remove(path)
-
-    def _rename_older(self, trash_id: str) -> None:
+    def _make_way(self, trash_id: str, session: Session, files: Files, own: bytes | None) -> str | None:
+        """Rename an older entry of the id. Where it lies now if it is to go."""
+        entry = self._path(trash_id)
+        if not self.fs.has_name(entry):
+            return None
+        if self._says_no_more(trash_id, session, files, own):
+            older = self._temporary(_OLD)
+            self.fs.replace(entry, older)
+            return older
         try:
             meta = self._meta(trash_id)
             seq = meta.info.seq if meta else 0
         except BadFile:
             seq = 0  # it cannot be read, and is kept all the same
-        base = f"{trash_id[:100]}.was-{seq}"
+        base = id_in_trash(trash_id, seq)
         name, number = base, 2
-        while self.mark(name) is not None:
+        while self.fs.has_name(self._path(name)):
             name, number = f"{base}-{number}", number + 1
-        self.fs.replace(posixpath.join(self.folder, trash_id), posixpath.join(self.folder, name))
+        self.fs.replace(entry, self._path(name))
+        self.fs.sync_dir(self.folder)
+        return None
+
+    def _says_no_more(self, trash_id: str, session: Session, files: Files, own: bytes | None = None) -> bool:
+        """Whether all that an entry holds is in `session` and its `files`: then it is of a delete that came to no end."""
+        try:
+            meta = self._meta(trash_id)
+            if meta is None or meta.reason != "deleted":
+                return False
+            earlier, originals = self._content(trash_id, meta)
+        except (BadFile, FileNotFoundError):
+            return False
+        whole = earlier.fatal is None and not earlier.problems
+        held = (
+            meta.told
+            or own == self.mark(trash_id)
+            or all(
+                files.get(path, b"").startswith(content)
+                for path, content in originals.items()
+                if not path.startswith(FOLDER)
+            )
+        )
+        return whole and held and says_no_more(earlier.session, session)
+
+    # Taking away
+
+    def _path(self, trash_id: str) -> str:
+        return posixpath.join(self.folder, trash_id)
+
+    def _temporary(self, kind: str) -> str:
+        return self._path(f".{secrets.token_hex(6)}{kind}")
+
+    def _end(self, entry: str) -> None:
+        """No word of an entry counts any more, nor is any left."""
+        gone = self._temporary(_GONE)
+        self.fs.replace(entry, gone)
+        self.fs.sync_dir(self.folder)
+        self._take_apart(gone)
+
+    def _take_apart(self, entry: str) -> None:
+        for folder in (posixpath.join(entry, "files"), entry):
+            if self.fs.is_link(folder):  # what it leads to is not ours
+                self.fs.remove(folder)
+            elif self.fs.has_name(folder):
+                for name in self.fs.list_dir(folder):
+                    self.fs.remove(posixpath.join(folder, name))
+                self.fs.remove_dir(folder)
         self.fs.sync_dir(self.folder)
 
+    @_alone
+    def clean(self) -> None:
+        """Settle what a crash, or a disk that failed, left half made or half taken apart. OSError."""
+        if self.fs.stat(self.folder) is None:
+            return
+        names = [
+            name for name in self.fs.list_dir(self.folder) if name[0] == "." and name.endswith((_NEW, _OLD, _GONE))
+        ]
+        if names:
+            self.fs.sync_dir(self.folder)  # what takes the place of an `.old` has its name for certain
+        for name in sorted(names):
+            meta = self._meta(name) if name.endswith(_OLD) else None
+            if meta is not None and not self.fs.has_name(self._path(meta.trash_id)):
+                self.fs.replace(self._path(name), self._path(meta.trash_id))
+                self.fs.sync_dir(self.folder)
+            else:
+                self._take_apart(self._path(name))
+        for name in filter(is_temporary, self.fs.list_dir(self.folder)):
+            self.fs.remove(self._path(name))
+
+    # Looking
+
+    def names(self) -> list[str]:
+        """Ids of all entries, readable or not. OSError."""
+        if self.fs.stat(self.folder) is None:
+            return []
+        return sorted(name for name in self.fs.list_dir(self.folder) if not name.startswith("."))
+
     def _meta(self, trash_id: str) -> _Meta | None:
-        path = posixpath.join(self.folder, trash_id, "meta.json")
+        path = posixpath.join(self._path(trash_id), "meta.json")
         if self.fs.stat(path) is None:
             return None
         try:
@@ -111,26 +246,44 @@ class Trash:
                 line=None,
             ) from error
 
-    @_alone
-    def list(self) -> list[Trashed]:
-        if self.fs.stat(self.folder) is None:
-            return []
-        entries = []
-        for name in sorted(self.fs.list_dir(self.folder)):
+    def _readable(self) -> Iterator[tuple[str, _Meta]]:
+        for name in self.names():
             try:
                 meta = self._meta(name)
             except BadFile as error:
                 log.warning("%s", error.message)  # one entry, not the whole trash
                 continue
             if meta is not None:
-                info = msgspec.structs.replace(meta.info, session_id=name)
-                entries.append(Trashed(trash_id=name, deleted_at=meta.deleted_at, info=info, reason=meta.reason))
-        return entries
+                yield name, meta
+
+    def _eldest(self) -> int:
+        """What was counted when the newest entry came, at least; in milliseconds."""
+        return max((meta.lived_ms or 0 for _, meta in self._readable()), default=0)
 
     @_alone
-    def expire(self, before: str) -> Sequence[str]:
-        """Take out for ever what was deleted before a time (RFC 3339, UTC). What they were; unreadable entries stay."""
-        old = [entry.trash_id for entry in self.list() if entry.deleted_at < before]
+    def list(self) -> list[Trashed]:
+        return [
+            Trashed(name, meta.deleted_at, msgspec.structs.replace(meta.info, session_id=name), meta.reason)
+            for name, meta in self._readable()
+        ]
+
+    @_alone
+    def expire(self, now_ms: int, after_ms: int) -> Sequence[str]:
+        """Take out for ever what has lain there while so much time was seen to pass (`ageing`). What they were; unreadable entries
+        stay. To be called at least once a day.
+        """
+        entries = list(self._readable())
+        if not entries:
+            return []
+        lived = self._ageing.look(now_ms, self._eldest)
+        longest = timestamp(now_ms - after_ms)
+        old = []
+        for name, meta in entries:
+            if lived - (meta.lived_ms or 0) < after_ms:
+                continue
+            # Of an entry of an older version it is not known how much was seen before it came.
+            if meta.lived_ms is not None or meta.deleted_at <= longest:
+                old.append(name)
         for trash_id in old:
             self.remove(trash_id)
         return old
@@ -146,23 +299,26 @@ class Trash:
         """Make the `meta.json` of an entry whose own cannot be read from the session beside it, and keep a copy. What was done, for people;
         None where the session cannot be read either.
         """
-        entry = posixpath.join(self.folder, trash_id)
+        entry = self._path(trash_id)
         content = self.fs.read(posixpath.join(entry, "session.jsonl"))
         decoded = jsonl.decode(trash_id, {jsonl.main_path(trash_id): content})
         if decoded.fatal is not None:
             return None
         path = posixpath.join(entry, "meta.json")
-        copy = self.keep_bytes(f"{trash_id}%2Fmeta.json", self.fs.read(path))
+        there = self.fs.has_name(path)
+        copy = self.keep_bytes(copy_name(f"{trash_id}/meta.json"), self.fs.read(path)) if there else None
         session = decoded.session
         # The originals' names are lost with it; the session itself is whole.
-        meta = _Meta(trash_id, trash_id, session.updated_at, "deleted", session.info(trash_id))
-        atomic_write(self.fs, path, msgspec.json.encode(meta))
-        return f"made anew from the session beside it ({len(session)} messages); what it was is {copy}"
+        info, lived = session.info(trash_id), self._ageing.now(epoch_ms(session.updated_at), self._eldest)
+        meta = _Meta(trash_id, trash_id, session.updated_at, "deleted", info, lived_ms=lived)
+        atomic_write(self.fs, path, msgspec.json.encode(meta), follow=False)
+        told = f"made anew from the session beside it ({len(session)} messages)"
+        return told if copy is None else f"{told}; what it was is {copy}"
 
     @_alone
     def mark(self, trash_id: str) -> bytes | None:
         """What tells this entry from a later one of the same id; None where there is none."""
-        path = posixpath.join(self.folder, trash_id, "meta.json")
+        path = posixpath.join(self._path(trash_id), "meta.json")
         return None if self.fs.stat(path) is None else self.fs.read(path)
 
     @_alone
@@ -173,32 +329,74 @@ class Trash:
             raise SessionNotFound(
                 f"no session {trash_id!r} in the trash", hint="`sessiond list --deleted` shows what is there"
             )
-        entry = posixpath.join(self.folder, trash_id)
+        decoded, files = self._content(trash_id, meta)
+        decoded.session.forget_changes()
+        return decoded.session, files, meta.reason, meta.local_id
+
+    def _content(self, trash_id: str, meta: _Meta) -> tuple[Decoded, dict[str, bytes]]:
+        entry = self._path(trash_id)
         content = self.fs.read(posixpath.join(entry, "session.jsonl"))
         decoded = jsonl.decode(trash_id, {jsonl.main_path(trash_id): content})
-        files = {path: self.fs.read(posixpath.join(entry, "files", str(n))) for n, path in enumerate(meta.files)}
-        return decoded.session, files, meta.reason, meta.local_id
+        return decoded, {
+            path: self.fs.read(posixpath.join(entry, "files", str(n))) for n, path in enumerate(meta.files)
+        }
 
     @_alone
     def remove(self, trash_id: str, only: bytes | None = None) -> None:
         """Take an entry out for ever. `only`: what `mark` said of it; another entry that took its id since stays."""
-        entry = posixpath.join(self.folder, trash_id)
-        if self.fs.stat(entry) is None or (only is not None and self.mark(trash_id) != only):
-            return
-        meta = posixpath.join(entry, "meta.json")
-        if self.fs.stat(meta) is not None:
-            self.fs.remove(meta)
-            self.fs.sync_dir(entry)
-        self._clear(entry)
-        if self.fs.stat(posixpath.join(entry, "files")) is not None:
-            self.fs.remove_dir(posixpath.join(entry, "files"))
-        self.fs.remove_dir(entry)
-        self.fs.sync_dir(self.folder)
+        entry = self._path(trash_id)
+        if self.fs.has_name(entry) and (only is None or self.mark(trash_id) == only):
+            self._end(entry)
+
+    @_alone
+    def holds_no_more(self, session: Session, files: Files) -> bool:
+        """Whether an entry of the session's id says nothing that the session does not say: a delete came to no end."""
+        return self.fs.has_name(self._path(session.local_id)) and self._says_no_more(session.local_id, session, files)
+
+    @_alone
+    def settle(self, session: Session, files: Files) -> None:
+        """Take out an entry of the session's id that says no more than it. Its owner calls this, when its files are durable."""
+        if self.holds_no_more(session, files):
+            self.remove(session.local_id)
+
+    @_alone
+    def erase(self, local_id: str, main: str) -> set[str]:
+        """Take out for ever all that lies here of sessions of an id: entries, earlier states, and copies of the file `main` and of
+        theirs that could not be understood. The ids that the entries had when they lived. OSError: what is left can be taken out
+        by another try.
+        """
+        earlier = id_in_trash(local_id, 0)[:-1]
+        found = {}
+        for name in self.names():
+            try:
+                meta = self._meta(name)
+            except BadFile:
+                meta = None
+            was = local_id if meta is None else meta.local_id
+            if name == local_id or (was == local_id and (meta is not None or name.startswith(earlier))):
+                found[name] = was
+        for name in found:
+            self.remove(name)
+        self._erase_copies([main, *(f"{name}/meta.json" for name in found)])
+        self.clean()
+        return set(found.values())
+
+    def _erase_copies(self, paths: Sequence[str]) -> None:
+        """Those that `keep_bytes` made."""
+        folder = posixpath.join(self.folder, _DAMAGED)
+        names = self.fs.list_dir(folder) if self.fs.stat(folder) is not None else []
+        for path in paths:
+            stem = copy_name(path)
+            mine = [name for name in names if name == stem or re.fullmatch(re.escape(stem) + r"\.[0-9]+", name)]
+            for name in mine:
+                self.fs.remove(posixpath.join(folder, name))
+        if names:
+            self.fs.sync_dir(folder)
 
     @_alone
     def keep_bytes(self, name: str, content: bytes) -> str:
         """A copy of bytes that could not be understood, before something of ours replaces them. Answers where."""
-        folder = posixpath.join(self.folder, ".damaged")
+        folder = posixpath.join(self.folder, _DAMAGED)
         self.fs.make_dirs(folder)
         number, path = 1, posixpath.join(folder, name)
         while self.fs.stat(path) is not None:

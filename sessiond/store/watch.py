@@ -1,17 +1,28 @@
 """Hints that somebody wrote into a store's folder. Only hints: files are compared at start, on open and before each
-save as well.
+save as well. A folder that the system will not watch is compared every now and then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from sessiond.store.folder import FolderStore
+from sessiond.store.hints import Hints, Lost
 
 log = logging.getLogger(__name__)
 _RETRY_S = 2.0
+_COMPARE_S = 10.0
+"""How often a folder is compared that cannot be watched."""
+_COMPARING_SHARE = 0.05
+"""Of its time, at most, such a store is compared."""
+
+
+class _Unwatched(Exception):
+    """The folder is there, and the system does not watch it for us."""
 
 
 class Watch:
@@ -25,6 +36,7 @@ class Watch:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._told: set[str] = set()
+        self._unwatched = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"watch {self._store.name}")
@@ -35,65 +47,100 @@ class Watch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        # Imported here, off the loop: the daemon answers its first client before it watches anything.
-        watchfiles = await asyncio.to_thread(__import__, "watchfiles")
         while not self._stop.is_set():
+            pause = _RETRY_S
             try:
-                hints = watchfiles.awatch(
-                    self._store.path, watch_filter=_is_theirs, debounce=200, step=50, stop_event=self._stop, rust_timeout=5000,
-                    ignore_permission_denied=True,
-                )  # fmt: skip
-                first = asyncio.ensure_future(anext(hints, None))
-                await asyncio.sleep(0)  # it watches from its first step on
-                try:
-                    if self._begun is not None:
-                        await self._begun(self._store)
-                    if self._told:  # it has failed before
-                        await self._store.look_at_all()
-                    await self._look(await first)
-                    async for changes in hints:
-                        await self._look(changes)
-                finally:
-                    first.cancel()
-            except (OSError, RuntimeError) as error:
+                await self._watch()
+            except _Unwatched as error:
+                pause = await self._do_without(str(error))
+            except (OSError, RuntimeError, Lost) as error:
                 self._tell(error)
-            except ExceptionGroup as group:  # what fails on the thread that waits for hints
-                foreseen, fault = group.split((OSError, RuntimeError))
-                if foreseen is not None:
-                    self._tell(_leaf(foreseen))
-                if fault is not None:
-                    log.error("store %s: the watch failed", self._store.name, exc_info=fault)
             except Exception:  # a fault of ours: hints go on coming, and the files are compared at other times too
                 log.exception("store %s: the watch failed", self._store.name)
-            if not self._stop.is_set():
-                await _pause(self._stop, _RETRY_S)
+            await self._unless_stopped(asyncio.sleep(pause))
+
+    async def _watch(self) -> None:
+        """Until it is to stop. Raises what ends it before that."""
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[None] = loop.create_future()
+        held: list[str] = []
+        begun = False
+
+        def told(paths: Sequence[str]) -> None:
+            if begun:
+                self._store.touched(paths)
+            else:
+                held.extend(paths)
+
+        def hinted(paths: Sequence[str]) -> None:  # on the hints' thread
+            theirs = self._store.not_ours(paths)
+            if theirs:
+                loop.call_soon_threadsafe(told, theirs)
+
+        hints = Hints(
+            hinted,
+            lambda error: loop.call_soon_threadsafe(failed.set_exception, error),
+        )
+        try:
+            await self._open(hints)
+            if not await self._unless_stopped(self._compare()):
+                return
+            begun = True
+            self._store.touched(held)
+            await self._unless_stopped(_result(failed))
+        finally:
+            await hints.close()
+
+    async def _open(self, hints: Hints) -> None:
+        try:
+            await hints.open(self._store.path, self._store.holds_sessions)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            raise  # there is nothing to compare either
+        except (OSError, RuntimeError) as error:
+            raise _Unwatched(error) from error
+        if self._unwatched:
+            self._unwatched = False
+            self._store.watch_changed(None)
+
+    async def _compare(self) -> None:
+        if self._begun is not None:
+            await self._begun(self._store)
+        if self._told:  # it has failed before
+            self._store.touched_all()
+
+    async def _do_without(self, reason: str) -> float:
+        """Compare the files, for nobody says when they are written. Seconds till that should be done again."""
+        self._told.add(reason)
+        if not self._unwatched:
+            self._unwatched = True
+            self._store.watch_changed(
+                f"its folder cannot be watched ({reason}), so what others write in it may take {_COMPARE_S:g} s or more to be "
+                "noticed; on Linux the limits are fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+            )
+        began = time.monotonic()
+        await self._unless_stopped(self._compare())
+        return max(_COMPARE_S, (time.monotonic() - began) / _COMPARING_SHARE)
 
     def _tell(self, error: Exception) -> None:
-        """Once for each reason: a file whose name is no UTF-8 ends the watch whenever it is written, and the look at all files
-        that follows finds what it has to say.
-        """
+        """Once for each reason. All files are compared when the watch begins again."""
         level = logging.DEBUG if str(error) in self._told else logging.INFO
         self._told.add(str(error))
         log.log(level, "store %s cannot be watched now; its files are compared instead: %s", self._store.name, error)
 
-    async def _look(self, changes: set[tuple[int, str]] | None) -> None:
-        for local_id in self._store.ids_of([path for _, path in changes or ()]):
-            await self._store.look_at(local_id)
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether it was done before somebody stopped the watch. Raises what it raises."""
+        tasks = [asyncio.create_task(work), asyncio.create_task(self._stop.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                return False
+            tasks[0].result()
+            return True
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _leaf(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _is_theirs(_change: object, path: str) -> bool:
-    """Not one of our dot-names (temporary files, displaced versions), nor anything under `.sessiond/`."""
-    return not path.rpartition("/")[2].startswith(".") and "/.sessiond/" not in path
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+async def _result(future: asyncio.Future[None]) -> None:
+    await future

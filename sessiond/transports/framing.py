@@ -16,17 +16,20 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from sessiond.limits import MAX_HEADER_LINES
+
 _COMPACT_AT = 64 * 1024
 """Bytes already given away that may lie in front of the buffer before it is moved up."""
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 _USUAL = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"+)[ \t]*:[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
-_PART_OF_FIELD = re.compile(rb"(?:" + _TOKEN + rb"*\r?|" + _TOKEN + rb"+[ \t]*(?::.*)?)", re.DOTALL)
+_NAME = re.compile(_TOKEN + rb"*")
+_BLANKS = re.compile(rb"[ \t]*")
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why a stream can no longer be followed. `limit` is the limit in bytes where one was broken."""
+    """Why a stream can no longer be followed. `limit` is the limit (in bytes; of a header, also in lines) where one was broken."""
 
     kind: Literal["parseError", "tooLarge"]
     message: str
@@ -80,6 +83,10 @@ class Decoder:
         self._start = 0
         self._searched = 0
         """Lines mode: up to here there is no LF."""
+        self._line: _Line | None = None
+        """Header mode: the line of a header that is not whole yet."""
+        self._stated: int | None = None
+        """Its Content-Length, once it has been met."""
         self._length: int | None = None
         """Header mode: the body that is being waited for."""
 
@@ -137,26 +144,32 @@ class Decoder:
         return self._take(length)
 
     def _header(self) -> tuple[int, int] | Fault | None:
-        """(length of the body, size of the header with its blank line)."""
-        usual = _USUAL.match(self._buffer, self._start, self._start + self._header_limit)
-        if usual is not None:
-            length = int(usual[1])
-            return self._too_long(length) or (length, usual.end() - self._start)
-        window = bytes(self._buffer[self._start : self._start + self._header_limit])
-        stated: int | None = None
-        begin = 0
-        while (end := window.find(b"\n", begin)) >= 0:
-            line = window[begin:end].removesuffix(b"\r")
-            begin = end + 1
-            if not line:
-                return _broken("it has no Content-Length") if stated is None else (stated, begin)
-            length_or_fault = self._field(line, stated)
+        """(length of the body, size of the header with its blank line). Every byte is looked at once, however few come at
+        a time: the line that is not whole yet is gone on with.
+        """
+        limit = self._start + self._header_limit
+        if self._line is None:
+            usual = _USUAL.match(self._buffer, self._start, limit)
+            if usual is not None:
+                length = int(usual[1])
+                return self._too_long(length) or (length, usual.end() - self._start)
+            self._line = _Line(self._start)
+        line = self._line
+        while (end := self._buffer.find(b"\n", line.seen, limit)) >= 0:
+            text = bytes(self._buffer[line.begin : end]).removesuffix(b"\r")
+            if not text:
+                self._line, self._stated, stated = None, None, self._stated
+                return _broken("it has no Content-Length") if stated is None else (stated, end + 1 - self._start)
+            if line.number > MAX_HEADER_LINES:
+                return Fault("tooLarge", f"the header has more than {MAX_HEADER_LINES} lines", MAX_HEADER_LINES)
+            length_or_fault = self._field(text, self._stated)
             if isinstance(length_or_fault, Fault):
                 return length_or_fault
-            stated = length_or_fault
-        if not _PART_OF_FIELD.fullmatch(window, begin):
+            self._stated = length_or_fault
+            self._line = line = _Line(end + 1, line.number + 1)
+        if not line.may_go_on(self._buffer, min(len(self._buffer), limit)):
             return _broken("a line is not `Name: value`")
-        if len(window) >= self._header_limit:
+        if self.held >= self._header_limit:
             return Fault("tooLarge", f"the header is longer than {self._header_limit} bytes", self._header_limit)
         return None
 
@@ -206,6 +219,50 @@ class Decoder:
             del self._buffer[:stop]
             self._start = self._searched = 0
         return taken
+
+
+class _Line:
+    """A header line whose end has not come: which it is, where it begins in the buffer, how far it was looked at, and in what
+    part of it that was.
+    """
+
+    __slots__ = ("begin", "number", "part", "seen")
+
+    def __init__(self, begin: int, number: int = 1) -> None:
+        self.begin = self.seen = begin
+        self.number = number
+        self.part: Literal["name", "blanks", "value", "end"] = "name"
+
+    def may_go_on(self, buffer: bytearray, stop: int) -> bool:
+        """Look at what is new of it, which holds no LF. Whether it can still become `Name: value`, or a blank line."""
+        while self.seen < stop and self.part != "value":
+            if self.part == "end":
+                return False  # a CR that no LF follows
+            if self.part == "name":
+                self.seen = _match_end(_NAME, buffer, self.seen, stop)
+                named = self.seen > self.begin
+            else:
+                self.seen = _match_end(_BLANKS, buffer, self.seen, stop)
+                named = True
+            if self.seen == stop:
+                return True
+            byte = buffer[self.seen]
+            if byte == 0x3A and named:
+                self.part = "value"
+            elif byte in b" \t" and named:
+                self.part = "blanks"
+            elif byte == 0x0D and self.part == "name":
+                self.part = "end"
+            else:
+                return False
+            self.seen += 1
+        self.seen = stop
+        return True
+
+
+def _match_end(pattern: re.Pattern[bytes], buffer: bytearray, start: int, stop: int) -> int:
+    found = pattern.match(buffer, start, stop)
+    return start if found is None else found.end()
 
 
 def _broken(why: str) -> Fault:

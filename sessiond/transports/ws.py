@@ -107,8 +107,11 @@ class WsChannel(StreamChannel):
         if self._head is None:
             super().buffer_updated(nbytes)
             return
+        seen = max(
+            0, len(self._head) - len(_END_OF_HEAD) + 1
+        )  # each byte is looked at once, however few come at a time
         self._head += self._shared_buffer[:nbytes]
-        end = self._head.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        end = self._head.find(_END_OF_HEAD, seen) + len(_END_OF_HEAD)
         try:
             self._check_head(end)
             if end >= len(_END_OF_HEAD):

@@ -162,6 +162,8 @@ def questions(client: Client, folder: Path) -> Iterator[Row]:
     for label, query in (
         ("regex: a word", "quixotic"),
         ("regex: words in a row", r"self\.\w+\('src/quixo"),
+        ("regex: any case", "(?i)QUIXOTIC"),
+        ("regex: a literal in many", rf"{common}\w+ing\b"),
         ("regex: nothing to go by", r"\w{30,}"),
     ):
         answer = client.answer(client.send("session/search", {"query": query, "mode": "regex"}))

@@ -284,13 +284,17 @@ def house_under(under: list[str]) -> Iterator[Home]:
                 home.process.wait(30)
 
 
+_IMPORT_S = 300.0
+"""A corpus may be long, and the machine slow."""
+
+
 def real(scale: Scale) -> Iterator[Row]:
     """Messages that people and models wrote, one by one (`SESSIOND_CORPUS`), against the same bytes into sqlite3 in this process."""
     corpus = os.environ.get("SESSIOND_CORPUS") or str(Path(__file__).parents[3] / "shared" / "corpus")
     if not Path(corpus).is_dir():
         return
     with house(QUIET) as home:
-        client = home.client()
+        client = home.client(_IMPORT_S)
         sessions = client.call("session/import", path=corpus)["sessions"]
         messages = []
         for session in sessions[:200]:

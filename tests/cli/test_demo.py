@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
+import subprocess
 from pathlib import Path
 
+import pytest
+
+from sessiond.cli import demo, peer
 from tests.shell import Shell
 
 
@@ -33,3 +38,20 @@ def test_the_readme_shows_what_the_demo_prints(home: Shell) -> None:
     shown = readme.partition("```text\n")[2].partition("```")[0]
     one, two = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text) for text in (shown, home("demo").out))
     assert one == two
+
+
+def test_18_each_wait_of_the_demo_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener that says nothing, a daemon that does not answer, and words that do not arrive end it with a reason."""
+    monkeypatch.setattr(demo, "_WAIT_S", 0.1)
+    monkeypatch.setattr(peer, "_ANSWER_S", 0.1)
+    silent = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert demo._first_line(silent) == ""
+    assert silent.stdin is not None
+    assert silent.stdout is not None
+    one = peer.Peer(silent.stdout, io.BytesIO())  # type: ignore[arg-type]
+    with pytest.raises(peer.NoAnswer, match=r"an answer to daemon/hello did not come within 0\.1 s"):
+        one.call("daemon/hello", {})
+    with pytest.raises(peer.NoAnswer, match="a word of another client"):
+        one.notification()
+    silent.communicate()
+    one.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import need
-from tests.shell import Shell
+from tests.shell import ROOT, Shell
 
 
 @pytest.fixture
@@ -108,3 +109,36 @@ def test_lisp(user):
     need("sbcl")
     form = '(sb-ext:exit :code (if (asdf:find-system "sessiond" nil) 0 1))'
     ended(user, "sbcl", "--noinform", "--non-interactive", "--eval", form)
+
+
+def installed_in(user: Shell, name: str) -> None:
+    """As if the package were installed in a folder of that name."""
+    place = user.path / name
+    place.mkdir()
+    shutil.copytree(ROOT / "sessiond", place / "sessiond", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "clients", place / "clients", ignore=shutil.ignore_patterns("node_modules", "*.elc"))
+    user.env["PYTHONPATH"] = str(place)
+
+
+ODD = ["a b", "it's", 'a "b"', "a,b", "back\\slash", "日本 |x", "a[b]*"]
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("editor", ["emacs", "vim", "neovim", "lisp"])
+def test_23_any_folder(user, editor, name):
+    """The lines hold for a package in a folder of any name: a blank, a quote, a comma, a backslash."""
+    installed_in(user, name)
+    {"emacs": test_emacs, "vim": test_vim, "neovim": lambda user: test_neovim(user, "init.lua"), "lisp": test_lisp}[
+        editor
+    ](user)
+
+
+@pytest.mark.parametrize("content", [b'" Gr\xfc\xdfe\n', b"\xff\xfe", b"no line end \xe9"])
+def test_23_a_configuration_in_any_encoding(user, content):
+    """What stands in the file stays, byte by byte."""
+    (user.path / ".vimrc").write_bytes(content)
+    path = write(user, "vim")
+    text = path.read_bytes()
+    assert text.startswith(content)
+    assert b"runtimepath" in text
+    assert user("setup", "vim", "--write").out == f"{path} has them already\n"

@@ -167,6 +167,32 @@ def test_what_may_be_missing_is_said(monkeypatch: pytest.MonkeyPatch, index: tup
     assert done.stderr == f"sessiond: {said}\n"
 
 
+def test_a_list_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On standard error, with how far the index is; for a script in the document. What must have all sessions asks again, from
+    the beginning.
+    """
+    status = {"index": {"state": "building", "read": 3, "found": 7, "problem": None}}
+    info = {
+        "sessionId": "a",
+        "messageCount": 1,
+        "updatedAt": "2026-01-11T14:30:22.000Z",
+        "store": "default",
+        "name": None,
+    }
+    some = {"sessions": [info], "nextCursor": None, "incomplete": True}
+    done = run(monkeypatch, listing, Answers({"session/list": [some], "daemon/status": [status]}))
+    assert done.stdout.startswith("a\t")
+    assert done.stderr == "sessiond: the index is still being built (3 of 7 sessions read): there may be more\n"
+    done = run(monkeypatch, listing, Answers({"session/list": [some]}), "--json")
+    assert json.loads(done.stdout) == some and done.stderr == ""
+    pages = [
+        {"sessions": [{**info, "sessionId": "early"}], "nextCursor": "1"}, some, {"sessions": [info], "nextCursor": "1"},
+        {"sessions": [{**info, "sessionId": "b"}], "nextCursor": None},
+    ]  # fmt: skip
+    whole = listing.sessions(Answers({"session/list": pages}), None, {}, whole=True)
+    assert [one["sessionId"] for one in whole["sessions"]] == ["a", "b"] and "incomplete" not in whole
+
+
 def test_conditions_on_words_do_not_go_with_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would become a part of the pattern and find nothing."""
     with pytest.raises(click.UsageError, match="--since and --until"):

@@ -88,6 +88,19 @@ def compiled(tmp_path_factory):
     return folder
 
 
+def test_23_the_tests_compile_without_a_warning(compiled, tmp_path):
+    """As the client itself does."""
+    sources = sorted((SOURCES[0].parent / "test").glob("*.el"))
+    for source in sources:
+        shutil.copy(source, tmp_path)
+    strict = "(setq byte-compile-error-on-warn t)"
+    files = [str(tmp_path / source.name) for source in sources]
+    folders = ["-L", str(compiled), "-L", str(tmp_path)]
+    with_home = f'(setenv "SESSIOND_HOME" "{tmp_path}")'  # the files want to know that nobody's own home is meant
+    done = batch("-Q", *folders, "--eval", strict, "--eval", with_home, "-f", "batch-byte-compile", *files)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def emacs(home, compiled):
     return Emacs(home, compiled)

@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
+from sessiond.backups.proof import prove
 from sessiond.config import load
 from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.backup import Backups
+from sessiond.daemon.expiry import Expiry
 from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.limits import Limits
 from sessiond.model.session import Session
-from sessiond.store.expiry import Expiry
+from sessiond.service.sessions import Service
 from sessiond.store.mounts import Mounts
-from sessiond.store.proof import prove
 from tests.fakes.clock import ManualClock
+from tests.fakes.index import FakeIndex
 
 NOW = "2026-01-11T14:30:22.000Z"
 
@@ -43,16 +45,22 @@ class Guarded(RealFileSystem):
 
 class Rig:
     def __init__(self, home: Path, journal: JournalWriter) -> None:
+        super().__init__()
         names = ("data", "config", "cache", "run", "log")
         self.where = Places(**{name: str(home / name) for name in names}, home=str(home))
         self.fs = Guarded()
         self.clock = ManualClock()
         self.journal = journal
-        self.mounts = Mounts(
-            self.fs, self.where.data, journal, self.clock, Limits(), interval_s=0, idle_s=0, pending={}
+        self.mounts = Mounts(self.fs, self.where.data, journal, self.clock, Limits(), pending={})
+        self.config = load(self.fs, self.where, {})
+        self.backups: Backups
+
+    async def start(self) -> None:
+        await self.mounts.mount_default()
+        service = Service(stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits())
+        self.backups = Backups(
+            self.fs, self.where, self.config, self.clock, self.journal, self.mounts, service.open_sessions
         )
-        config = load(self.fs, self.where, {})
-        self.backups = Backups(self.fs, self.where, config, self.clock, journal, self.mounts)
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     (home / "data").mkdir(parents=True)
     journal, _ = await JournalWriter.recover(RealFileSystem(), str(home / "data" / "journal"), Limits())
     made = Rig(home, journal)
-    await made.mounts.mount_default()
+    await made.start()
     yield made
     await made.mounts.close()
     await journal.close()
@@ -99,7 +107,7 @@ async def test_a_store_that_is_adopted_meanwhile_is_in_the_copy(
     @contextlib.asynccontextmanager
     async def adopted_first() -> AsyncIterator[Held]:
         store = await rig.mounts.mount("theirs", str(theirs), "jsonl")
-        await store.put(Session("late", NOW))
+        await store.session("late").put(Session("late", NOW))
         async with held() as found:
             yield found
 
@@ -113,7 +121,10 @@ async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_
     """What has lain there too long goes before that moment or after it: no entry is copied in part."""
     trash = rig.mounts._mounted["default"].trash
     trash.put("old", Session("old", NOW), {}, at="2020-01-01T00:00:00.000Z", reason="deleted")
-    expiry = Expiry(lambda: {"default": trash}, rig.clock, Limits(), rig.mounts.moves)
+    trash.expire(
+        rig.clock.now_ms() - 24 * 3600 * 1000, 10**12
+    )  # a look of a day ago, from which on time is seen to pass
+    expiry = Expiry(lambda: {"default": trash}, rig.clock, Limits(trash_days=0.5), rig.mounts.moves)
     async with rig.mounts.moves.none():
         going = asyncio.create_task(expiry.round())
         for _ in range(10):
@@ -148,5 +159,5 @@ async def test_folders_of_one_name_are_stores_of_several(rig: Rig, tmp_path: Pat
             await adoption.adopt(str(path), None, "docx")
         names.append((await adoption.adopt(str(path), None, "jsonl")).name)
     assert names == ["talks", "talks-2", "talks-3"]
-    with pytest.raises(InvalidParams, match="is no folder"):
+    with pytest.raises(InvalidParams, match="is not a folder"):
         await adoption.adopt(str(tmp_path / "none"), None, None)

@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.daemon.reading import SessionDocuments
 from sessiond.errors import InvalidParams
-from sessiond.store.memory import MemoryStore
+from tests.fakes.memory_store import MemoryStore
 
 T = "2026-01-11T14:30:22.000Z"
 
@@ -29,7 +29,7 @@ class Searcher:
         self._hits = hits
         self._error = error
 
-    async def search(self, *, query: str, limit: int | None = None) -> Mapping[str, object]:
+    async def search(self, peer: None, *, query: str, limit: int | None = None) -> Mapping[str, object]:
         if self._error is not None:
             raise self._error
         return {"hits": list(self._hits)}

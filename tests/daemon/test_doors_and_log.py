@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -11,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from sessiond.daemon.doors import NetworkDoors, TokenFile, tcp_doors
+from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors
 from sessiond.daemon.log import logging_to
-from sessiond.endpoint import Places, places
+from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
+from sessiond.transports import unix
 
 
 @pytest.fixture
@@ -75,6 +77,39 @@ async def test_what_cannot_be_listened_on_is_said(where: Places) -> None:
         await tcp.listen("no such host", 0)
     assert tcp.status() is None
     tcp.close()
+
+
+async def test_14_a_socket_that_could_not_be_put_back_is_put_back_later(
+    where: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removed while there is no descriptor left: it is tried again till it succeeds, and what was there serves till then."""
+    door = UnixDoor(RealFileSystem(), where, Limits(), Nobody(), version="0", instance="i")
+    door.open()
+    try:
+        listen = unix.listen
+        os.unlink(door.path)
+
+        def fails(*_: Any) -> Any:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(unix, "listen", fails)
+        for _ in range(3):
+            with pytest.raises(OSError, match="Too many open files"):
+                await door.look_after()
+        monkeypatch.setattr(unix, "listen", listen)
+        await door.look_after()
+        assert Path(door.path).is_socket()
+        before = os.stat(door.path).st_ino
+        await door.look_after()
+        assert os.stat(door.path).st_ino == before
+        Path(where.endpoint_file).unlink()
+        await door.look_after()
+        record = read_endpoint(where.data)
+        assert record is not None
+        assert (record.socket, os.stat(door.path).st_ino) == (door.path, before)
+    finally:
+        door.close()
+    assert not os.path.exists(door.path)
 
 
 def test_the_log_rotates_and_stays_private(where: Places) -> None:

@@ -163,13 +163,18 @@ MAY_FOLLOW = {"cache/index.sqlite3"}
 
 
 def test_hard_links_are_no_way_in(house: Home) -> None:
-    """A session file that has a second name is written as any other; the second name keeps what it had, or shares an append."""
+    """A session file that has a second name is written as any other; the second name keeps what it had."""
     client = house.client()
     client.call("session/new", sessionId="hard", messages=[{"role": "user", "content": "one"}])
     client.call("session/save", sessionId="hard")
     path = house.path / "data" / "sessions" / "hard.jsonl"
     other = house.path.parent / "other-name"
     os.link(path, other)
+    before = other.read_bytes()
+    client.call("session/append", sessionId="hard", messages=[{"role": "user", "content": "two"}])
+    client.call("session/save", sessionId="hard")
+    assert '"content":"two"' in path.read_text()
+    assert other.read_bytes() == before
     client.call("session/truncate", sessionId="hard", afterSeq=0)
     client.call("session/save", sessionId="hard")
     assert "one" in other.read_text(), "a rewrite makes a new file"

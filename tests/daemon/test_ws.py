@@ -47,7 +47,8 @@ class Ws:
             with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=20) as got:
                 return got.status, got.read(), got.headers
         except urllib.error.HTTPError as error:
-            return error.code, error.read(), error.headers
+            with error:
+                return error.code, error.read(), error.headers
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,6 @@ class Answers:
     def cancel(self, *, notified: Callable[..., None] | None = None) -> None:
         self.cancelled += 1
 
-    def notifications(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def notifications(self, **_: object) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from self._told
         raise ConnectionResetError("the daemon ended the connection")

@@ -13,12 +13,14 @@ its old one is gone.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import posixpath
 import random
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from sessiond.fs import DiskFailed, Stat
@@ -38,7 +40,7 @@ class _Op:
     offset: int
     data: bytes | None
     fate: str = "open"
-    """`open`: not synced yet; `kept`: synced; `lost`: its sync failed, and no later one tells the truth about it."""
+    """`open`: not synced yet; `kept`: synced; `lost`: its sync failed, and no later one tells the truth about it; `hint`: nobody will sync it."""
 
 
 @dataclass
@@ -232,6 +234,16 @@ class CrashFS:
 
     # The port
 
+    def confine(self, root: str, inner: str = "") -> None:
+        """Links do not exist here."""
+
+    def hold(self, root: str) -> AbstractContextManager[None]:
+        """Folders are not swapped here."""
+        return contextlib.nullcontext()
+
+    def is_link(self, path: str) -> bool:
+        return False
+
     def stat(self, path: str) -> Stat | None:
         self._alive()
         node = self._find(path)
@@ -339,6 +351,12 @@ class CrashFS:
             self._make(path, mode)
         self._alive()
         return CrashLog(self, path, self._file(path))
+
+    def open_hint(self, path: str, mode: int = 0o600) -> CrashHint:
+        if self._find(path) is None:
+            self._make(path, mode)
+        self._alive()
+        return CrashHint(self, path, self._file(path))
 
     def lock(self, path: str) -> CrashLock:
         if self._find(path) is None:
@@ -506,6 +524,30 @@ class CrashLog:
         pass
 
 
+class CrashHint:
+    """Of what is not synced the images have all of the newest bytes, or a part, or none; what came between is left out."""
+
+    def __init__(self, fs: CrashFS, path: str, node: _File) -> None:
+        self._fs = fs
+        self._path = path
+        self._node = node
+
+    def sync(self) -> None:
+        try:
+            self._fs._step("sync", self._path)
+        except OSError as error:
+            raise DiskFailed(error.errno, error.strerror, self._path) from error
+        self._node.base, self._node.ops = bytes(self._node.data), []
+
+    def put(self, data: bytes) -> None:
+        self._fs._alive()
+        self._node.data[:] = data
+        self._node.ops = [_Op(0, data, "hint")]
+
+    def close(self) -> None:
+        pass
+
+
 class CrashLock:
     def __init__(self, locks: set[str], path: str) -> None:
         self._locks = locks
@@ -554,6 +596,8 @@ def _fates(op: _Op) -> list[str]:
         return ["full"]
     if op.data is None:
         return ["none", "full"]
+    if op.fate == "hint":
+        return ["none", "zeros for 16", "full"]
     size = len(op.data)
     cuts = sorted(cut for cut in {1, 8, 40, size // 2, size - 1} if 0 < cut < size)
     return ["none", "zeros", *(f"first {cut}" for cut in cuts), *(f"zeros for {cut}" for cut in cuts[-2:]), "full"]

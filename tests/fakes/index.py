@@ -10,9 +10,13 @@ class FakeIndex:
         self.infos: dict[str, IndexedInfo] = {}
         self.messages: dict[str, dict[str, str]] = {}
         self.incomplete = False
+        self.problem = None
 
     def put_info(self, info):
         self.infos[info.session_id] = info
+
+    def put_saved(self, info):
+        self.put_info(info)
 
     def add_messages(self, session_id, messages):
         self.messages.setdefault(session_id, {}).update({m.id: m.text() for m in messages})
@@ -26,6 +30,9 @@ class FakeIndex:
     def put_session(self, info, messages, notes):
         self.put_info(info)
         self.messages[info.session_id] = {m.id: m.text() for m in messages}
+
+    async def put_long_session(self, info, messages, notes):
+        self.put_session(info, messages, notes)
 
     def begin_session(self, info, message_ids, note_ids):
         self.put_info(info)
@@ -45,6 +52,11 @@ class FakeIndex:
 
     async def settled(self, patience_s=None):
         return None
+
+    erasing = False
+
+    async def erased(self):
+        return True
 
     async def room(self):
         return None

@@ -15,11 +15,15 @@ from tests.zygote import ForkedHome
 
 FINAL = [("fdatasync", "error=EIO"), ("fdatasync", "error=ENOSPC"), ("fsync", "error=EIO")]
 UNDONE = [
-    ("write", "error=EIO"), ("write", "error=ENOSPC"), ("write", "error=EDQUOT"), ("write", "retval=0"), ("rename", "error=EIO"),
-    ("rename", "error=ENOSPC"), ("unlink", "error=EIO"), ("ftruncate", "error=EIO"), ("mkdir", "error=ENOSPC"),
+    ("write", "error=EIO"), ("write", "error=ENOSPC"), ("write", "error=EDQUOT"), ("write", "retval=0"), ("rename,renameat", "error=EIO"),
+    ("rename,renameat", "error=ENOSPC"), ("unlink,unlinkat", "error=EIO"), ("ftruncate", "error=EIO"), ("mkdir,mkdirat", "error=ENOSPC"),
 ]  # fmt: skip
 OFTEN = ("fdatasync", "fsync", "write")
-SLOW = [("fdatasync", "delay_enter=30000"), ("write", "delay_exit=20000"), ("rename,unlink", "delay_enter=30000")]
+SLOW = [
+    ("fdatasync", "delay_enter=30000"),
+    ("write", "delay_exit=20000"),
+    ("rename,renameat,unlink,unlinkat", "delay_enter=30000"),
+]
 
 
 def traffic(client: Client, witnesses: list[Witness], rounds: int) -> None:
@@ -58,7 +62,12 @@ def afterwards(home: ForkedHome, client: Client, witnesses: list[Witness], *, ki
     """Reading works; with a healthy disk the next daemon has everything, and carries on."""
     for witness in witnesses:
         witness.check(client)
-    assert client.call("session/list")["sessions"]
+    for _ in range(30):  # each waits up to a second for an index that is made anew
+        page = client.call("session/list")
+        if not page.get("incomplete"):
+            break
+    assert page["sessions"]
+    assert not page.get("incomplete")
     if kill:
         home.kill()
     else:

@@ -1,4 +1,8 @@
-"""What amacs, cortex, theia and jsonl write, to the byte, and what they make of files of others: one folder a case, never edited."""
+"""What amacs, cortex, theia and jsonl write, to the byte, and what they make of files of others: one folder a case, never edited.
+
+What a format writes changes in steps, a folder each: `written`, `written-2`, and so on. The last one is what we write now;
+we read them all.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,12 @@ def golden(name: str, case: str) -> tuple[ModuleType, dict[str, bytes], dict[str
     fmt = FORMATS[name]
     names = fmt.paths(expected["id"])
     return fmt, {path: (folder / path).read_bytes() for path in names if (folder / path).exists()}, expected
+
+
+def written_cases(name: str) -> list[str]:
+    """The oldest first."""
+    found = [folder.name for folder in (GOLDEN / name).glob("written*")]
+    return sorted(found, key=lambda case: int(case.removeprefix("written").removeprefix("-") or 1))
 
 
 def turn(seq: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -80,8 +90,8 @@ def life() -> list[list[Change]]:
 
 @each
 def test_the_bytes_are_the_golden_ones(name: str) -> None:
-    """The same life gives the same files, and they are the session."""
-    fmt, files, expected = golden(name, "written")
+    """The same life gives the same files."""
+    fmt, files, expected = golden(name, written_cases(name)[-1])
     session = Session(expected["id"], AT)
     made: dict[str, bytes] = {}
     for batch in life():
@@ -91,9 +101,16 @@ def test_the_bytes_are_the_golden_ones(name: str) -> None:
     assert {path: content.decode() for path, content in made.items()} == {
         path: content.decode() for path, content in files.items()
     }
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name in sorted(FORMATS) for case in written_cases(name)])
+def test_what_any_version_wrote_is_the_session(name: str, case: str) -> None:
+    """Files of every step, those of now among them, are the same session, without a warning."""
+    fmt, files, expected = golden(name, case)
     decoded = fmt.decode(expected["id"], files)
     assert {"id": expected["id"], **show(decoded.session), "warnings": []} == expected
     assert (decoded.problems, decoded.renumbered, decoded.incomplete) == ([], False, False)
+    assert expected == golden(name, written_cases(name)[0])[2]
 
 
 @each
@@ -109,7 +126,7 @@ def test_files_of_others_are_read_as_golden(name: str) -> None:
 @each
 def test_the_document_shows_the_golden_bytes(name: str) -> None:
     """The worked bytes of a format's document are what is written."""
-    fmt, files, expected = golden(name, "written")
+    fmt, files, expected = golden(name, written_cases(name)[-1])
     text = (DOCS / f"{name}.md").read_text()
     shown = [
         path for path in fmt.paths(expected["id"]) if path in files and (name != "theia" or not path.startswith("."))

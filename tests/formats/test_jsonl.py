@@ -236,9 +236,27 @@ def test_a_rewrite_settles_the_append_before_it() -> None:
         Sidecar(id="s", seq=3, through=3), "s.jsonl", b"one\n", Tail(exists=True, size=10, end=b"x" * 10), None
     )[0]
     side, _ = decode_sidecar("", first.data)
-    new = b"x" * 10 + b"tw"
+    new = b"x" * 10 + b"on"
     assert torn_at(side, new) == 10, "by itself it looks like that"
     [settled] = settled_writes(side, old)
     side, _ = decode_sidecar("", settled.data)
     assert torn_at(side, new) is None
     assert through_of(side, old) == 3
+
+
+def test_a_long_append_is_known_by_its_bytes_too() -> None:
+    """What is kept of it is deflated; a true prefix of it is cut, and anything else is somebody's own."""
+    data = b'{"role": "user", "content": "a line"}\n' * 2000
+    tail = Tail(exists=True, size=10, end=b"x" * 10)
+    first = append_writes(Sidecar(id="s", seq=3, through=3), "s.jsonl", data, tail, None)[0]
+    side, _ = decode_sidecar("", first.data)
+    before = b"x" * 10
+    assert len(first.data) < len(data) / 10
+    assert torn_at(side, before + data[:5000]) == 10
+    assert torn_at(side, before + data[:5000] + b"\0" * 4096) == 10
+    assert torn_at(side, before + b"\0" * 502 + data[502:]) == 10, "a block that a power failure kept from the disk"
+    assert torn_at(side, before + data[:502] + b"\0" * 512 + data[1014:5000]) == 10
+    assert torn_at(side, before + b"\0" * 502 + b"theirs\n") is None
+    assert torn_at(side, before + data) is None
+    assert torn_at(side, before + data[:5000] + b"theirs\n") is None
+    assert torn_at(side, before + b"theirs\n") is None

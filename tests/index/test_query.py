@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import time
 
 import pytest
@@ -85,15 +87,20 @@ def test_never_an_error(typed: str) -> None:
 @pytest.mark.parametrize("unit", ["a ", '"', 'a"', "x", "OR ", "日", 'role:"', "-", " ", "a*", "fooBar", "é"])
 def test_long_queries_are_linear(unit: str) -> None:
     """100 KB of anything is parsed in a moment: four times the length does not take sixteen times as long."""
-    times = []
-    for size in (25_000, 100_000):
-        typed = unit * (size // len(unit))
-        # The best of several: the machine and the garbage collector may be busy with something else in any one of them.
-        times.append(min(_seconds(typed) for _ in range(4)))
-    assert times[1] < max(0.5, 8 * times[0])
+    best: dict[int, float] = {}
+    for _ in range(12):  # another program may slow down any of them; what is quadratic never gets below
+        for size in (25_000, 100_000):
+            best[size] = min(best.get(size, math.inf), _seconds(unit * (size // len(unit))))
+        if best[100_000] < max(0.5, 8 * best[25_000]):
+            return
+    raise AssertionError(f"four times the length takes {best[100_000] / best[25_000]:.1f} times as long")
 
 
 def _seconds(typed: str) -> float:
-    begun = time.process_time()
-    parse(typed)
-    return time.process_time() - begun
+    gc.disable()  # what it looks at grows with all that the other tests have left
+    try:
+        begun = time.process_time()
+        parse(typed)
+        return time.process_time() - begun
+    finally:
+        gc.enable()

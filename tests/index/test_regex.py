@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
 from sessiond.errors import Cancelled, InvalidParams
+from sessiond.index import regex
+from sessiond.index.regex_processes import Answer, all_of
 from sessiond.limits import Limits
 from tests.index.feeding import all_hits, info, key, message, note, opened, search
 
@@ -123,6 +127,61 @@ async def test_cancelling_stops_the_work(tmp_path: Path) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def test_shares_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several processes find what one finds, in the same order, on every page; each document once."""
+    async with opened(tmp_path) as index:
+        index.put_info(info("s", name="fish"))
+        for seq in range(1, 160):
+            index.add_messages("s", [message(seq, f"{seq} " + ("fish " if seq % 2 else "fowl ") * 1800)])
+        await index.settled()
+        whole = await all_hits(index, "f.sh", limit=7, mode="regex")
+        monkeypatch.setattr(regex, "_SHARED_CHUNKS", 1)
+        monkeypatch.setattr(regex, "_SHARES", 3)
+        assert await all_hits(index, "f.sh", limit=7, mode="regex") == whole
+        assert len(whole) == 81
+
+
+def test_what_was_written_anew_meanwhile_is_one_hit() -> None:
+    """A document that one share saw before and another after a change."""
+    answers = [Answer(ids=[[9], [5, 3]], shown={5: ("old", [])}), Answer(ids=[[], [6, 5]], shown={6: ("x", [])})]
+    ids, shown = all_of(answers)
+    assert ids == [9, 6, 5, 3]
+    assert shown.keys() == {5, 6}
+
+
+async def test_a_process_is_kept_for_the_next_request(tmp_path: Path) -> None:
+    """Till it was not used for a while; one that is gone, or was killed for its time, is replaced."""
+    async with opened(tmp_path, Limits(regex_s=3600)) as index:
+        index.put_info(info("s"))
+        index.add_messages("s", [message(1, "a" * 60 + "!")])
+        await index.settled()
+
+        async def asked() -> int:
+            assert (await search(index, "a!", mode="regex")).total == 1
+            assert index._regex is not None
+            [process] = index._regex._processes._idle
+            return process.pid
+
+        first = await asked()
+        assert await asked() == first
+        os.kill(first, signal.SIGKILL)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        second = await asked()
+        assert second != first
+        running = asyncio.create_task(search(index, CATASTROPHE, mode="regex"))
+        while index._regex is not None and index._regex._processes._idle:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        third = await asked()
+        assert third != second
+        assert index._regex is not None
+        await asyncio.to_thread(index._regex._processes.end_idle)
+        with pytest.raises(ProcessLookupError):
+            os.kill(third, 0)
 
 
 async def test_text_search_ends_at_its_limit(tmp_path: Path) -> None:

@@ -13,26 +13,38 @@ import pytest
 
 from sessiond import pipes
 from sessiond.index import regex_worker
-from sessiond.index.chunks import library
+from sessiond.index.regex_processes import libraries
 from tests.index.feeding import info, message, opened
 
 EVERYTHING = ["SELECT id, chunk, start, size FROM doc WHERE 1", "ORDER BY id", {}]
 
 
-def ask(folder: Path, pattern: str, limit: int = 100, queries: Any = (EVERYTHING,)) -> Any:
-    """Its answer. (With `site`, unlike in the daemon, so that what it does is measured.)"""
-    request = {
+def request(
+    folder: Path, pattern: str, limit: int = 100, queries: Any = (EVERYTHING,), share: Any = (0, 1), last: int = 0
+) -> dict[str, Any]:
+    return {
         "path": str(folder / "index.db"),
-        "library": library(),
+        "libraries": libraries(),
         "pattern": pattern,
         "seconds": 30,
         "limit": limit,
+        "share": share,
+        "last": last,
         "queries": queries,
     }
+
+
+def ask(
+    folder: Path, pattern: str, limit: int = 100, queries: Any = (EVERYTHING,), share: Any = (0, 1), last: int = 0
+) -> Any:
+    """Its answer. (With `site`, unlike in the daemon, so that what it does is measured.)"""
     with pipes.start(regex_worker.__file__) as process:
-        out, _ = process.communicate(json.dumps(request).encode(), timeout=60)
+        out, _ = process.communicate(
+            json.dumps(request(folder, pattern, limit, queries, share, last)).encode(), timeout=60
+        )
     assert process.returncode == 0
-    return json.loads(out)
+    answer = json.loads(out)
+    return answer | {"ids": [doc for ids in answer["ids"] for doc in ids]} if "ids" in answer else answer
 
 
 async def filled(folder: Path, *contents: Any) -> None:
@@ -72,11 +84,34 @@ async def test_the_words_of_a_pattern_narrow_what_is_looked_through(tmp_path: Pa
         assert ask(tmp_path, pattern)["ids"] == ids, pattern
 
 
-async def test_a_part_that_too_many_words_hold_narrows_nothing(tmp_path: Path) -> None:
+async def test_what_is_in_many_texts_narrows_nothing(tmp_path: Path) -> None:
     """Everything is looked through then, and the same is found."""
-    many = " ".join(f"x{n}needle" for n in range(regex_worker._MOST_WORDS + 5))
-    await filled(tmp_path, many, "needle", "other")
-    assert ask(tmp_path, "needle")["ids"] == [1, 2]
+    await filled(tmp_path, *[f"a needle{n}" for n in range(regex_worker._FEW + 5)], "other")
+    assert len(ask(tmp_path, "a needle")["ids"]) == regex_worker._FEW + 5
+
+
+async def test_a_share_is_some_chunks_and_all_that_is_newer(tmp_path: Path) -> None:
+    """All shares together are everything; what came after the newest chunk that was seen is in each."""
+    async with opened(tmp_path) as index:
+        index.put_info(info("s"))
+        for n in range(1, 2 * regex_worker._BLOCK + 3):
+            index.add_messages("s", [message(n, "fish " * 3000)])
+            await index.settled()
+    number = 2 * regex_worker._BLOCK + 2
+    first, second = (ask(tmp_path, "fish", share=(n, 2), last=number)["ids"] for n in (0, 1))
+    assert sorted(first + second) == list(range(1, number + 1)) and first and second
+    first, second = (ask(tmp_path, "fish", share=(n, 2), last=number - 1)["ids"] for n in (0, 1))
+    assert set(first) & set(second) == {number}
+
+
+async def test_one_process_takes_one_request_after_the_other(tmp_path: Path) -> None:
+    """An error ends nothing, and what was made for one request is not seen by the next."""
+    await filled(tmp_path, "one fish", "two")
+    lines = [json.dumps(request(tmp_path, pattern)) for pattern in (" fish", "(", "t.o", " fish")]
+    with pipes.start(regex_worker.__file__) as process:
+        out, _ = process.communicate("\n".join(lines).encode(), timeout=60)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer.get("ids") for answer in answers] == [[[1]], None, [[2]], [[1]]]
 
 
 async def test_words_that_are_cut_in_the_index_may_hold_anything(tmp_path: Path) -> None:
@@ -114,6 +149,12 @@ async def test_a_pattern_too_large_to_be_compiled_is_an_error(tmp_path: Path) ->
     for pattern in ("a{99999999999999999999}", "(" * 5000 + ")" * 5000):
         answer = ask(tmp_path, pattern)
         assert answer.keys() == {"error", "position"}
+
+
+@pytest.mark.parametrize("pattern", ["(?a)(?u)x", "(?L)x", "(?au)x"])
+async def test_23_flags_that_exclude_each_other_are_an_error(tmp_path: Path, pattern: str) -> None:
+    """Not a want of memory: Python says so in more than one way."""
+    assert ask(tmp_path, pattern).keys() == {"error", "position"}
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,9 @@ class User:
     def rotate(self) -> None:
         self.segments.rotate()
 
+    def hold_back(self) -> None:
+        self.segments.hold_back()
+
     def restart(self) -> None:
         self.segments.close()
         self.segments, contents = opened(self.fs)
@@ -117,12 +120,14 @@ Step = Callable[[User], None]
 
 
 def script(text: str) -> list[Step]:
-    """`a` commits to session a; `ab` in one batch to both; `a!` saves it, `a-` deletes it, `a--` for ever; `/` rotates;
-    `.` closes and opens."""
+    """`a` commits to session a; `ab` in one batch to both; `a!` saves it, `a-` deletes it, `a--` for ever; `/` rotates; `^` moves
+    what the oldest segment is kept for out of the way; `.` closes and opens."""
     steps: list[Step] = []
     for word in text.split():
         if word == "/":
             steps.append(User.rotate)
+        elif word == "^":
+            steps.append(User.hold_back)
         elif word == ".":
             steps.append(User.restart)
         elif word.endswith("!"):
@@ -144,6 +149,10 @@ HISTORIES = {
     "purged": "a b / a b / ab a-- b a",
     "purged twice": "ab / a-- / b-- a b a--",
     "restarted": "a b . a . b! a! . . c",
+    "held back": "a b a ^ c b! ^ a ^ a! c",
+    "held back and deleted": "a b / a ^ ^ a- b / b! ^ a b",
+    "held back and purged": "a b / a c ^ ^ a-- b / ^ b-- c",
+    "held back and restarted": "a b ^ . a / b! ^ . a- ^ b a",
     "restarted in the middle": "a / b . a b / c c! . c",
 }
 

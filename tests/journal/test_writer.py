@@ -338,7 +338,7 @@ async def test_the_files_are_private(open_journal: Open, tmp_path: Path) -> None
     writer, _ = await open_journal()
     await writer.commit("default", "a", 1, b"x")
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").rglob("*")}
-    assert modes == {"journal": 0o700, "00000001.journal": 0o600, "reserve": 0o600}
+    assert modes == {"journal": 0o700, "00000001.journal": 0o600, "reserve": 0o600, "synced": 0o600}
 
 
 _LIMITED = """

@@ -141,8 +141,8 @@ def test_a_catastrophic_pattern_disturbs_nobody(tmp_path):
     """It ends as `cancelled`; meanwhile everybody else is answered."""
     with Home(tmp_path, "[limits]\nregex_s = 1.0\n") as home:
         client, other = home.client(), home.client()
-        client.call("session/new", sessionId="s", messages=[{"role": "user", "content": "a" * 60}])
-        number = client.send("session/search", {"query": "(a+)+$x", "mode": "regex"})
+        client.call("session/new", sessionId="s", messages=[{"role": "user", "content": "a" * 60 + "!"}])
+        number = client.send("session/search", {"query": "(a+)+$", "mode": "regex"})
         for _ in range(20):
             other.call("session/list")
         assert client.answer(number)["error"]["data"]["kind"] == "cancelled"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -116,7 +116,7 @@ class FakeService:
         self.calls.append(("list", page))
         return {"sessions": [self.info(session_id) for session_id in self.sessions], "nextCursor": None}
 
-    async def search(self, **query: Any) -> Any:
+    async def search(self, peer: Any, **query: Any) -> Any:
         """Waits until the test opens the gate."""
         self.calls.append(("search", query))
         self.waiting.set()
@@ -137,12 +137,24 @@ class FakeService:
     async def import_(
         self, peer: Any, path: str, *, progress: Callable[[dict[str, Any]], None] | None = None, **_: Any
     ) -> Any:
+        self.calls.append(("import", path))
         for percentage in (10, 20):
             if progress is not None:
                 progress({"percentage": percentage, "message": path})
         if path == "/wait":
             await self.gate.wait()
         return {"sessions": [], "skipped": 0, "warnings": []}
+
+    async def restore(self, peer: Any, session_id: str, *, after: Awaitable[None]) -> Any:
+        """Waits for what may put it into the trash."""
+        self.calls.append(("restore", session_id))
+        await after
+        self.calls.append(("restored", session_id))
+        return self.info(session_id)
+
+    async def save(self, session_id: str | None = None) -> list[Any]:
+        self.calls.append(("save", session_id))
+        return []
 
     async def delete(self, peer: Any, session_id: str, permanent: bool = False) -> None:
         raise ZeroDivisionError("a secret that no client should see")

@@ -10,7 +10,7 @@ import weakref
 from typing import Any
 
 import pytest
-from rpc_fakes import TOKEN, world
+from rpc_fakes import TOKEN, World, world
 
 from sessiond.limits import Limits
 
@@ -136,6 +136,216 @@ async def test_cancel_before_it_began() -> None:
         )
         assert (await client.receive())["error"]["data"]["kind"] == "cancelled"
         assert w.service.calls == []
+
+
+# Order
+
+
+def called(w: World) -> list[str]:
+    return [name for name, _ in w.service.calls]
+
+
+async def until(w: World, name: str) -> None:
+    async with asyncio.timeout(10):
+        while name not in called(w):
+            await asyncio.sleep(0)
+
+
+async def test_what_comes_behind_a_barrier_waits_in_its_order() -> None:
+    """An import touches sessions that nobody can tell beforehand: later requests wait, except those that depend on nothing; another
+    import among them is a barrier again.
+    """
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        first = client.request("session/import", {"path": "/wait"})
+        ids = [
+            client.request("session/append", {"sessionId": "s", "messages": [{"role": "u", "content": "1"}]}),
+            client.request("session/list"),
+            client.request("session/import", {"path": "/other"}),
+            client.request("session/append", {"sessionId": "s", "messages": [{"role": "u", "content": "2"}]}),
+            client.request("session/read", {"sessionId": "s"}),
+        ]
+        await client.call("daemon/hello")
+        assert called(w) == ["import"]
+        w.service.gate.set()
+        answers = {answer["id"]: answer for answer in [await client.receive() for _ in (first, *ids)]}
+        assert answers[ids[-1]]["result"]["seq"] == 2
+        assert sorted(answers) == [first, *ids]
+        order = [what if name == "append" else name for name, what in w.service.calls]
+        assert order[:2] == ["import", "1"]
+        assert order.index("import", 1) < order.index("2") < order.index("read")
+
+
+async def test_other_connections_do_not_wait_for_a_barrier() -> None:
+    """The order is that of one connection."""
+    async with world() as w:
+        client, other = await w.client(), await w.client()
+        client.request("session/import", {"path": "/wait"})
+        await until(w, "import")
+        await other.call("session/new", {"sessionId": "s"})
+        assert called(w) == ["import", "new"]
+        w.service.gate.set()
+
+
+async def test_cancel_in_the_backlog() -> None:
+    """A request that waits behind a barrier and is cancelled is told so at once, and never begins; so is a second barrier, which then
+    holds nobody up. Those around them are done.
+    """
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        barrier = client.request("session/import", {"path": "/wait"})
+        append = {"sessionId": "s", "messages": [{"role": "u", "content": "x"}]}
+        one, two = client.request("session/append", append), client.request("session/import", {"path": "/never"})
+        three, four = client.request("session/list"), client.request("session/append", append)
+        for request_id in (one, two, three):
+            client.notify("$/cancelRequest", {"id": request_id})
+            answer = await client.receive()
+            assert (answer["id"], answer["error"]["data"]["kind"]) == (request_id, "cancelled")
+        assert called(w) == ["import"]
+        w.service.gate.set()
+        await client.answer(barrier)
+        assert (await client.answer(four))["result"]["seq"] == 1
+        assert w.service.calls[1:] == [("append", "x")]
+
+
+async def test_a_barrier_that_is_cancelled_lets_the_others_go_on() -> None:
+    """Whether it has begun or waits for what came before it."""
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        begun = client.request("session/import", {"path": "/wait"})
+        await until(w, "import")
+        listed = client.request("session/list")
+        client.notify("$/cancelRequest", {"id": begun})
+        assert (await client.answer(begun))["error"]["data"]["kind"] == "cancelled"
+        await client.answer(listed)
+        clear = client.request("session/clear", {"sessionId": "s"})
+        waiting = client.request("session/import", {"path": "/never"})
+        read = client.request("session/read", {"sessionId": "s"})
+        await client.call("daemon/hello")
+        client.notify("$/cancelRequest", {"id": waiting})
+        assert (await client.answer(waiting))["error"]["data"]["kind"] == "cancelled"
+        await client.answer(read)
+        w.service.gate.set()
+        await client.answer(clear)
+        assert called(w) == ["import", "list", "read", "cleared"]
+
+
+async def test_what_concerns_many_sessions_waits_for_what_was_asked_before() -> None:
+    """A list comes after the changes that were sent before it, and holds nobody up: neither a later change, nor another list, waits for a
+    search.
+    """
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        clear, listed = client.request("session/clear", {"sessionId": "s"}), client.request("session/list")
+        append = client.request("session/append", {"sessionId": "s", "messages": []})
+        assert (await client.receive())["id"] == append
+        assert called(w) == []
+        w.service.gate.set()
+        await client.answer(clear)
+        await client.answer(listed)
+        assert called(w) == ["cleared", "list"]
+        w.service.gate.clear()
+        search = client.request("session/search", {"query": "x"})
+        await client.call("session/list")
+        w.service.gate.set()
+        await client.answer(search)
+
+
+async def test_a_cancelled_wait_for_earlier_requests_cancels_none_of_them() -> None:
+    """The list is given up; the change that it waited for is done."""
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        clear, listed = client.request("session/clear", {"sessionId": "s"}), client.request("session/list")
+        await asyncio.wait_for(w.service.waiting.wait(), 5)
+        client.notify("$/cancelRequest", {"id": listed})
+        assert (await client.answer(listed))["error"]["data"]["kind"] == "cancelled"
+        w.service.gate.set()
+        assert "result" in await client.answer(clear)
+        assert "list" not in called(w)
+
+
+@pytest.mark.parametrize("as_command", [False, True])
+async def test_a_restore_waits_for_what_puts_into_the_trash(as_command: bool) -> None:
+    """Of the same connection, sent before it, however it was sent; for nothing else."""
+    async with world() as w:
+        client = await w.client()
+        await client.initialize()
+        await client.call("session/new", {"sessionId": "s"})
+        if as_command:
+            clear = client.request(
+                "workspace/executeCommand", {"command": "sessiond.session.clear", "arguments": [{"sessionId": "s"}]}
+            )
+        else:
+            clear = client.request("session/clear", {"sessionId": "s"})
+        restore = client.request("session/restore", {"sessionId": "s"})
+        await until(w, "restore")
+        await client.call("session/read", {"sessionId": "s"})
+        assert "restored" not in called(w)
+        w.service.gate.set()
+        await client.answer(clear)
+        await client.answer(restore)
+        assert called(w)[-2:] == ["cleared", "restored"]
+
+
+async def test_a_save_of_everything_waits_for_what_was_asked_before() -> None:
+    """A save of one session does not: its session keeps the order."""
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        clear, save = client.request("session/clear", {"sessionId": "s"}), client.request("session/save")
+        await client.call("session/save", {"sessionId": "s"})
+        assert w.service.calls == [("save", "s")]
+        w.service.gate.set()
+        await client.answer(clear)
+        await client.answer(save)
+        assert w.service.calls == [("save", "s"), ("cleared", "s"), ("save", None)]
+
+
+async def test_a_batch_takes_its_place_behind_what_came_before() -> None:
+    """It begins when the requests before it are done, a barrier and its backlog too."""
+    async with world() as w:
+        client = await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        append = {"sessionId": "s", "messages": [{"role": "u", "content": "1"}]}
+        barrier, one = client.request("session/import", {"path": "/wait"}), client.request("session/append", append)
+        client.send([{"jsonrpc": "2.0", "id": "b", "method": "session/read", "params": {"sessionId": "s"}}])
+        await until(w, "import")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert called(w) == ["import"]
+        w.service.gate.set()
+        answers = [await client.receive() for _ in range(3)]
+        assert [answer["id"] for answer in answers if isinstance(answer, dict)] == [barrier, one]
+        assert [answer[0]["result"]["seq"] for answer in answers if isinstance(answer, list)] == [1]
+
+
+async def test_a_peer_that_goes_leaves_its_backlog_to_be_done() -> None:
+    """What was asked to be kept is kept, although it stood behind a barrier; what was only asked to be read is dropped. After that the
+    service is told.
+    """
+    async with world() as w:
+        client, other = await w.client(), await w.client()
+        await client.call("session/new", {"sessionId": "s"})
+        w.service.calls.clear()
+        client.request("session/import", {"path": "/wait"})
+        client.request("session/list")
+        client.request("session/append", {"sessionId": "s", "messages": [{"role": "u", "content": "1"}]})
+        await until(w, "import")
+        await client.close()
+        await asyncio.wait_for(w.service.left.wait(), 5)
+        assert called(w) == ["import", "append"]
+        await other.call("daemon/hello")
 
 
 async def test_half_close() -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +84,27 @@ def test_id_of_a_broken_message(request_id: Any, rubbish: bytes, first: bool) ->
 def test_answers() -> None:
     """An answer carries the id's own bytes."""
     assert success(b'"\\u0061"', {"a": None}) == b'{"jsonrpc":"2.0","id":"\\u0061","result":{"a":null}}'
+
+
+@pytest.mark.parametrize(
+    "number", ["1.00000000000000000001", "0.12345678901234567890", "123456789.123456789123", "1e-400", "9007199254740993.0", "1e-99999999999999999999", "0." + "1" * 2000]
+)  # fmt: skip
+def test_23_a_number_that_would_be_rounded_is_refused(number: str) -> None:
+    """Nothing is rounded: what no double holds is invalidParams, anywhere in the message."""
+    found = decode(
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["1.00000000000000000001",%s]}}' % number.encode(), 10
+    )
+    assert isinstance(found, Refused)
+    assert found.error.kind == "invalidParams"
+    assert "would be rounded" in found.error.message
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["r", ".16e", ".17g"]))
+def test_23_a_number_that_a_double_holds_is_kept(value: float, form: str) -> None:
+    """However a program writes its doubles: as short as can be, or with 17 digits."""
+    number = repr(value) if form == "r" else format(value, form)
+    found = decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":[0.1,1.50,-0.0,0e-400,%s]}' % number.encode(), 10)
+    if number.lstrip("-").isdigit() and not -(2**63) <= int(number) < 2**64:
+        return  # written as an integer, it is one
+    assert isinstance(found, Envelope)
+    assert json.loads(bytes(found.params))[-1] == value

@@ -16,9 +16,9 @@ from rpc_fakes import World, world
 from sessiond.errors import BadFile
 from sessiond.limits import Limits
 from sessiond.rpc import lifecycle
+from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
 from sessiond.rpc.lsp import LspSession
 from sessiond.rpc.methods import METHODS
-from sessiond.service.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
 
 URI = "file:///store/s.jsonl"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from sessiond.rpc import reference
-from sessiond.rpc.methods import METHODS
+from sessiond.rpc.jobs import Request
+from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.schema.notifications import NOTIFICATIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,7 +21,7 @@ PROTOCOL_1 = {
     "note": "append list",
     "state": "set get clear",
     "store": "adopt",
-    "daemon": "hello stop status listen backup",
+    "daemon": "hello stop status listen backup acknowledge",
 }
 
 
@@ -43,6 +45,28 @@ def test_everything_has_words() -> None:
     ):
         assert "__doc__" in vars(kind), kind
         assert kind.__doc__
+
+
+def test_every_order_is_told() -> None:
+    """The reference says what each order means, what each may overtake, and which order each method has."""
+    orders = list(get_args(Order))
+    assert list(reference._ORDERS) == list(reference._OVERTAKES) == orders
+    assert all(list(row) == orders for row in reference._OVERTAKES.values())
+    sections = reference.markdown().split("\n### ")
+    by_name = {section.split("`")[1]: section for section in sections if section.startswith("`")}
+    documented = {method["name"]: method["x-order"] for method in reference.openrpc()["methods"]}
+    for method in METHODS.values():
+        assert f"\nOrder: [`{method.order}`](#order).\n" in by_name[method.name]
+        assert documented[method.name] == method.order
+
+
+def test_what_waits_is_told_as_it_is() -> None:
+    """A request that concerns many sessions waits for those that the table names, and for no others."""
+    for method in METHODS.values():
+        earlier = Request(b"1", method.name, outlives=method.outlives, order=method.order)
+        for later in ("after", "barrier"):
+            told = reference._OVERTAKES[later][method.order]
+            assert told == (reference._WAITS if earlier.does_something else reference._MAY), (later, method.name)
 
 
 def test_links_lead_somewhere() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from sessiond.limits import Limits
 from sessiond.service.sessions import Service
-from sessiond.store.memory import MemoryStore
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer
 
 

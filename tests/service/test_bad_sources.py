@@ -42,9 +42,8 @@ async def brought(tmp_path: Path, source: Path) -> tuple[Texts, list[tuple[str, 
     source is the same before and after, in every byte and time."""
     before = sources(source)
     house = House(RealFileSystem(), str(tmp_path / "home"))
-    service = Service(
-        stores={"default": await house.open()}, index=FakeIndex(), clock=ManualClock(), limits=Limits()
-    )  # fmt: skip
+    store = (await house.open()).store
+    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     told = await service.import_(None, str(source), dry_run=True)
     result = await service.import_(None, str(source))
@@ -54,10 +53,10 @@ async def brought(tmp_path: Path, source: Path) -> tuple[Texts, list[tuple[str, 
     await service.close()
     assert sources(source) == before
     again = House(RealFileSystem(), str(tmp_path / "home"))
-    store = await again.open()
+    reread = await again.open()
     found: Texts = {}
     for session_id, count in counts:
-        loaded = await store.load(session_id)
+        loaded = await reread.load(session_id)
         assert loaded.warnings == []
         assert len(loaded.session) == count
         assert content_equal(loaded.session, loaded.session.snapshot())

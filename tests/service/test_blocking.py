@@ -26,13 +26,11 @@ def blocked():
 async def core(path: Path):
     fs, limits = RealFileSystem(), Limits(settle_s=0.01, glanced_file_bytes=1, glanced_end_bytes=400)
     journal, recovery = await JournalWriter.recover(fs, str(path / "journal"), limits)
-    mounts = Mounts(
-        fs, str(path), journal, SystemClock(), limits, interval_s=300, idle_s=0.05, pending=recovery.pending
-    )
+    mounts = Mounts(fs, str(path), journal, SystemClock(), limits, pending=recovery.pending)
     await mounts.mount_default()
     index = Index(str(path / "index.sqlite3"), limits)
     await index.open()
-    service = Service(stores=mounts.stores, index=index, clock=SystemClock(), limits=limits)
+    service = Service(stores=mounts.stores, index=index, clock=SystemClock(), limits=limits, idle_s=0.05)
     await service.start()
 
     async def close():
@@ -61,7 +59,7 @@ async def test_no_request_blocks_the_loop(tmp_path, blocked):
     await service.delete(peer, "a")
     await service.restore(peer, "a")
     assert len((await service.list())["sessions"]) == 2
-    assert (await service.search(query="one"))["total"] == 2
+    assert (await service.search(peer, query="one"))["total"] == 2
     assert "one" in (await service.export(fork["sessionId"], "markdown"))["content"]
     await close()
 
@@ -74,7 +72,7 @@ async def test_a_glance_does_not_block_it_either(tmp_path, blocked):
     service, close = await core(tmp_path)
     assert len((await service.open(FakePeer(), "a", last=2))["messages"]) == 2
     await service.append(None, "a", [user("new", id="new")])
-    assert service.rooms.peek("a").session.absent
+    assert service.open_sessions.peek("a").session.absent
     assert (await service.append(None, "a", [user("3", id="x3")]))["seq"] == 4
     assert len((await service.read("a", last=100))["messages"]) == 41
     await close()

@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from sessiond.model.message import Message, message_from_client
+from sessiond.model.message import Message, wire_from_client
 from sessiond.model.session import Session
 from sessiond.service import catalog as module
 from sessiond.service.catalog import indexed
 from sessiond.service.sessions import Service
-from sessiond.store.memory import MemoryStore
-from sessiond.store.port import Listed, Loaded
+from sessiond.store.port import Listed
+from tests.fakes.index import FakeIndex
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer, user
 
 T = "2026-01-11T14:30:22.000Z"
 
 
 def message(seq: int) -> Message:
-    return message_from_client(user(f"text {seq}"), message_id=f"m{seq}", seq=seq, now=T)
+    return Message.from_wire(wire_from_client(user(f"text {seq}"), message_id=f"m{seq}", seq=seq, now=T))
 
 
 async def test_a_long_reply_is_not_indexed_anew_for_every_piece(
@@ -54,11 +55,11 @@ async def test_a_session_that_vanishes_while_it_is_indexed(service: Service, sto
     async def parts() -> AsyncIterator[list[Message]]:
         yield [message(1)]
         if when == "between":
-            service.catalog.vanished(store, "big")
+            service.catalog.vanished("big")
         yield [message(2)]
-        service.catalog.vanished(store, "big")
+        service.catalog.vanished("big")
 
-    await service.catalog.fill(indexed(store, session), parts(), [])
+    await service.catalog.fill(indexed(store, session, None), parts(), [])
     if when == "between":
         assert "big" not in service.index.messages
     assert "big" not in service.index.infos
@@ -77,7 +78,7 @@ async def test_while_it_is_indexed_its_file_is_not_looked_at(
         await service.catalog.recheck(store, "big")
 
     monkeypatch.setattr(store, "look", never)
-    await service.catalog.fill(indexed(store, Session("big", T)), parts(), [])
+    await service.catalog.fill(indexed(store, Session("big", T), None), parts(), [])
     assert service.index.messages["big"] == {"m1": "text 1"}
 
 
@@ -126,26 +127,30 @@ async def test_what_the_scan_missed_is_forgotten_only_if_it_is_gone(
     assert list(service.index.infos) == ["late"]
 
 
-async def test_a_session_that_is_opened_after_it_was_indexed_is_not_let_go(
-    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+async def test_a_session_that_is_opened_while_it_is_indexed_is_not_let_go(
+    service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Between the last look at it and its release somebody may come; without that it leaves the memory."""
-    released: list[str] = []
-
-    async def release(local_id: str) -> None:
-        released.append(local_id)
-
-    monkeypatch.setattr(store, "release", release)
+    """Who comes between the last look at it and its release keeps it; without that it leaves the memory."""
+    index = service.index
     for session_id in ("a", "b"):
         session = Session(session_id, T)
         session.add_message(message(1))
         store.sessions[session_id] = session
+        opening = []
+
+        def taken_in(*known: Any, session_id: str = session_id, opening: list[Any] = opening) -> None:
+            FakeIndex.put_session(index, *known)
+            if session_id == "a":
+                opening.append(asyncio.create_task(service.open(peer, "a")))
+
+        index.put_session = taken_in
         await service.catalog._reindex(store, Listed(session_id, "", ""))
-        if session_id == "a":
-            service.rooms.open_room(store, "a", Loaded(session, []))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert released == ["b"]
+        await asyncio.gather(*opening)
+    kept = service.open_sessions.peek("a")
+    assert kept is not None and peer in kept.audience
+    assert service.open_sessions.peek("b") is None
+    await service.append(None, "a", [user("more")])
+    assert len(peer.take("session/changed")) == 1
 
 
 async def test_after_the_end_nothing_is_begun(service: Service, store: MemoryStore) -> None:
@@ -168,8 +173,8 @@ async def test_a_list_waits_for_an_index_that_is_lost_meanwhile(
         page = await asked(query)
         calls.append(query)
         if len(calls) == 1:
-            service.catalog.ready.clear()
-            asyncio.get_running_loop().call_soon(service.catalog.ready.set)
+            service.catalog.listed.clear()
+            asyncio.get_running_loop().call_soon(service.catalog.listed.set)
             page.items.clear()
         return page
 

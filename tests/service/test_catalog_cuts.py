@@ -10,13 +10,13 @@ import pytest
 from sessiond.index.index import Index
 from sessiond.limits import Limits
 from sessiond.service.sessions import Service
-from sessiond.store.memory import MemoryStore
 from tests.fakes.clock import ManualClock
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer
 
 
 async def found(service: Service, query: str) -> list[Any]:
-    page: Any = await service.search(query=query)
+    page: Any = await service.search(None, query=query)
     return [hit["messageId"] for hit in page["hits"]]
 
 

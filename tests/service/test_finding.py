@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.errors import InvalidParams, TooLarge, Unavailable
+from sessiond.fs import RealFileSystem
 from sessiond.index.values import ListQuery, Page
 from sessiond.limits import Limits
 from sessiond.service import find
 from sessiond.service.sessions import Service
+from tests.fakes.clock import ManualClock
+from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.store.conftest import House
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ async def test_the_trash_is_listed_by_pages_sorted_and_filtered(service: Service
 async def test_a_query_longer_than_the_limit(service: Service) -> None:
     """It is refused before anything is looked for."""
     with pytest.raises(InvalidParams, match="query: longer than"):
-        await service.search(query="x" * (Limits().query_bytes + 1))
+        await service.search(None, query="x" * (Limits().query_bytes + 1))
 
 
 async def test_numbers_and_words_that_make_no_sense(service: Service, peer: FakePeer) -> None:
@@ -91,13 +97,20 @@ async def test_numbers_and_words_that_make_no_sense(service: Service, peer: Fake
     assert (await service.read("a"))["messages"] == []
 
 
-async def test_a_message_that_could_not_be_read_again(service: Service, peer: FakePeer) -> None:
-    """It is refused by its place in the request, and those beside it are not kept either."""
+async def test_a_message_that_could_not_be_read_again(clock: ManualClock, tmp_path: Path, peer: FakePeer) -> None:
+    """It is refused by its id, and those beside it in the request are not kept either; requests that came with it are."""
+    store = (await House(RealFileSystem(), str(tmp_path)).open()).store
+    service = Service(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(settle_s=0.0))
     await service.new(peer, session_id="a", name="N")
-    large = user("x" * service.limits.message_bytes)
-    with pytest.raises(TooLarge, match=r"messages\[1\]: too large to be read again"):
-        await service.append(peer, "a", [user("small"), large])
-    assert (await service.read("a"))["messages"] == []
+    large = user("x" * service.limits.message_bytes, id="large")
+    requests = [[user("before")], [user("small"), large], [user("after")]]
+    before, refused, after = await asyncio.gather(
+        *(service.append(peer, "a", one) for one in requests), return_exceptions=True
+    )
+    assert isinstance(refused, TooLarge) and "'large' is too large to be read again" in refused.message
+    assert [before["seq"], after["seq"]] == [1, 2]
+    assert [one["content"] for one in (await service.read("a"))["messages"]] == ["before", "after"]
+    await service.close()
 
 
 async def test_a_list_waits_for_an_index_that_was_lost(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sessiond.errors import SessiondError
 from sessiond.limits import Limits
+from sessiond.model.session import Session
 from sessiond.service.sessions import Service
 from tests.fakes.crashfs import CrashFS
 from tests.fakes.index import FakeIndex
@@ -38,14 +39,14 @@ class Daemon:
         self.glances = 0
 
     async def start(self) -> None:
-        store = await self.house.open()
+        store = (await self.house.open()).store
         self.service = Service(stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits)
-        self.service.rooms._new_id = lambda: f"m{next(self.ids):016x}"
+        self.service.open_sessions.new_id = lambda: f"m{next(self.ids):016x}"
         self.peer = FakePeer("p")
         self.peer.id = 1
 
     async def restart(self, *, killed: bool) -> None:
-        for timer in self.service.rooms._later:
+        for timer in self.service.open_sessions._later:
             timer.cancel()
         if not killed:
             self.service.disconnected(self.peer)
@@ -54,16 +55,21 @@ class Daemon:
         await self.start()
 
     async def ask(self, method: str, **params: Any) -> Any:
-        """The answer, or what went wrong, and what the session looked like in memory just before."""
-        room = self.service.rooms.peek("a")
+        """The answer, or what went wrong."""
         try:
             answer = await getattr(self.service, method)(**params)
         except SessiondError as error:
             answer = [type(error).__name__, error.message, error.data]
-        room = self.service.rooms.peek("a")
-        if room is not None and room.session.absent:
+        one = self.service.open_sessions.peek("a")
+        if one is not None and one.there.absent:
             self.glances += 1
         return answer
+
+
+def at_once(timer: asyncio.TimerHandle) -> None:
+    """Its time has come."""
+    timer._run()
+    timer.cancel()
 
 
 async def rounds() -> None:
@@ -218,13 +224,13 @@ async def test_they_really_glance() -> None:
     sent = [{"id": "new", "role": "user", "content": "y"}]
     assert (await daemon.ask("append", peer=None, session_id="a", messages=sent))["seq"] == 100
     assert len((await daemon.ask("read", session_id="a", last=2))["messages"]) == 2
-    room = daemon.service.rooms.peek("a")
-    assert room is not None and room.session.absent > 80
+    one = daemon.service.open_sessions.peek("a")
+    assert one is not None and one.there.absent > 80
     again = await daemon.ask(
         "append", peer=None, session_id="a", messages=[{"id": "x3", "role": "user", "content": "3"}]
     )
     assert again["messages"] == [{"id": "x3", "seq": 4}]
-    assert room.session.absent == 0
+    assert one.there.absent == 0
     await daemon.service.close()
     await daemon.house.store.close()
 
@@ -238,16 +244,17 @@ async def test_a_session_is_not_let_go_while_the_rest_of_it_is_read() -> None:
     )
     await daemon.restart(killed=False)
     service, store = daemon.service, daemon.house.store
-    load = store.load
+    one, tried = service.open_sessions.at("a"), []
+    stored: Any = one.stored
+    read_rest = stored.read_rest
 
-    async def slowly(local_id: str, *, whole: bool = True) -> Any:
-        if whole:
-            await service.rooms.let_go(await service.rooms.get("a", whole=False))
-        return await load(local_id, whole=whole)
+    async def slowly(session: Session) -> Any:
+        tried.append(service.open_sessions.let_go(one))
+        return await read_rest(session)
 
-    store.load = slowly  # type: ignore[method-assign]
+    stored.read_rest = slowly
     opened = await service.open(daemon.peer, "a", last=40)
-    assert len(opened["messages"]) == 40
+    assert len(opened["messages"]) == 40 and tried
     await service.append(None, "a", [{"role": "user", "content": "y"}])
     assert [method for method, _ in daemon.peer.got] == ["session/changed"]
     await service.close()
@@ -262,16 +269,17 @@ async def test_the_rest_comes_by_itself() -> None:
         "new", peer=None, session_id="a", messages=[{"role": "user", "content": "z" * 200} for n in range(99)]
     )
     await daemon.restart(killed=False)
-    daemon.service.rooms.limits = msgspec.structs.replace(daemon.limits, idle_sessions_bytes=50_000)
+    daemon.service.open_sessions.limits = msgspec.structs.replace(daemon.limits, idle_sessions_bytes=50_000)
     await daemon.ask("read", session_id="a", last=1)
-    rooms, room = daemon.service.rooms, daemon.service.rooms.peek("a")
-    assert room is not None and room.session.absent and not room.spare
-    (timer,) = rooms._later
-    timer._run()
-    timer.cancel()
-    await asyncio.gather(*rooms._tasks)
-    assert not room.session.absent and len(room.session.messages()) == 99
-    assert room.spare and not rooms._later
+    all_open, one = daemon.service.open_sessions, daemon.service.open_sessions.peek("a")
+    assert one is not None and one.there.absent and not one.spare
+    (timer,) = all_open._later
+    at_once(timer)
+    await asyncio.gather(*all_open._tasks)
+    assert not one.there.absent and len(one.there.messages()) == 99
+    assert all_open._sparing is not None
+    at_once(all_open._sparing)
+    assert one.spare and not all_open._later
     await daemon.service.close()
     await daemon.house.store.close()
 
@@ -289,10 +297,9 @@ async def test_damage_is_told_to_whoever_has_it_open() -> None:
     node.data[content.index(b"word 7")] ^= 1
     opened = await daemon.ask("open", peer=daemon.peer, session_id="a", last=2)
     assert opened["warnings"] == []
-    (timer,) = daemon.service.rooms._later
-    timer._run()
-    timer.cancel()
-    await asyncio.gather(*daemon.service.rooms._tasks)
+    (timer,) = daemon.service.open_sessions._later
+    at_once(timer)
+    await asyncio.gather(*daemon.service.open_sessions._tasks)
     (told,) = daemon.peer.take("session/reloaded")
     assert told["session"]["seq"] == opened["session"]["seq"] + 1
     (warning,) = (await daemon.ask("open", peer=daemon.peer, session_id="a", last=2))["warnings"]
@@ -310,14 +317,15 @@ async def test_who_gives_up_while_an_id_is_looked_for_is_answered() -> None:
     )
     await daemon.restart(killed=False)
     store, looking, go_on = daemon.house.store, asyncio.Event(), asyncio.Event()
-    lacks = store.lacks
+    stored: Any = daemon.service.open_sessions.at("a").stored
+    lacks = stored.lacks
 
     async def slowly(session: Any, ids: Any) -> bool:
         looking.set()
         await go_on.wait()
         return await lacks(session, ids)
 
-    store.lacks = slowly  # type: ignore[method-assign]
+    stored.lacks = slowly
     sent = [{"id": "new", "role": "user", "content": "y"}]
     task = asyncio.create_task(daemon.service.append(None, "a", sent))
     await looking.wait()

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
-from sessiond.model.session import content_equal
+from sessiond.model.session import Session, content_equal
 from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
@@ -22,7 +22,7 @@ CORPUS = Path(os.environ.get("SESSIOND_CORPUS", Path(__file__).parents[3] / "sha
 
 async def serving(path: Path) -> tuple[Service, House]:
     house = House(RealFileSystem(), str(path))
-    store = await house.open()
+    store = (await house.open()).store
     service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     return service, house
@@ -90,7 +90,7 @@ async def test_an_imported_session_is_carried_on(tmp_path, transcript):
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 async def test_an_export_of_everything_and_import_elsewhere_give_the_same_session(tmp_path, form):
     """Every field: names, tags, parent, summary, archived, state, notes, streamed replies, one that still streams, seqs."""
-    service, house = await serving(tmp_path / "one")
+    service, _ = await serving(tmp_path / "one")
     peer = FakePeer()
     await service.new(peer, session_id="a", name="N", model="m", cwd="/w", tags=["x"], metadata={"class": None})
     await service.append(
@@ -107,7 +107,7 @@ async def test_an_export_of_everything_and_import_elsewhere_give_the_same_sessio
     target = tmp_path / f"out.{form}"
     exported = await service.export(fork, form, str(target))
     assert exported == {"path": str(target), "bytes": target.stat().st_size}
-    session = (await house.store.load(fork)).session
+    session = await service.open_sessions.at(fork).look(Session.snapshot, whole=True)
     assert (session.parent, session.summary, session.archived) == ({"sessionId": "a", "seq": 6}, "S", True)
     assert [one.id for one in session.streaming()] == ["half"]
     await service.close()

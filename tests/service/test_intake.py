@@ -19,10 +19,11 @@ from sessiond.limits import Limits
 from sessiond.model.session import content_equal
 from sessiond.service import arriving, intake
 from sessiond.service.sessions import Service
-from sessiond.store.files import OutsideChange
-from sessiond.store.memory import MemoryStore
+from sessiond.store.port import OutsideChange
+from sessiond.store.stored import StoredSession
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer, user
 from tests.store.conftest import House
 
@@ -38,7 +39,7 @@ class Served:
         self.service: Service
 
     async def start(self) -> Served:
-        store = await self.house.open()
+        store = (await self.house.open()).store
         self.service = Service(stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits())
         await self.service.start()
         await self.service.catalog.ready.wait()
@@ -279,7 +280,7 @@ async def test_a_session_that_is_open_grows_before_everybodys_eyes(served, tmp_p
     changed = peer.take("session/changed")
     appended = [m["content"] for p in changed for c in p["changes"] if c["kind"] == "appended" for m in c["messages"]]
     assert appended == ["here", "text 4", "text 5"]
-    assert served.service.rooms.peek(wire_id(path)) is not None
+    assert served.service.open_sessions.peek(wire_id(path)) is not None
 
 
 async def test_imported_sessions_do_not_stay_in_memory(served, tmp_path):
@@ -290,8 +291,7 @@ async def test_imported_sessions_do_not_stay_in_memory(served, tmp_path):
     for n in range(3):
         transcript(tmp_path / "p", range(1, 6), f"{S}{n}")
     assert len((await served.bring(tmp_path / "p"))["sessions"]) == 3
-    assert served.service.rooms.rooms() == {}
-    assert served.house.store._tracked == {}
+    assert served.service.open_sessions._all == {}
 
 
 async def test_a_source_that_grows_while_it_is_read_is_read_again(served, tmp_path, monkeypatch):
@@ -313,7 +313,7 @@ async def test_a_source_that_grows_while_it_is_read_is_read_again(served, tmp_pa
 async def test_parents_are_ids_of_the_same_store(tmp_path):
     """A subagent's parent is named as the wire names it, in whichever store it is."""
     house, mine = House(RealFileSystem(), str(tmp_path / "a")), House(RealFileSystem(), str(tmp_path / "b"))
-    stores = {"default": await house.open(), "mine": await mine.open()}
+    stores = {"default": (await house.open()).store, "mine": (await mine.open()).store}
     stores["mine"].name = "mine"
     service = Service(stores=stores, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
@@ -413,18 +413,18 @@ async def test_a_file_that_somebody_writes_all_the_time_is_saved_later(served, t
     await served.bring(path)
     transcript(tmp_path / "p", range(1, 6))
 
-    async def restless(*_: object) -> None:
+    def restless(*_: object) -> None:
         raise OutsideChange("x")
 
     with monkeypatch.context() as patched:
-        patched.setattr(served.house.store._sync, "_write", restless)
+        patched.setattr(StoredSession, "_write", restless)
         [info] = (await served.bring(path))["sessions"]
         assert info["messageCount"] == 5
-        assert served.house.store.dirty(wire_id(path))
+        assert served.service.open_sessions.is_dirty(wire_id(path))
         with pytest.raises(Unavailable):
             await served.service.save(wire_id(path))
     assert (await served.service.save(wire_id(path)))[0]["bytes"] > 0
-    assert not served.house.store.dirty(wire_id(path))
+    assert not served.service.open_sessions.is_dirty(wire_id(path))
 
 
 async def test_two_imports_at_once_bring_everything_once(served, tmp_path):

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from sessiond import pipes
+from sessiond.importers import reader as reading
 from sessiond.importers import reading_worker, registry
+from sessiond.importers.reader import Reader, ReadingFault
 from sessiond.importers.reading import Counter, Reading
 from sessiond.importers.record import Event, Ignored, InfoUpdate, SessionEnd, SkippedLine
-from sessiond.service import reading
-from sessiond.service.reading import Reader, ReadingFault
 from tests.service.test_intake import Served, record, transcript, wire_id
 
 

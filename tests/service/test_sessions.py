@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from sessiond.errors import AlreadyExists, Conflict, InvalidParams, ReadOnly, SessionNotFound
-from sessiond.store.port import Reloaded
 from tests.fakes.peer import FakePeer, user
 
 
@@ -108,14 +107,17 @@ async def test_nothing_is_published_before_it_is_durable(service, store, peer, o
 
     store.before_commit = fail
     task = asyncio.create_task(service.append(peer, "a", [user("lost")]))
+    reading = asyncio.create_task(texts(service, "a"))
     try:
         await asyncio.sleep(0.01)
         assert other.take() == []
-        assert await texts(service, "a") == []
+        assert not task.done() and not reading.done(), "it comes after the append"
+        assert len(service.open_sessions.at("a").there) == 0
     finally:
         gate.set()
     with pytest.raises(ReadOnly):
         await task
+    assert await reading == []
     assert other.take() == []
     assert await texts(service, "a") == []
 
@@ -347,9 +349,13 @@ async def test_an_empty_session_is_forgotten_and_a_named_one_is_not(service, clo
     await service.new(peer, session_id="empty")
     await service.new(peer, session_id="named", name="N")
     service.disconnected(peer)
+    for _ in range(20):
+        await asyncio.sleep(0)
     clock.advance(601)
     for wire_id in ("empty", "named"):
-        service.rooms._look_again(wire_id)
+        one = service.open_sessions.peek(wire_id)
+        service.open_sessions._timers[one].cancel()
+        service.open_sessions._look_again(one)
     for _ in range(20):
         await asyncio.sleep(0)
     with pytest.raises(SessionNotFound):
@@ -409,9 +415,11 @@ async def test_a_retry_of_a_streamed_append_after_the_session_was_read_anew(serv
     await service.new(peer, session_id="a")
     await service.append(peer, "a", [streamed])
     await service.extend(peer, "a", "r", "llo")
-    session = store.sessions["a"] = store.sessions["a"].snapshot()
+    session = store.sessions["a"].snapshot()
     session._streams = {}  # as one that was read from its file
-    store.emit(Reloaded(session, []))
+    store.edit("a", session)
+    while service.open_sessions.peek("a").session is not session:
+        await asyncio.sleep(0)
     assert (await service.append(peer, "a", [streamed]))["messages"] == [{"id": "r", "seq": 1}]
     with pytest.raises(Conflict):
         await service.append(peer, "a", [{**streamed, "content": "Ho"}])

@@ -11,10 +11,10 @@ from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly, SessiondErro
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.service.sessions import Service
-from sessiond.store.memory import MemoryStore
 from sessiond.store.port import Saved
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
+from tests.fakes.memory_store import MemoryStore, StoredInMemory
 from tests.fakes.peer import FakePeer, user
 
 
@@ -25,9 +25,13 @@ class Theia(MemoryStore):
     path = "/theia"
     forgets = False
 
+    def session(self, local_id: str) -> StoredInMemory:
+        return Forgetful(self, local_id) if self.forgets else super().session(local_id)
+
+
+class Forgetful(StoredInMemory):
     async def put(self, session: Session) -> Saved:
-        if self.forgets:
-            session.notes = []
+        session.notes = []
         return await super().put(session)
 
 
@@ -137,17 +141,17 @@ async def test_a_store_that_cannot_save_one_session_saves_the_others(
     """The failure is told, and whatever could be saved is."""
     for session_id in "abc":
         await two.new(peer, session_id=session_id, messages=[user("1")])
-    save = store.save
+    save = StoredInMemory.save
 
-    async def sometimes(local_id: str) -> Saved | None:
-        if local_id == "b":
+    async def sometimes(stored: StoredInMemory, session: Session) -> Saved | None:
+        if stored.local_id == "b":
             raise ReadOnly("the disk is full")
-        return await save(local_id)
+        return await save(stored, session)
 
-    monkeypatch.setattr(store, "save", sometimes)
+    monkeypatch.setattr(StoredInMemory, "save", sometimes)
     with pytest.raises(ReadOnly):
         await two.save()
-    assert store.dirty_ids() == ["b"]
+    assert store.unsaved == {"b"}
     monkeypatch.undo()
     assert [one["sessionId"] for one in await two.save()] == ["b"]
 

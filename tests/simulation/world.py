@@ -9,13 +9,13 @@ import asyncio
 import random
 from typing import Any
 
+from sessiond.daemon.upkeep import Upkeep
 from sessiond.formats import registry
 from sessiond.journal.replay import replay
 from sessiond.journal.segments import Segments
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import Limits
 from sessiond.service.sessions import Service
-from sessiond.store.autosave import AutoSave
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.trash import Trash
@@ -108,13 +108,15 @@ class World:
         self.store = FolderStore(
             name="default", fmt=self.fmt, files=StoreFiles(fs, f"{HOME}/sessions", self.fmt),
             trash=Trash(fs, f"{HOME}/trash/default"), journal=self.journal, clock=self, limits=LIMITS, run=self._on_disk,
-            autosave_interval_s=1.0, autosave_idle_s=0.1,
         )  # fmt: skip
         kept = replay(record for _, record in contents.records)
-        await self.store.open({key[1]: [record.entry.payload for record in some] for key, some in kept.items()})
-        self.service = Service(stores={"default": self.store}, index=FakeIndex(), clock=self, limits=LIMITS)
+        self.store.expect({key[1]: [record.entry.payload for record in some] for key, some in kept.items()})
+        await self.store.open()
+        self.service = Service(
+            stores={"default": self.store}, index=FakeIndex(), clock=self, limits=LIMITS, interval_s=1.0, idle_s=0.1
+        )
         await self.service.start()
-        AutoSave(lambda: {"default": self.store}, self.journal, LIMITS).start()
+        Upkeep(self.journal, self.service.open_sessions, LIMITS).start()
 
     async def _on_disk(self, function: Any, *args: Any) -> Any:
         await asyncio.sleep(self.rng.choice((0.0, 0.0, 0.001, 0.03)))

@@ -15,10 +15,10 @@ from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
-from sessiond.store.port import Event
 from sessiond.store.trash import Trash
 from tests.fakes.clock import ManualClock
 from tests.fakes.journal import InlineJournal
+from tests.store.owner import Owner
 
 NOW = "2026-01-11T14:30:22.000Z"
 
@@ -36,21 +36,23 @@ class House:
         self.format = registry.get(fmt)
         self.limits = limits or Limits(settle_s=0.0)
         self.clock = ManualClock()
-        self.events: list[Event] = []
+        self.events: list[Any] = []
         self.folder = posixpath.join(home, "sessions")
 
-    async def open(self) -> FolderStore:
+    async def open(self) -> Owner:
         for name in ("sessions", "journal", "trash/default"):
             self.fs.make_dirs(posixpath.join(self.home, name))
         self.journal = InlineJournal(self.fs, posixpath.join(self.home, "journal"), self.limits)
         files = StoreFiles(self.fs, self.folder, self.format)
         trash = Trash(self.fs, posixpath.join(self.home, "trash/default"))
-        self.store = FolderStore(
+        store = FolderStore(
             name="default", fmt=self.format, files=files, trash=trash, journal=self.journal, clock=self.clock,
-            limits=self.limits, run=inline, autosave_interval_s=300, autosave_idle_s=2,
+            limits=self.limits, run=inline,
         )  # fmt: skip
-        self.store.subscribe(self.events.append)
-        await self.store.open({session: batches for (_, session), batches in self.journal.pending.items()})
+        store.subscribe(self.events.append)
+        self.store = Owner(store, self.events.append)
+        store.expect({session: batches for (_, session), batches in self.journal.pending.items()})
+        await store.open()
         return self.store
 
     def file(self, local_id: str) -> bytes:
@@ -69,7 +71,7 @@ def appended(*seqs: int) -> Change:
     return Appended.of([message(seq) for seq in seqs], NOW)
 
 
-async def begun(store: FolderStore, local_id: str, count: int) -> Session:
+async def begun(store: Owner, local_id: str, count: int) -> Session:
     """A session with `count` durable messages, nothing saved."""
     session = await store.begin(local_id, NOW)
     await store.commit(session, [created("a name")])

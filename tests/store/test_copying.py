@@ -11,18 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from sessiond.backups import copying
+from sessiond.backups.copying import SUMS, Copied, Tree, Unreadable, decode_sums, encode_sums, walk
+from sessiond.backups.manifest import MANIFEST, Manifest
+from sessiond.backups.proof import prove
 from sessiond.fs import RealFileSystem
-from sessiond.store import copying
-from sessiond.store.copying import SUMS, Copied, Tree, Unreadable, decode_sums, encode_sums, walk
-from sessiond.store.manifest import MANIFEST, Manifest
 from sessiond.store.moves import Moves
-from sessiond.store.proof import prove
 
 
 class Meddled(RealFileSystem):
     """Lets something happen before reads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.before_read: list[object] = []
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:

@@ -19,9 +19,9 @@ from sessiond.model.changes import Appended, Cleared, Extended, Finished, Trunca
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.store.folder import FolderStore
-from sessiond.store.port import Loaded
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, created, message
+from tests.store.owner import Loaded
 
 SMALL = Limits(
     settle_s=0.0, segment_bytes=1500, reserve_bytes=512, glanced_file_bytes=1, glanced_end_bytes=400

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiond.errors import BadFile, ReadOnly, SessiondError, SessionNotFound, Unavailable
+from sessiond.errors import AlreadyExists, BadFile, ReadOnly, SessiondError, SessionNotFound, Unavailable
 from sessiond.formats import jsonl
 from sessiond.limits import Limits
-from sessiond.model.changes import Extended, Finished, StateSet, Truncated
+from sessiond.model.changes import Appended, Extended, Finished, StateSet, Truncated
+from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.store import watch
+from sessiond.store import hints, watch
 from sessiond.store.files import OutsideChange
-from sessiond.store.folder import FolderStore
-from sessiond.store.memory import MemoryStore
 from sessiond.store.merge import replay
-from sessiond.store.port import Appeared, HealthChanged
+from sessiond.store.port import HealthChanged, Touched, WatchChanged
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
-from tests.fakes.crashfs import CrashFS
+from tests.fakes.crashfs import Crash, CrashFS
+from tests.fakes.memory_store import MemoryStore
 from tests.store.conftest import NOW, House, appended, begun, created, message
+from tests.store.owner import Owner
+from tests.store.test_crash import SMALL
 
 
 def path_of(house: House) -> Path:
     return Path(house.store.file_path("a"))
 
 
-async def orphan(house: House) -> FolderStore:
+async def orphan(house: House) -> Owner:
     """A session whose file was deleted while no daemon ran, with changes in the journal."""
     session = await begun(house.store, "a", 1)
     await house.store.save("a")
@@ -40,18 +44,86 @@ async def orphan(house: House) -> FolderStore:
     return await house.open()
 
 
-async def test_changes_of_a_session_whose_file_is_gone_are_given_up(house: House) -> None:
-    """Deleted while nobody looked: that is the user's will, and the journal is not kept for it."""
+async def test_changes_of_a_session_whose_file_is_gone_go_into_the_trash(house: House) -> None:
+    """Deleted while nobody looked: that is the user's will, and the journal is not kept for it. What had not been saved can be restored."""
     store = await orphan(house)
+    assert store.dirty("a")
     with pytest.raises(SessionNotFound):
         await store.load("a")
+    assert not store.dirty("a")
+    assert [(one.trash_id, one.reason) for one in await store.trash()] == [("a", "deleted")]
+    store = await house.open()
+    assert store.dirty_count() == 0
+    with pytest.raises(SessionNotFound):
+        await store.load("a")
+    assert [one.content for one in (await store.restore("a", "a")).session.messages()] == ["word 2"]
+
+
+async def test_a_delete_of_changes_whose_session_is_gone_keeps_them(house: House) -> None:
+    """Whoever deletes it learns that it is gone already; what had not been saved lies in the trash all the same."""
+    store = await orphan(house)
     with pytest.raises(SessionNotFound):
         await store.delete("a", permanent=False)
-    assert store.dirty("a")
-    house.clock.advance(1000)
-    await store.save_due()
     assert not store.dirty("a")
-    assert (await house.open()).dirty_count() == 0
+    assert [one.trash_id for one in await store.trash()] == ["a"]
+
+
+async def test_nothing_is_given_up_while_the_folder_is_away(house: House) -> None:
+    """A folder that is not there says nothing of what was deleted in it."""
+    store = await orphan(house)
+    os.rename(house.folder, house.folder + ".away")
+    with pytest.raises(Unavailable):
+        await store.load("a")
+    assert store.dirty("a")
+    os.rename(house.folder + ".away", house.folder)
+    assert await store.trash() == []
+    assert (await house.open()).dirty("a")
+
+
+async def test_what_waits_for_a_message_that_is_gone_goes_nowhere(house: House) -> None:
+    """Of changes without their session, those that can be told alone lie in the trash."""
+    store = house.store
+    session = await begun(store, "a", 1)
+    reply = Message(id="r", seq=2, role="assistant", content="be", timestamp=NOW, status="streaming")
+    await store.commit(session, [Appended.of([reply], NOW)])
+    await store.save("a")
+    await store.commit(session, [Extended(seq=3, at=NOW, message_id="r", offset=2, text="gin")])
+    await store.commit(session, [appended(4)])
+    path_of(house).unlink()
+    store = await house.open()
+    with pytest.raises(SessionNotFound):
+        await store.load("a")
+    assert [one.content for one in (await store.restore("a", "a")).session.messages()] == ["word 4"]
+
+
+async def test_a_crash_while_a_session_is_deleted_keeps_all_of_it_together() -> None:
+    """A session with changes that were not saved is deleted, and the daemon is killed at any step: after the next start it is there with all
+    its messages, or comes back from the trash with all of them.
+    """
+
+    async def life(disk: CrashFS) -> None:
+        store = await House(disk, "/home", limits=SMALL).open()
+        session = await begun(store, "a", 2)
+        await store.save("a")
+        await store.commit(session, [appended(3)])
+        start.append(disk.steps)
+        await store.delete("a", permanent=False)
+
+    start: list[int] = []
+    disk = CrashFS(seed=1)
+    await life(disk)
+    for step in range(start[0], disk.steps):
+        disk = CrashFS(seed=1)
+        disk.crash_at = step
+        with contextlib.suppress(Crash):
+            await life(disk)
+        disk.revive()
+        store = await House(disk, "/home", limits=SMALL).open()
+        try:
+            found = (await store.load("a")).session
+        except SessionNotFound:
+            found = (await store.restore("a", "a")).session
+        assert [one.seq for one in found.messages()] == [1, 2, 3], f"crash at step {step - start[0]}"
 
 
 async def test_a_file_that_cannot_be_read_keeps_what_waits(house: House) -> None:
@@ -61,10 +133,11 @@ async def test_a_file_that_cannot_be_read_keeps_what_waits(house: House) -> None
     await house.store.commit(session, [appended(2)])
     path_of(house).write_bytes(b"\0" * 5000)
     store = await house.open()
-    house.clock.advance(1000)
-    await store.save_due()
+    with pytest.raises(BadFile):
+        await store.save("a")
     assert store.dirty("a")
     assert path_of(house).read_bytes() == b"\0" * 5000
+    assert (await house.open()).dirty("a")
 
 
 async def test_half_a_first_line(house: House) -> None:
@@ -99,7 +172,8 @@ async def test_a_folder_that_went_away(house: House) -> None:
     os.rename(house.folder, house.folder + ".away")
     with pytest.raises(Unavailable):
         [batch async for batch in house.store.scan()]
-    await house.store.look_at("a")
+    with pytest.raises(Unavailable):
+        await house.store.look_at("a")
     os.rename(house.folder + ".away", house.folder)
     assert len((await house.store.load("a")).session) == 1
     assert await house.store.trash() == []
@@ -122,20 +196,10 @@ async def test_a_blank_session_is_saved_where_the_journal_must_go(house: House) 
     session = await house.store.begin("a", NOW)
     await house.store.commit(session, [created()])
     assert await house.store.save("a") is None
-    assert await house.store.save_even_blank("a") is not None
+    house.store.of("a").save_even_blank()
+    assert await house.store.save("a") is not None
     assert path_of(house).exists()
-    assert await house.store.save_even_blank("a") is None
-
-
-async def test_a_session_that_is_held_still_is_kept_in_mind(house: House) -> None:
-    """Copying an open session forgets nothing of it, and one that nobody had open is forgotten again."""
-    session = await begun(house.store, "a", 1)
-    async with house.store.still("a"):
-        pass
-    await house.store.commit(session, [appended(2)])
-    async with house.store.still("b"):
-        pass
-    assert "b" not in house.store._tracked
+    assert await house.store.save("a") is None
 
 
 async def test_who_never_stands_still(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,48 +207,54 @@ async def test_who_never_stands_still(house: House, monkeypatch: pytest.MonkeyPa
     session = await begun(house.store, "a", 1)
     await house.store.save("a")
     await house.store.commit(session, [appended(2)])
+    stored = house.store.of("a")
 
     async def restless(*_: Any) -> None:
         raise OutsideChange("a.jsonl")
 
+    def restless_disk(*_: Any) -> None:
+        raise OutsideChange("a.jsonl")
+
     with monkeypatch.context() as patched:
-        patched.setattr(house.store._sync, "_write", restless)
-        with pytest.raises(Unavailable, match="all the time"):
-            await house.store.save("a")
-        assert house.store.dirty("a")
-        house.clock.advance(1000)
-        await house.store.save_due()  # the timer's turn tells nobody, and comes again
-        assert house.store.dirty("a")
-        patched.setattr(house.store._sync, "_merge", restless)
+        patched.setattr(stored, "_write", restless_disk)
+        with pytest.raises(OutsideChange):
+            await stored.save(session)
+        assert stored.dirty
+    with monkeypatch.context() as patched:
+        patched.setattr(stored._merging, "_put_in_place", restless)
         path_of(house).write_bytes(path_of(house).read_bytes() + b"\n")
         count = iter(range(1000))
         prints = house.store._files.prints
         patched.setattr(house.store._files, "prints", lambda local_id: {**prints(local_id), "x": (next(count), 0, 0)})
         await house.store.look_at("a")
+        assert house.store.sessions["a"] is session
     assert (await house.store.save("a")) is not None
     store = await house.open()
     with monkeypatch.context() as patched:
-        patched.setattr(store._sync, "_load", restless)
+        patched.setattr(store.of("a")._merging, "_taken_in", restless)
         with pytest.raises(BadFile, match="faster than it can be read"):
             await store.load("a")
     assert len((await store.load("a")).session) == 2
 
 
-async def test_what_waits_is_compared_before_it_was_loaded(house: House) -> None:
-    """A hint about a session that only the journal holds loads it; one about a session that is unknown says that it appeared."""
+async def test_what_waits_is_read_with_what_was_edited_meanwhile(house: House) -> None:
+    """Of a session that only the journal holds, the file counts as it is when it is read first."""
     session = await begun(house.store, "a", 1)
     await house.store.save("a")
     await house.store.commit(session, [appended(2)])
     store = await house.open()
     path_of(house).write_bytes(path_of(house).read_bytes().replace(b"word 1", b"changed"))
-    await store.look_at("a")
     assert [one.content for one in (await store.load("a")).session.messages()] == ["changed", "word 2"]
-    house.events.clear()
-    await store.look_at("nobody")
-    import asyncio
 
+
+async def test_hints(house: House) -> None:
+    """A path of a session names that session, whether anybody knows it or not; what else lies there names none."""
+    house.events.clear()
+    house.store.touched([house.store.file_path("nobody"), f"{house.folder}/notes.txt", "/elsewhere/b.jsonl"])
+    house.store.touched([f"{house.folder}/notes.txt"])
+    house.store.touched_all()
     await asyncio.sleep(0)
-    assert [type(event) for event in house.events] == [Appeared]
+    assert house.events == [Touched(frozenset({"nobody"})), Touched(frozenset(), all_open=True)]
 
 
 async def test_a_sidecar_alone_is_no_edit(house: House) -> None:
@@ -206,9 +276,9 @@ async def test_the_trash_keeps_what_it_cannot_tell(house: House, tmp_path: Path)
     """No folder, a folder without an entry in it, entries of one id again and again, bytes of one name."""
     trash = Trash(house.fs, str(tmp_path / "bin"))
     assert trash.list() == []
-    session = Session("a", NOW)
-    session.add_message(message(1))
-    for _ in range(4):
+    for number in range(4):
+        session = Session("a", NOW)
+        session.add_message(message(1, f"of life {number}"))
         trash.put("a", session, {"a.jsonl": b"x"}, at=NOW, reason="deleted")
     assert sorted(one.trash_id for one in trash.list()) == ["a", "a.was-1", "a.was-1-2", "a.was-1-3"]
     (tmp_path / "bin" / "half").mkdir()
@@ -262,89 +332,93 @@ def test_changes_that_find_nothing_to_change() -> None:
 
 
 async def test_a_watch_outlives_every_failure(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that cannot be watched, and a defect, are tried again; it stops at once when told; one that never began stops too."""
-    import asyncio
-
-    import watchfiles
-
+    """A folder that cannot be watched, and a defect, are tried again, and what was written meanwhile is looked for; it stops at once when
+    told; one that never began stops too.
+    """
     failures: list[Exception] = [
         FileNotFoundError("gone"),
-        RuntimeError("too many watches"),
-        ZeroDivisionError("ours"),
-        ExceptionGroup("on its thread", [RuntimeError("a name that is no text"), ZeroDivisionError("ours")]),
+        OSError(errno.ENOSPC, "too many watches"),
+        ZeroDivisionError("ours, while it waits"),
+        RuntimeError("a name that is not valid UTF-8"),
+        hints.Lost("too much"),
     ]
-    hints = asyncio.Event()
 
-    async def awatch(path: str, **more: Any) -> Any:
-        if failures:
+    class Source:
+        def __init__(self) -> None:
+            self._stop = threading.Event()
+            self._hints = [{house.store.file_path("a")}]
+
+        def wait(self) -> set[str]:
+            if failures:
+                raise failures.pop(0)
+            if self._hints:
+                return self._hints.pop()
+            self._stop.wait()
+            return set()
+
+        def wake(self) -> None:
+            self._stop.set()
+
+        def close(self) -> None: ...
+
+    def source_of(_path: str, _inner: object) -> Source:
+        if len(failures) > 3:
             raise failures.pop(0)
-        yield {(1, f"{path}/a.jsonl")}
-        hints.set()
-        await more["stop_event"].wait()
+        return Source()
 
-    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    monkeypatch.setattr(hints, "source_of", source_of)
     monkeypatch.setattr(watch, "_RETRY_S", 0.0)
-    await Watch(house.store).stop()
-    watching = Watch(house.store)
+    monkeypatch.setattr(watch, "_COMPARE_S", 0.0)
+    await Watch(house.store.store).stop()
+    compared: list[object] = []
+
+    async def begins(store: object) -> None:
+        compared.append(store)
+
+    watching = Watch(house.store.store, begins)
     watching.start()
-    await hints.wait()
-    await asyncio.sleep(0)
-    assert [type(event) for event in house.events] == [Appeared]
+    while not house.events or house.events[-1] != Touched(frozenset({"a"})):
+        await asyncio.sleep(0.001)
+    await watching.stop()
+    everything = Touched(frozenset(), all_open=True)
+    assert len(compared) == 5
+    said, *others = house.events[:-1]
+    assert "max_user_watches" in said.problem
+    assert others == [everything, WatchChanged(None), everything, everything, everything, everything]
+
+
+@pytest.mark.timeout(30)
+async def test_a_watch_stops_while_it_begins(house: House) -> None:
+    """Whoever stops it waits neither for what is done when it has begun, nor for a hint."""
+    begun = asyncio.Event()
+
+    async def begins(_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    watching = Watch(house.store.store, begins)
+    watching.start()
+    await begun.wait()
     await watching.stop()
 
 
 async def test_the_store_for_tests_is_a_store() -> None:
     """What the memory store refuses, the folder store refuses too."""
     store = MemoryStore()
-    session = await store.begin("a", NOW)
-    await store.commit(session, [created("a"), appended(1)])
-    assert store.dirty_ids() == ["a"]
-    assert await store.save("a") is not None
-    assert await store.save("a") is None
-    await store.delete("a", permanent=True)
+    stored = store.session("a")
+    await stored.begin()
+    session = Session("a", NOW)
+    await stored.commit(session, [created("a"), appended(1)])
+    assert stored.dirty
+    with pytest.raises(AlreadyExists):
+        await store.session("a").begin()
+    assert await stored.save(session) is not None
+    assert await stored.save(session) is None
+    await stored.delete(session, permanent=True)
     assert await store.trash() == []
-    for failing in (store.load("a"), store.delete("a", permanent=False), store.restore("a", "a")):
+    for failing in (stored.read(whole=True), stored.restore()):
         with pytest.raises(SessionNotFound):
             await failing
-
-
-async def test_an_open_that_waits_for_a_copy_opens_the_session(house: House) -> None:
-    """A session that is opened while a backup copies it can be written to afterwards."""
-    store = house.store
-    await begun(store, "a", 1)
-    await store.save("a")
-    await store.release("a")
-    async with store.still("a"):
-        opening = asyncio.create_task(store.load("a"))
-        await asyncio.sleep(0)
-    session = (await opening).session
-    await store.commit(session, [appended(2)])
-    await store.save("a")
-    assert len((await (await house.open()).load("a")).session) == 2
-
-
-async def test_who_comes_late_forgets_nothing_of_the_next_session_of_that_id(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A load that waited while its session was deleted finds none, or the one that was begun since, and leaves that one alone."""
-    store = house.store
-    await begun(store, "a", 1)
-    await store.save("a")
-
-    async def slowly(function: Any, *args: Any) -> Any:
-        await asyncio.sleep(0)
-        return function(*args)
-
-    monkeypatch.setattr(store, "_run", slowly)
-    monkeypatch.setattr(store._sync, "run", slowly)
-    deleting = asyncio.create_task(store.delete("a", permanent=False))
-    await asyncio.sleep(0)
-    late = asyncio.create_task(store.load("a"))
-    await deleting
-    session = await store.begin("a", NOW)
-    await asyncio.gather(late, return_exceptions=True)
-    await store.commit(session, [created("another"), appended(2)])
-    assert [one.id for one in (await store.load("a")).session.messages()] == ["m2"]
 
 
 @pytest.mark.parametrize("loaded", [True, False])
@@ -399,11 +473,11 @@ async def test_the_journal_keeps_what_a_failed_sync_left_in_doubt() -> None:
     more = [[appended(5)]]
 
     async def meanwhile(function: Any, *args: Any) -> Any:
-        if function == store._files.perform and more:
+        if function == store.of("a")._write and more:
             await store.commit(session, more.pop())
         return function(*args)
 
-    store._sync.run = meanwhile
+    store._around.run_save = meanwhile
     disk.fail("sync_dir", errno.EIO, path="/home/sessions", skip=1)  # after the sidecar
     with pytest.raises(ReadOnly):
         await store.save("a")
@@ -431,11 +505,11 @@ async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(
     await store.commit(session, [appended(3)])
 
     async def meanwhile(function: Any, *args: Any) -> Any:
-        if function == store._files.perform and more:
+        if function == store.of("a")._write and more:
             await store.commit(session, [appended(4)])
         return function(*args)
 
-    store._sync.run = meanwhile
+    store._around.run_save = meanwhile
     disk.fail("sync", errno.EIO, path="a.jsonl")
     with pytest.raises(ReadOnly):
         await store.save("a")

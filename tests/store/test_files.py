@@ -20,6 +20,7 @@ class Meddled(RealFileSystem):
     """Does something else before a call: `before[name]` is called with its arguments, once for each entry in the list."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.before: dict[str, list[Any]] = {}
 
     def _meddle(self, name: str, *args: Any) -> None:
@@ -123,6 +124,44 @@ def test_a_write_right_before_a_rename_is_put_back(files: StoreFiles, fs: Meddle
             files.perform([Write("a.jsonl", b"ours", "replace")], prints)
         assert path.read_bytes() == b"theirs"
         assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(0o640, 0o640), (0o400, 0o400), (0o000, 0o600)])
+def test_a_file_that_is_replaced_keeps_its_mode_but_can_be_read(
+    files: StoreFiles, tmp_path: Path, before: int, after: int
+) -> None:
+    """Somebody takes every right away and gives it back in the middle of a save: to the old file, which goes."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"old")
+    path.chmod(before)
+    seen = files.print_of("a.jsonl")
+    assert seen is not None
+    files.perform([Write("a.jsonl", b"new", "replace")], {"a.jsonl": seen})
+    assert path.stat().st_mode & 0o7777 == after
+
+
+@pytest.mark.parametrize("how", ["append", "replace"])
+@pytest.mark.parametrize("there", [False, True])
+def test_no_file_is_made_where_a_link_leads_that_has_just_come(
+    files: StoreFiles, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, there: bool
+) -> None:
+    """It leads nowhere, and takes the place of the file between a look and the write."""
+    path, elsewhere = tmp_path / "a.jsonl", tmp_path / "elsewhere"
+    if there:
+        path.write_bytes(b"old")
+    prints = files.prints("a")
+    look = files.print_of
+
+    def looked(relative: str) -> Any:
+        found = look(relative)
+        path.unlink(missing_ok=True)
+        path.symlink_to(elsewhere)
+        return found
+
+    monkeypatch.setattr(files, "print_of", looked)
+    with pytest.raises((OutsideChange, FileExistsError)):
+        files.perform([Write("a.jsonl", b"ours", how)], prints)  # type: ignore[arg-type]
+    assert not elsewhere.exists()
 
 
 def test_a_file_that_somebody_makes_first_stays(files: StoreFiles, fs: Meddled, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.errors import AlreadyExists, BadFile, Conflict, SessionNotFound
+from sessiond.errors import AlreadyExists, BadFile, SessionNotFound
 from sessiond.fs import RealFileSystem
 from sessiond.model.changes import Appended, Cleared, Extended, Finished, StateSet, Truncated, Updated
 from sessiond.model.message import Message
 from sessiond.model.session import content_equal
-from sessiond.store.port import Reloaded, Vanished
 from tests.store.conftest import NOW, House, appended, begun, message
+from tests.store.owner import Reloaded, Vanished
 
 
 def texts(session):
@@ -141,17 +141,6 @@ async def test_a_merge_survives_a_kill_right_after_it(house):
     assert loaded.seq == merged.seq
 
 
-async def test_a_commit_on_a_replaced_session_is_a_conflict(house):
-    """A writer that holds the session from before a merge is told, and nothing is written."""
-    session = await begun(house.store, "a", 1)
-    await house.store.save("a")
-    path = Path(house.store.file_path("a"))
-    path.write_text(path.read_text() + '{"role":"user","content":"by hand"}\n')
-    await house.store.look_at("a")
-    with pytest.raises(Conflict):
-        await house.store.commit(session, [appended(2)])
-
-
 async def test_a_malformed_line_is_a_warning_and_stays_where_it_stands(house):
     """The rest of the file is the session; an append and even a rewrite keep the line."""
     session = await begun(house.store, "a", 2)
@@ -265,25 +254,6 @@ async def test_a_permanent_delete_leaves_no_byte(house):
             assert b"unforgettable-secret" not in Path(folder, name).read_bytes(), name
 
 
-async def test_auto_save_waits_for_quiet_and_not_longer_than_the_interval(house):
-    """A session is saved when it was quiet for two seconds, or dirty for the interval, by the monotonic clock."""
-    session = await begun(house.store, "a", 1)
-    assert await house.store.save_due() == pytest.approx(2.0)
-    assert house.store.dirty("a")
-    for seq in range(2, 302):
-        house.clock.advance(1.0)
-        await house.store.commit(session, [appended(seq)])
-        await house.store.save_due()
-        if not house.store.dirty("a"):
-            break
-    assert seq == 301
-    house.clock.set_wall(0)
-    await house.store.commit(session, [appended(302)])
-    house.clock.advance(2.0)
-    await house.store.save_due()
-    assert not house.store.dirty("a")
-
-
 async def test_a_write_between_our_look_and_our_rename_is_merged(house):
     """Somebody who holds the displaced inode and writes to it after our look loses nothing."""
     session = await begun(house.store, "a", 2)
@@ -335,8 +305,7 @@ async def test_a_save_whose_mark_was_lost_is_told_to_the_journal_again(tmp_path,
     await house.store.save("session-1")
     again = await reopened(house)
     assert again.journal.pending
-    again.clock.advance(10)
-    await again.store.save_due()
+    assert await again.store.save("session-1") is None
     once_more = await reopened(again)
     assert not once_more.journal.pending
     loaded = (await once_more.store.load("session-1")).session

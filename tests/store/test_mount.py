@@ -16,6 +16,7 @@ class Failing(RealFileSystem):
     """Refuses to lock anything below `path` with an error."""
 
     def __init__(self, error: int) -> None:
+        super().__init__()
         self.error = error
 
     def lock(self, path: str):  # type: ignore[no-untyped-def]

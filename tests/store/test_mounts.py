@@ -27,9 +27,7 @@ async def mounts(tmp_path: Path, back: list[FolderStore]) -> AsyncIterator[Mount
     data = tmp_path / "data"
     (data / "mounts").mkdir(parents=True)
     journal, _ = await JournalWriter.recover(RealFileSystem(), str(data / "journal"), Limits())
-    made = Mounts(
-        RealFileSystem(), str(data), journal, ManualClock(), Limits(), interval_s=0, idle_s=0, pending={}, on_back=back.append
-    )  # fmt: skip
+    made = Mounts(RealFileSystem(), str(data), journal, ManualClock(), Limits(), pending={}, on_back=back.append)
     await made.mount_default()
     yield made
     await made.close()
@@ -46,11 +44,9 @@ async def test_a_store_that_is_started_while_all_are_is_watched_once(mounts: Mou
     assert mounts._mounted["theirs"].watch is watch is not None
 
 
-async def test_a_folder_that_is_looked_at_while_it_is_taken_is_taken_once(
-    mounts: Mounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_that_is_looked_at_while_it_is_taken_is_taken_once(mounts: Mounts, tmp_path: Path) -> None:
     """A round that comes in the middle of an adoption would find the folder in use, by the daemon itself."""
-    monkeypatch.setattr("sessiond.store.mounts._ROUND_S", 0)
+    mounts._limits = Limits(look_around_s=0.0)
     mounts.start()
     for number in range(20):
         folder = tmp_path / f"theirs{number}"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+from sessiond.fs import RealFileSystem, off_loop_to_save
 from sessiond.limits import Limits
 from sessiond.model.changes import Noted
 from sessiond.model.message import Note
@@ -52,3 +56,18 @@ async def test_chats_that_write_notes_in_turn_keep_them_all() -> None:
         found = (await store.load(chat)).session
         assert len(found.notes) == 9
         assert all(pad.count(b"\n" + one.content.encode() + b"\n") == 1 for one in found.notes)
+
+
+async def test_chats_that_are_saved_at_once_take_each_other_for_nobody_else(tmp_path: Path) -> None:
+    """On as many threads: none finds an edit in the notes that the others write meanwhile, and all notes are there."""
+    house = House(RealFileSystem(), str(tmp_path), "amacs", Limits(settle_s=0.0))
+    store = await house.open()
+    store.store._around.run_save = off_loop_to_save
+    chats = [f"chat{number}" for number in range(20)]
+    sessions = {chat: await store.begin(chat, NOW) for chat in chats}
+    for chat in chats:
+        await store.commit(sessions[chat], [created(chat), note(chat, 1)])
+    saved = await asyncio.gather(*(store.of(chat).save(sessions[chat]) for chat in chats))
+    assert None not in saved
+    pad = (tmp_path / "sessions" / "scratchpad.org").read_bytes()
+    assert all(pad.count(f"\n{chat} 1\n".encode()) == 1 for chat in chats)

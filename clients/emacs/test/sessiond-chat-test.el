@@ -350,12 +350,12 @@
                (lambda () (run-hook-with-args-until-failure 'kill-emacs-query-functions))))
       (sessiond-test-open (sessiond-test-new))
       (sessiond-test-type "only here")
-      (should (may-leave))
+      (should (funcall 'may-leave))
       (sessiond-disconnect)
-      (should-not (may-leave))
+      (should-not (funcall 'may-leave))
       (should (= asked 1))
       (delete-region sessiond-compose--input (point-max))
-      (should (may-leave))
+      (should (funcall 'may-leave))
       (should (= asked 1)))))
 
 (sessiond-test sessiond-chat-deleted

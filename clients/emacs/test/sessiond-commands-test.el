@@ -2,6 +2,7 @@
 
 ;;; Code:
 
+(require 'outline)
 (require 'sessiond-test-support)
 (require 'sessiond-search)
 (require 'imenu)
@@ -21,6 +22,7 @@
 OFFERED is bound to what was offered, with annotations."
   (declare (indent 2))
   `(let ((,offered nil))
+     (ignore ,offered)                  ; not every test looks at it
      (cl-letf (((symbol-function 'completing-read)
                 (lambda (_prompt table &rest _)
                   (let* ((metadata (completion-metadata "" table nil))
@@ -70,7 +72,7 @@ OFFERED is bound to what was offered, with annotations."
   (should-error (call-interactively #'sessiond-switch) :type 'user-error)
   (sessiond-test-new :messages [(:role "user" :content "a")])
   (sessiond-test-until (sessiond-list))
-  (sessiond-commands-test-choosing _offered ""
+  (sessiond-commands-test-choosing offered ""
     (should-error (call-interactively #'sessiond-switch) :type 'user-error)))
 
 (sessiond-test sessiond-commands-name-tag-archive-save

@@ -14,14 +14,11 @@ import json
 import os
 import signal
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sessiond.cli.output import one_line
 from sessiond.errors import SessiondError
-
-if TYPE_CHECKING:
-    from sessiond_repl.chat import Chat
-    from sessiond_repl.view import View
+from sessiond_repl.view import Screen, View
 
 READ_BYTES = 64 * 1024
 PAGE_MESSAGES = 1000
@@ -31,10 +28,21 @@ STDERR_BYTES = 4096
 """The end of what it says on standard error is kept, and shown where it fails."""
 
 
+class Conversation(Protocol):
+    """What a turn needs of the chat."""
+
+    screen: Screen
+
+    async def call(self, method: str, **params: Any) -> Any: ...
+
+    async def append(self, view: View, message: dict[str, Any]) -> int:
+        """Keeps a message of ours, with its id. Returns its seq."""
+
+
 class Turn:
     """Runs once, for one view, which stays the same whatever is opened meanwhile."""
 
-    def __init__(self, chat: Chat, view: View, command: str) -> None:
+    def __init__(self, chat: Conversation, view: View, command: str) -> None:
         self._chat = chat
         self._view = view
         self._command = command

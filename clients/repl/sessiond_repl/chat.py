@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from sessiond.cli.paths import label
 from sessiond.endpoint import Places, places
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond_repl.agent import Turn
@@ -73,7 +74,7 @@ class Chat:
         """A session of its own from here on."""
         self._holding += 1
         try:
-            made = await self.call("session/new", cwd=os.getcwd(), name=name)
+            made = await self.call("session/new", cwd=label(os.getcwd()), name=name)
             self._enter(made["session"])
             self.screen.info(f"new session {self.session_id}")
         finally:

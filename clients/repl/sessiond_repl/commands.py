@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sessiond.cli.output import clean, in_place, local_time, one_line
+from sessiond.cli.paths import on_wire
 from sessiond.errors import InvalidParams
 from sessiond_repl.chat import Chat
 
@@ -177,7 +178,7 @@ async def _export(chat: Chat, rest: str) -> None:
     path = os.path.abspath(os.path.expanduser(" ".join(words))) if words else None
     if form is None:
         form = FORMATS.get(path.rpartition(".")[2], "markdown") if path else "markdown"
-    params: dict[str, Any] = {"path": path, "overwrite": overwrite} if path else {}
+    params: dict[str, Any] = {"path": on_wire(path), "overwrite": overwrite} if path else {}
     done = await chat.call("session/export", sessionId=chat.session_id, format=form, **params)
     if path:
         chat.screen.info(f"{done['path']} ({done['bytes']} bytes)")

@@ -9,32 +9,38 @@ from sessiond.rpc.schema import daemon as d
 from sessiond.rpc.schema.types import Nothing
 
 
-@method("daemon/hello", Nothing, d.HelloResult)
+@method("daemon/hello", Nothing, d.HelloResult, order="free")
 async def hello(call: Call, params: Nothing) -> Any:
     """Who is there. Frozen for ever."""
     return call.daemon.hello()
 
 
-@method("daemon/stop", Nothing, Nothing)
+@method("daemon/stop", Nothing, Nothing, order="free")
 async def stop(call: Call, params: Nothing) -> Any:
     """Save everything and end the daemon. Frozen for ever."""
     call.daemon.stop()
     return {}
 
 
-@method("daemon/status", Nothing, d.StatusResult)
+@method("daemon/status", Nothing, d.StatusResult, order="free")
 async def status(call: Call, params: Nothing) -> Any:
     """What runs, where, and how it is."""
     return await call.daemon.status()
 
 
-@method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False)
+@method("daemon/acknowledge", Nothing, d.AcknowledgeResult, "readOnly", order="free")
+async def acknowledge(call: Call, params: Nothing) -> Any:
+    """Acknowledge all `damage` in the status. The daemon stops reporting it."""
+    return {"acknowledged": await call.daemon.acknowledge()}
+
+
+@method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False, order="free")
 async def listen(call: Call, params: d.ListenParams) -> Any:
     """Listen on TCP or WebSocket as long as the asking connection lives."""
     return await call.daemon.listen(call.peer, params.kind, params.host, params.port)
 
 
-@method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False)
+@method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False, order="after")
 async def backup(call: Call, params: d.BackupParams) -> Any:
     """A consistent copy of everything while all goes on, in a new folder."""
     progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Copying")
@@ -45,7 +51,7 @@ async def backup(call: Call, params: d.BackupParams) -> Any:
             progress.end("")
 
 
-@method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable")
+@method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable", order="barrier")
 async def adopt(call: Call, params: d.AdoptParams) -> Any:
     """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at
     once.

@@ -12,7 +12,7 @@ _WRITE = ("sessionNotFound", "badFile", "readOnly", "indeterminate", "unavailabl
 _READ = ("sessionNotFound", "badFile", "unavailable")
 
 
-@method("note/append", n.NoteAppendParams, n.NoteResult, "conflict", *_WRITE)
+@method("note/append", n.NoteAppendParams, n.NoteResult, "conflict", "tooLarge", *_WRITE)
 async def note_append(call: Call, params: n.NoteAppendParams) -> Any:
     """Write a note under a heading."""
     return await call.service.note_append(
@@ -37,7 +37,7 @@ async def note_list(call: Call, params: n.NoteListParams) -> Any:
     )
 
 
-@method("state/set", n.StateSetParams, SeqResult, "conflict", *_WRITE)
+@method("state/set", n.StateSetParams, SeqResult, "conflict", "tooLarge", *_WRITE)
 async def state_set(call: Call, params: n.StateSetParams) -> Any:
     """Keep values beside the messages. Does not move `updatedAt`."""
     return {"seq": await call.service.state_set(call.peer, params.session_id, params.values, params.expected_seq)}

@@ -16,7 +16,7 @@ def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
     return found
 
 
-@method("session/list", s.ListParams, s.ListResult, "unavailable", bulky=True, outlives=False)
+@method("session/list", s.ListParams, s.ListResult, "unavailable", bulky=True, outlives=False, order="after")
 async def list_(call: Call, params: s.ListParams) -> Any:
     """A page of sessions. Archived and deleted ones only when asked for."""
     return await call.service.list(
@@ -25,11 +25,20 @@ async def list_(call: Call, params: s.ListParams) -> Any:
 
 
 @method(
-    "session/search", s.SearchParams, s.SearchResult, "cancelled", "tooLarge", "unavailable", bulky=True, outlives=False
+    "session/search",
+    s.SearchParams,
+    s.SearchResult,
+    "cancelled",
+    "tooLarge",
+    "unavailable",
+    bulky=True,
+    outlives=False,
+    order="after",
 )
 async def search(call: Call, params: s.SearchParams) -> Any:
     """Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for."""
     return await call.service.search(
+        call.peer,
         query=params.query,
         mode=params.mode or "text",
         limit=params.limit,
@@ -62,6 +71,7 @@ async def export(call: Call, params: s.ExportParams) -> Any:
     "indeterminate",
     "unavailable",
     outlives=False,
+    order="barrier",
 )
 async def import_(call: Call, params: s.ImportParams) -> Any:
     """Take in other tools' files. Repeating it adds nothing; a source that has grown grows its session."""

@@ -48,7 +48,7 @@ async def close(call: Call, params: s.SessionParams) -> Any:
     return {}
 
 
-@method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE, promptly=True)
+@method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE)
 async def append(call: Call, params: s.AppendParams) -> Any:
     """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids
     after a lost answer.
@@ -56,7 +56,7 @@ async def append(call: Call, params: s.AppendParams) -> Any:
     return await call.service.append(call.peer, params.session_id, params.messages, params.expected_seq)
 
 
-@method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE, promptly=True)
+@method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
 async def extend(call: Call, params: s.ExtendParams) -> Any:
     """Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a
     second.
@@ -65,7 +65,7 @@ async def extend(call: Call, params: s.ExtendParams) -> Any:
     return {"seq": seq}
 
 
-@method("session/finish", s.FinishParams, s.SeqResult, "conflict", *_WRITE)
+@method("session/finish", s.FinishParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
 async def finish(call: Call, params: s.FinishParams) -> Any:
     """End a streamed message."""
     seq = await call.service.finish(
@@ -90,7 +90,7 @@ async def read(call: Call, params: s.ReadParams) -> Any:
 _FIELDS = ("name", "model", "tags", "archived", "summary", "metadata", "cwd")
 
 
-@method("session/update", s.UpdateParams, s.SessionResult, "conflict", *_WRITE)
+@method("session/update", s.UpdateParams, s.SessionResult, "conflict", "tooLarge", *_WRITE)
 async def update(call: Call, params: s.UpdateParams) -> Any:
     """Change what is known about a session."""
     sent = {name: value for name in _FIELDS if (value := getattr(params, name)) is not msgspec.UNSET}
@@ -125,12 +125,15 @@ async def delete(call: Call, params: s.DeleteParams) -> Any:
 @method("session/restore", s.SessionParams, s.SessionResult, "alreadyExists", *_WRITE)
 async def restore(call: Call, params: s.SessionParams) -> Any:
     """Take a session out of the trash."""
-    return {"session": await call.service.restore(call.peer, params.session_id)}
+    put_there = call.earlier("session/clear", "session/truncate", "session/delete")
+    return {"session": await call.service.restore(call.peer, params.session_id, after=put_there)}
 
 
 @method("session/save", s.SaveParams, s.SaveResult, *_WRITE)
 async def save(call: Call, params: s.SaveParams) -> Any:
-    """Bring session files up to date now."""
+    """Bring session files up to date now. Without an id it waits for all earlier requests of the connection."""
+    if params.session_id is None:
+        await call.earlier()
     return {"saved": await call.service.save(params.session_id)}
 
 

@@ -42,6 +42,20 @@ class JournalStatus(Wire):
 
     bytes: Count
     lsn: Seq
+    held: Count
+    """Bytes of what cannot be saved for now and was moved out of its way, into `data/held`."""
+
+
+class Damage(Wire):
+    """A stretch of the journal that was durable once and could not be read."""
+
+    path: str
+    """Where its bytes are kept."""
+    records: Count
+    """How many records are known to be lost with it. 0: none, all others could be read."""
+    since: str
+    """When it was found."""
+    reason: str
 
 
 class ReadOnlyStatus(Wire):
@@ -59,7 +73,7 @@ class IndexStatus(Wire):
     read: Count
     """Sessions that were read again since the last check of the files against the index began, ..."""
     found: Count
-    """... of so many that had to be, as far as is known."""
+    """... of so many that have to be; known as soon as all files were compared, before any is read."""
     problem: str | None
     """Why it is failing."""
 
@@ -80,9 +94,18 @@ class StatusResult(Wire):
     open_sessions: Count
     dirty_sessions: Count
     journal: JournalStatus
+    damage: list[Damage]
+    """Of the journal, as long as nobody has acknowledged it."""
     read_only: ReadOnlyStatus | None
     index: IndexStatus
     limits: JsonObject
+
+
+class AcknowledgeResult(Wire):
+    """What was acknowledged."""
+
+    acknowledged: Count
+    """How many entries of `damage` there were."""
 
 
 class ListenParams(Wire):

@@ -188,7 +188,9 @@ class DeleteParams(SessionParams):
     """What to delete."""
 
     permanent: bool | None = None
-    """Also out of trash, index and journal."""
+    """Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is
+    left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either.
+    """
 
 
 class SaveParams(Wire):
@@ -227,6 +229,8 @@ class ListResult(Wire):
 
     sessions: list[SessionInfo]
     next_cursor: str | None
+    incomplete: bool | UnsetType = UNSET
+    """The catalogue is being rebuilt; there may be more, and some may have changed."""
 
 
 class SearchParams(Wire):

@@ -59,6 +59,8 @@ class SessionInfo(Wire):
     """Connections that have it open."""
     dirty: bool
     """The session file is behind the journal."""
+    cut: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Fields that are not shown, for they came from a file and are too large for an answer."""
 
 
 class ToolCall(Wire):
@@ -106,6 +108,10 @@ class Message(MessageBody, omit_defaults=True, kw_only=True):
     seq: Seq
     timestamp: str
     """RFC 3339 in UTC with milliseconds."""
+    cut: Count | None = None
+    """The message came from a file and is too large for an answer: so many bytes it has. `content` is the beginning of its
+    text, or empty, and all else is left out. `session/export` has the whole.
+    """
 
 
 class Note(Wire):

@@ -1,0 +1,60 @@
+"""The one thing that ever expires by itself: what has lain in the trash for `limits.trash_days`, as `store/ageing.py` counts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from sessiond.clock import Clock
+from sessiond.fs import off_loop
+from sessiond.limits import Limits
+from sessiond.store.moves import Moves
+from sessiond.store.trash import Trash
+
+log = logging.getLogger(__name__)
+_ROUND_S = 3600.0
+_DAY_MS = 24 * 3600 * 1000
+
+
+class Expiry:
+    """Looks into every trash at start and once an hour. `trashes`: by the store's name, as they are now."""
+
+    def __init__(
+        self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits, moves: Moves | None = None
+    ) -> None:
+        self._trashes = trashes
+        self._clock = clock
+        self._limits = limits
+        self._moves = moves or Moves()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Where `trash_days` is 0 the trash is kept for ever."""
+        if self._limits.trash_days:
+            self._task = asyncio.create_task(self._run(), name="trash expiry")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self.round()
+            await asyncio.sleep(_ROUND_S)
+
+    async def round(self) -> None:
+        """Take out what has lain there too long. What cannot be removed now is tried again next time."""
+        after_ms = int(self._limits.trash_days * _DAY_MS)
+        for name, trash in self._trashes().items():
+            try:
+                async with self._moves.one():
+                    gone = await off_loop(trash.expire, self._clock.now_ms(), after_ms)
+            except OSError as error:
+                log.warning("the trash of store %s cannot be cleared: %s", name, error)
+            except Exception:  # whatever it is: the other stores' trash is looked into, and this one's next time
+                log.exception("the trash of store %s cannot be cleared", name)
+            else:
+                for trash_id in gone:
+                    log.info("store %s: %s left the trash after %g days", name, trash_id, self._limits.trash_days)

@@ -1,0 +1,71 @@
+"""Keeps the journal from growing without end: what its oldest segment is kept for is saved, or moved to a file of its own where
+it cannot be, and one that nobody needs is trimmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from sessiond.errors import SessiondError
+from sessiond.limits import KIB, Limits
+from sessiond.service.open_sessions import OpenSessions
+
+log = logging.getLogger(__name__)
+_ROUND_S = 0.5
+_TIDY_BYTES = 256 * KIB
+"""A journal that nobody needs and that is smaller than this is left as it is."""
+
+
+class GrowingJournal(Protocol):
+    @property
+    def total_bytes(self) -> int: ...
+
+    def oldest_pending(self) -> list[tuple[str, str]]: ...
+
+    async def rotate_and_trim(self) -> None: ...
+
+    async def hold_back(self) -> bool: ...
+
+
+class Upkeep:
+    def __init__(self, journal: GrowingJournal, open_sessions: OpenSessions, limits: Limits) -> None:
+        self._journal = journal
+        self._open_sessions = open_sessions
+        self._limits = limits
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="journal upkeep")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_ROUND_S)
+            try:
+                await self._round()
+            except SessiondError as error:
+                log.warning("the journal is not trimmed: %s", error.message)
+            except Exception:  # whatever it is: the next round tries again
+                log.exception("the journal is not trimmed")
+
+    async def _round(self) -> None:
+        if self._journal.total_bytes > self._limits.journal_bytes:
+            await self._shorten()
+        elif self._journal.total_bytes > _TIDY_BYTES and not self._open_sessions.dirty:
+            await self._journal.rotate_and_trim()
+
+    async def _shorten(self) -> None:
+        """What is still needed of a segment after all was saved that can be belongs to a store that is out of reach, to a file
+        that is nobody's to write, ...
+        """
+        shorter = True
+        while shorter and self._journal.total_bytes > self._limits.journal_bytes:
+            for store, local_id in self._journal.oldest_pending():
+                await self._open_sessions.relieve(store, local_id)
+            shorter = await self._journal.hold_back()

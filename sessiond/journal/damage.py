@@ -1,0 +1,91 @@
+"""What a damaged journal has lost, noted beside the copies in `damaged/` until somebody has acknowledged it.
+
+A note is named by what was damaged, so making it twice does no harm, and one that was acknowledged is not said again when
+the same damage is found once more.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from zlib import crc32
+
+import msgspec
+
+from sessiond.fs import FileSystem, is_temporary
+from sessiond.journal.record import Record
+from sessiond.ready import ready
+
+_SUFFIX = ".json"
+
+
+class Loss(msgspec.Struct, frozen=True, rename="camel"):
+    """One stretch of the journal that was durable once and could not be read."""
+
+    path: str
+    """Where the bytes are kept; the damaged file itself where they could not be."""
+    records: int
+    """How many are known to be missing. 0: all could be read beside the damage."""
+    reason: str
+    since: str = ""
+    """RFC 3339; empty as long as nobody has noted it."""
+    acknowledged: str | None = None
+    """RFC 3339, when somebody said that they know."""
+
+    def __str__(self) -> str:
+        """For people, on one line."""
+        lost = f"{self.records} record{'' if self.records == 1 else 's'} lost"
+        return f"{self.reason}; {lost if self.records else 'no record is known to be lost'}; see {self.path}"
+
+
+ready(Loss)
+
+
+def damaged_folder(folder: str) -> str:
+    return posixpath.join(folder, "damaged")
+
+
+def is_note(name: str) -> bool:
+    return name.endswith(_SUFFIX) and not is_temporary(name)
+
+
+def note_path(folder: str, number: int, loss: Loss) -> str:
+    """Where a loss in segment `number` is noted."""
+    copies = damaged_folder(folder)
+    if posixpath.dirname(loss.path) == copies:
+        return loss.path + _SUFFIX
+    name = crc32(f"{loss.path} {loss.reason}".encode("utf-8", "surrogateescape"))
+    return posixpath.join(copies, f"{number:08d}-lost-{name:08x}{_SUFFIX}")
+
+
+def encode_loss(loss: Loss) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(loss, path=posixpath.basename(loss.path))) + b"\n"
+
+
+def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
+    """Every note, by its path; those that were acknowledged, too. OSError."""
+    copies = damaged_folder(folder)
+    found: dict[str, Loss] = {}
+    if (stat := fs.stat(copies)) is None or not stat.is_dir:
+        return found
+    for name in sorted(filter(is_note, fs.list_dir(copies))):
+        path = posixpath.join(copies, name)
+        kept = name.removesuffix(_SUFFIX)
+        try:
+            loss = msgspec.json.decode(fs.read(path), type=Loss)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            loss = Loss(kept, 0, "what was noted of this damage cannot be read")
+        lies_in = (
+            copies
+            if loss.path == kept
+            else posixpath.join(folder, "../held")
+            if loss.path.endswith(".held")
+            else folder
+        )
+        found[path] = msgspec.structs.replace(loss, path=posixpath.normpath(posixpath.join(lies_in, loss.path)))
+    return found
+
+
+def missing(records: Sequence[Record], first: int, last: int) -> int:
+    """How many lsns from `first` to `last` none of these records has, or stands for."""
+    return max(0, last - first + 1 - sum(record.lsn - max(record.first_lsn, first) + 1 for record in records))

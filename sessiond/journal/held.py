@@ -1,0 +1,91 @@
+"""What cannot be saved for a long time, moved out of the journal's way. The format is docs/formats/journal.md's.
+
+`data/held/N.held` is what was still pending of segment N when that went: a segment of the same number, with VOID for
+all the rest and at its end, so that one that was cut is known. It stays till each of its changes is saved or gone.
+
+A mark (SAVED, GONE) that speaks of held changes stays in the journal, and must not go before them. So before a segment
+with such marks goes, the held files are written anew without what these ended.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sessiond.fs import FileSystem
+from sessiond.journal.record import Record, RecordKind, SegmentHeader, decode_segment_header, encode_segment
+from sessiond.journal.replay import Key, replay
+from sessiond.journal.scanner import Gap, Scan, scan
+
+_NAME = re.compile(r"([0-9]{8,16})\.held")
+
+
+def held_folder(folder: str) -> str:
+    """Beside the journal's folder."""
+    return posixpath.join(posixpath.dirname(folder), "held")
+
+
+def held_path(folder: str, number: int) -> str:
+    return posixpath.join(held_folder(folder), f"{number:08d}.held")
+
+
+def held_numbers(names: Iterable[str]) -> list[int]:
+    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+
+
+def key_of(record: Record) -> Key:
+    return record.entry.store, record.entry.session
+
+
+def encode_held(header: SegmentHeader, records: Iterable[Record], last_lsn: int) -> bytes:
+    kept = [record for record in records if record.entry.kind is not RecordKind.VOID]
+    before_end = kept[-1].lsn if kept else header.first_lsn - 1
+    return encode_segment(header, kept, max(last_lsn, before_end + 1))
+
+
+def scan_held(data: bytes, header: SegmentHeader) -> Scan:
+    found = scan(data, header, last=False)
+    if not found.records or found.records[-1].entry.kind is not RecordKind.VOID:
+        found.gaps.append(Gap(len(data), len(data), "its end is missing", torn=False))
+    return Scan([one for one in found.records if one.entry.kind is not RecordKind.VOID], found.gaps, found.last_lsn)
+
+
+class Sound:
+    """A closed segment or a held file that was read and is whole. `records`: without VOID."""
+
+    def __init__(self, header: SegmentHeader, found: Scan) -> None:
+        self.header = header
+        self.records = [record for record in found.records if record.entry.kind is not RecordKind.VOID]
+        self.last_lsn = found.last_lsn
+
+    @classmethod
+    def read(cls, fs: FileSystem, path: str) -> Sound | None:
+        """None where it is damaged: it is left as it is, and the next start tells of it. OSError."""
+        data = fs.read(path)
+        header = decode_segment_header(data)
+        if not isinstance(header, SegmentHeader):
+            return None
+        found = scan(data, header, last=False)
+        return None if found.gaps else cls(header, found)
+
+    def held(self, records: Iterable[Record]) -> bytes:
+        """A held file with these records of it and no others."""
+        return encode_held(self.header, records, self.last_lsn)
+
+
+def pending_in(*parts: Sequence[Record]) -> set[int]:
+    """The lsns of the changes that are pending where nothing but these records, oldest first, is known."""
+    found = replay(record for part in parts for record in part)
+    return {record.lsn for records in found.values() for record in records}
+
+
+def without_ended(files: Iterable[tuple[int, Sound]], going: Sound) -> Iterator[tuple[int, bytes | None]]:
+    """What becomes of held files whose changes the marks of a segment end that is about to go: number and content, None
+    where nothing is left. Only those that become something else.
+    """
+    for number, one in files:
+        kept_lsns = pending_in(one.records, going.records)
+        kept = [record for record in one.records if record.lsn in kept_lsns]
+        if len(kept) < len(one.records):
+            yield number, one.held(kept) if kept else None

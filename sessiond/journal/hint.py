@@ -1,0 +1,49 @@
+"""`synced`: what a running journal leaves for the next start, so that damage is told from what a crash may leave."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+
+from sessiond.fs import DiskFailed, FileSystem, Hint
+from sessiond.journal.record import Synced, encode_synced
+from sessiond.journal.recovery import synced_path
+
+
+class SyncedHint:
+    """On the journal's thread."""
+
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        self._fs = fs
+        self._path = synced_path(folder)
+        self._hint: Hint | None = None
+
+    def give(self, known: Synced) -> None:
+        """Where it cannot be given, damage to the last batch is taken for a torn end."""
+        with contextlib.suppress(OSError):
+            self._put(known)
+
+    def give_for_certain(self, known: Synced) -> None:
+        """Before a segment goes that an older one counts on, or a crash would make a loss of it. OSError."""
+        if self._hint is None and self._fs.stat(self._path) is None:
+            return
+        try:
+            self._put(known).sync()
+        except DiskFailed:
+            raise
+        except OSError:  # no room, not even for that
+            self.close()
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.remove(self._path)
+            self._fs.sync_dir(posixpath.dirname(self._path))
+
+    def _put(self, known: Synced) -> Hint:
+        if self._hint is None:
+            self._hint = self._fs.open_hint(self._path)
+        self._hint.put(encode_synced(known))
+        return self._hint
+
+    def close(self) -> None:
+        if self._hint is not None:
+            self._hint.close()
+            self._hint = None

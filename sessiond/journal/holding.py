@@ -1,0 +1,108 @@
+"""The held files of a running journal: made, written anew, and removed, on the journal's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterable, Sequence
+from threading import Lock
+
+from sessiond.fs import FileSystem, atomic_write
+from sessiond.journal.held import Sound, held_folder, held_path, key_of, pending_in, without_ended
+from sessiond.journal.record import Entry, Record, RecordKind
+from sessiond.journal.recovery import SegmentFile
+from sessiond.journal.replay import Key, Ledger
+
+
+class HeldFiles:
+    """`lock` is that of `ledger`. Whatever changes a file may raise OSError; nothing is lost then, and it may be repeated."""
+
+    def __init__(self, fs: FileSystem, folder: str, ledger: Ledger, lock: Lock) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._ledger = ledger
+        self._lock = lock
+        self._files: dict[int, SegmentFile] = {}
+        self._keys: set[Key] = set()
+        """Whose changes lie there, or did."""
+        self._ending: set[int] = set()
+        """Segments that may have marks of such keys."""
+
+    def take_over(self, files: Iterable[SegmentFile], records: Iterable[Record]) -> None:
+        """What a start has found."""
+        self._files = {file.number: file for file in files}
+        self._keys = {key_of(record) for record in records}
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.size for file in list(self._files.values()))
+
+    @property
+    def last_number(self) -> int:
+        return max(self._files, default=0)
+
+    def readable(self) -> list[SegmentFile]:
+        return [file for file in self._files.values() if file.readable]
+
+    def note(self, entry: Entry, segment: int) -> None:
+        """A record was written there."""
+        if entry.kind is not RecordKind.CHANGES and (entry.store, entry.session) in self._keys:
+            self._ending.add(segment)
+
+    def put_aside(self, segment: SegmentFile, all_segments: Sequence[int]) -> None:
+        """Move what is pending in a closed segment to a held file, durably. The segment itself stays."""
+        with self._lock:
+            needed_by = self._ledger.needed_by(segment.number)
+        sound = Sound.read(self._fs, segment.path) if needed_by else None
+        if sound is None:
+            return  # nobody needs it, or it is damaged and stays where it is
+        pending = pending_in(sound.records)
+        kept = {one.lsn: one for one in sound.records if one.lsn in pending and key_of(one) in needed_by}
+        if segment.number in self._files:  # a crash came in between once, and the segment was damaged then
+            earlier = Sound.read(self._fs, self._files[segment.number].path)
+            kept |= {one.lsn: one for one in earlier.records} if earlier is not None else {}
+        path = held_path(self._folder, segment.number)
+        data = sound.held([kept[lsn] for lsn in sorted(kept)])
+        self._fs.make_dirs(held_folder(self._folder))
+        atomic_write(self._fs, path, data)
+        self._files[segment.number] = SegmentFile(segment.number, path, len(data), segment.first_lsn)
+        self._keys |= needed_by
+        with self._lock:
+            self._ledger.moved(segment.number, needed_by)
+        self._ending.update(all_segments)  # marks of these keys may have been written before
+
+    def release(self) -> None:
+        """What nobody needs any more goes."""
+        for file in self.readable():
+            with self._lock:
+                needed = self._ledger.needs(-file.number)
+            if not needed:
+                self._remove(file)
+        if not self._files:
+            self._keys.clear()
+            self._ending.clear()
+
+    def end(self, segment: SegmentFile) -> bool:
+        """A segment is about to go: files are written anew without what its marks end. False where it has to stay."""
+        if segment.number not in self._ending:
+            return True
+        going = Sound.read(self._fs, segment.path)
+        if going is None:
+            return False
+        found = [(file.number, Sound.read(self._fs, file.path)) for file in self.readable()]
+        sound = [(number, one) for number, one in found if one is not None and number != segment.number]
+        for number, data in without_ended(sound, going):
+            file = self._files[number]
+            if data is None:
+                self._remove(file)
+            else:
+                atomic_write(self._fs, file.path, data)
+                file.size = len(data)
+        self._ending.discard(segment.number)
+        return True
+
+    def _remove(self, file: SegmentFile) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.remove(file.path)
+        self._fs.sync_dir(posixpath.dirname(file.path))
+        del self._files[file.number]

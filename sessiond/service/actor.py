@@ -1,0 +1,203 @@
+"""The queue of one session, and the one runner that takes from it. What the jobs do to the session is `OpenSession`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+from sessiond.errors import SessiondError
+from sessiond.model.session import Absent, Session
+from sessiond.service.jobs import Guard, Job, Lane, Turn
+from sessiond.service.live import Peer
+from sessiond.service.planning import Draft
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Actor(ABC):
+    """`session`: None while it is not loaded, or when it is gone."""
+
+    def __init__(self, wire_id: str) -> None:
+        self.wire_id = wire_id
+        self.session: Session | None = None
+        self.files = Lane()
+        """Held by whoever reads or writes the session's files."""
+        self.ended = False
+        """It has left the registry: another one may own the session now."""
+        self._queue: deque[Job] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self._users = 0
+
+    # What the owner adds. The lane is held in `need` and `_complete`; no commit is under way in any of them.
+
+    @abstractmethod
+    async def need(self, *, whole: bool = False) -> Session:
+        """The session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
+
+    @abstractmethod
+    async def _complete(self) -> None:
+        """Have all messages in memory."""
+
+    @abstractmethod
+    async def _write_changes(self, session: Session) -> None:
+        """Take the changes that stand first and can share a record, and do with them what there is to do."""
+
+    @abstractmethod
+    async def _begin_save(self, job: Job, session: Session) -> None: ...
+
+    @abstractmethod
+    def _idle(self) -> None:
+        """There is nothing more to do."""
+
+    @property
+    def busy(self) -> bool:
+        return self._runner is not None or self._users > 0 or self.files.locked()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """It is busy meanwhile, and stays the owner of its session."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self.busy:
+                self._idle()
+
+    # The queue
+
+    def change(
+        self, plan: Callable[[Draft], T], origin: Peer | None = None, then: Callable[[], T] | None = None
+    ) -> Awaitable[T]:
+        """Queue a change; gives what `plan` returned, or what `then` returns right after it, once it is durable. `plan` may
+        be called more than once.
+        """
+        return self._put(Job(plan=plan, origin=origin, then=then)).outcome()
+
+    async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
+        """What `look` says of the session in its turn. `whole`: with all messages in memory."""
+        session = self.session
+        if self._runner is None and session is not None and not (whole and session.absent):
+            try:
+                return look(session)
+            except Absent:
+                pass
+        return await self._put(Job(look=look, whole=whole)).outcome()  # type: ignore[no-any-return]
+
+    def turn(self) -> Turn:
+        """A place in the queue, for who needs the turn of two sessions at once: taken now, held by `async with`."""
+        turn = Turn()
+        self._put(Job(alone=turn.hold))
+        return turn
+
+    def alone(self, action: Callable[[], Awaitable[T]], guard: Guard | None = None) -> Awaitable[T]:
+        """Run `action` in its turn, with no other job and no work on the files under way. It runs to its end whatever
+        becomes of the caller. `guard`: entered before it, while the files may still be read and written.
+        """
+        return self._put(Job(alone=action, guard=guard)).outcome()
+
+    def _put(self, job: Job) -> Job:
+        assert not self.ended, "somebody held on to it without saying so"
+        self._queue.append(job)
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run(), name=f"session {self.wire_id}")
+        return job
+
+    async def _run(self) -> None:
+        try:
+            while self._queue:
+                job = self._queue[0]
+                if job.answer.cancelled():
+                    self._queue.popleft()
+                elif job.alone is not None:
+                    await self._run_alone(self._queue.popleft())
+                elif self.session is None:
+                    await self._load()
+                elif job.look is not None:
+                    await self._run_look(job, job.look, self.session)
+                elif job.save:
+                    await self._begin_save(self._queue.popleft(), self.session)
+                else:
+                    await self._write_changes(self.session)
+        except BaseException:  # the loop is going down
+            for job in self._queue:
+                job.abandoned()
+            self._queue.clear()
+            raise
+        finally:
+            self._runner = None
+        if not self.busy:
+            self._idle()
+
+    # Looks
+
+    async def _run_look(self, job: Job, look: Callable[[Session], Any], session: Session) -> None:
+        try:
+            if job.whole and session.absent:
+                raise Absent
+            result = look(session)
+        except Absent:
+            await self._complete_for(job)
+            return
+        except Exception as error:  # handed to the one who asked
+            job.failed(error)
+        else:
+            job.done(result)
+        self._queue.popleft()
+
+    async def _complete_for(self, job: Job) -> None:
+        """`job`, which stands first, needs all messages."""
+        try:
+            async with self.files:
+                await self._complete()
+        except Exception as error:
+            if not job.answer.cancelled():
+                job.failed(told(error, self.wire_id))
+            self._queue.popleft()
+
+    # Jobs that run alone
+
+    async def _run_alone(self, job: Job) -> None:
+        assert job.alone is not None
+        job.begun = True
+        try:
+            async with contextlib.nullcontext() if job.guard is None else job.guard(), self.files:
+                result = await job.alone()
+        except Exception as error:  # handed to the one who asked, whatever it is
+            job.failed(error)
+        except BaseException:
+            job.abandoned()
+            raise
+        else:
+            job.done(result)
+
+    async def _load(self) -> None:
+        """For the jobs that need it, up to the first one that does not."""
+        waiting = 0
+        for job in self._queue:
+            if job.alone is not None:
+                break
+            waiting += 1
+        try:
+            async with self.files:
+                await self.need()
+        except Exception as error:
+            reason = told(error, self.wire_id)
+            for _ in range(waiting):
+                job = self._queue.popleft()
+                if not job.answer.cancelled():
+                    job.failed(reason.again())
+
+
+def told(error: Exception, wire_id: str) -> SessiondError:
+    """What those who wait are told of a failure. Nobody may wait for ever because of a fault of ours."""
+    if isinstance(error, SessiondError):
+        return error
+    log.error("session %s: a job failed", wire_id, exc_info=error)
+    return SessiondError(f"{type(error).__name__}: {error}", hint="please report this with `sessiond doctor`")

@@ -1,0 +1,179 @@
+"""What is shown of a session, small enough for an answer.
+
+Nothing that a client wrote is ever too large (`room.py`). What came otherwise may be: a file that somebody edited, a folder
+that was adopted, an import, an older sessiond. Then what does not fit is left out and said: `cut` in the info of a session
+and in a message, a warning for notes and state. `session/export` has all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sessiond.limits import KIB, Limits
+from sessiond.model.message import Message, Note
+from sessiond.model.values import Json
+from sessiond.model.wire import encode
+from sessiond.service.room import json_bytes, largest_message, message_bytes, most_shown, reserve
+
+_HEAVY: tuple[tuple[str, Json], ...] = (
+    ("metadata", {}), ("summary", None), ("tags", []), ("name", None), ("model", None), ("cwd", None), ("parent", None),
+)  # fmt: skip
+"""What of an info may be large, and what is shown in its place."""
+_TEXTS = ("name", "summary", "model", "cwd")
+_SHORT_CHARS = 2000
+_NAMED = 20
+"""Keys that a warning names."""
+
+
+def info(wire: dict[str, Json], most: int) -> dict[str, Json]:
+    """SessionInfo of at most about `most` bytes."""
+    if not (wire["metadata"] or wire["tags"]) and all(len(wire[key] or "") < _SHORT_CHARS for key in _TEXTS):
+        return wire
+    size = json_bytes(wire)
+    cut = []
+    for key, instead in _HEAVY:
+        if size <= most:
+            break
+        saved = json_bytes(wire[key]) - json_bytes(instead)
+        if saved > KIB // 8:
+            cut.append(key)
+            wire = {**wire, key: instead}
+            size -= saved
+    return {**wire, "cut": cut} if cut else wire
+
+
+def message(one: Message, most: int) -> dict[str, Json]:
+    """As the wire has it, its text cut and the rest of it left out where it has more than `most` bytes."""
+    if message_bytes(one) <= most or (size := json_bytes(one.wire())) <= most:
+        return one.wire()
+    content = one.content[: max(most // 8, 1)] if isinstance(one.content, str) else []
+    kept: dict[str, Json] = {key: one.wire()[key] for key in ("id", "seq", "role", "timestamp")}
+    if one.status is not None:
+        kept["status"] = one.status
+    return {**kept, "role": one.role[:_SHORT_CHARS], "content": content, "cut": size}
+
+
+def messages(found: Iterable[Message], limits: Limits) -> list[dict[str, Json]]:
+    return [message(one, largest_message(limits)) for one in found]
+
+
+class Head:
+    """What stands beside the messages when a session is opened."""
+
+    def __init__(
+        self,
+        session: dict[str, Json],
+        notes: Sequence[Note],
+        state: Mapping[str, Json],
+        warnings: list[dict[str, Json]],
+        limits: Limits,
+    ) -> None:
+        most = most_shown(limits)
+        self.session = session
+        self.warnings = _first(warnings, reserve(limits) // 4)
+        self._path = session["path"]
+        self.bytes = json_bytes(session) + json_bytes(self.warnings)
+        self.state = self._fitting_state(state, most)
+        self.notes = self._fitting_notes(notes, most)
+        self.left = limits.message_bytes - self.bytes - min(KIB, limits.message_bytes // 16)
+
+    def opened(self, wires: list[dict[str, Json]], more: bool, *, newest: bool) -> dict[str, Json]:
+        """The result of `session/open` less `changes`. Of the messages the newest or the oldest that fit beside all this,
+        perhaps none: `session/read` has them.
+        """
+        taken = self._take(wires, newest)
+        return {
+            "session": self.session,
+            "messages": taken,
+            "notes": self.notes,
+            "state": self.state,
+            "hasMore": more or len(taken) < len(wires),
+            "warnings": self.warnings,
+        }
+
+    def _take(self, wires: list[dict[str, Json]], newest: bool) -> list[dict[str, Json]]:
+        fit = 0
+        for wire in reversed(wires) if newest else wires:
+            size = json_bytes(wire) + 1
+            if size > self.left:
+                break
+            self.left -= size
+            fit += 1
+        return wires[len(wires) - fit :] if newest else wires[:fit]
+
+    def _fitting_state(self, state: Mapping[str, Json], most: int) -> dict[str, Json]:
+        """All of it, or what fits of it, the smallest values first."""
+        size = json_bytes(state)
+        if self.bytes + size <= most:
+            self.bytes += size
+            return dict(state)
+        kept: dict[str, Json] = {}
+        sizes = {key: len(encode(key)) + json_bytes(value) + 2 for key, value in state.items()}
+        for key in sorted(sizes, key=lambda one: sizes[one]):
+            if self.bytes + sizes[key] > most:
+                break
+            kept[key] = state[key]
+            self.bytes += sizes[key]
+        left = [key[:100] for key in state if key not in kept]
+        named = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
+        self._warn(f"{len(left)} values of the state are too large to be shown: {named}")
+        return kept
+
+    def _fitting_notes(self, notes: Sequence[Note], most: int) -> list[dict[str, Json]]:
+        """All of them, or the newest that fit."""
+        wires = [note.wire() for note in notes]
+        size = json_bytes(wires)
+        if self.bytes + size <= most:
+            self.bytes += size
+            return wires
+        kept: list[dict[str, Json]] = []
+        for wire in reversed(wires):
+            size = json_bytes(wire) + 1
+            if self.bytes + size > most:
+                break
+            kept.append(wire)
+            self.bytes += size
+        self._warn(f"{len(wires) - len(kept)} notes, the oldest, are too much to be shown")
+        return kept[::-1]
+
+    def _warn(self, what: str) -> None:
+        self.warnings = [
+            *self.warnings,
+            {"path": self._path, "line": None, "message": f"{what}; session/export has all"},
+        ]
+
+
+def _first(warnings: list[dict[str, Json]], most: int) -> list[dict[str, Json]]:
+    """As many as fit, and how many more there are."""
+    if json_bytes(warnings) <= most:
+        return warnings
+    kept: list[dict[str, Json]] = []
+    size = 0
+    for warning in warnings:
+        size += json_bytes(warning) + 1
+        if size > most and kept:
+            break
+        kept.append({**warning, "message": warning["message"][:_SHORT_CHARS]})
+    more = {"path": warnings[0]["path"], "line": None, "message": f"and {len(warnings) - len(kept)} warnings more"}
+    return [*kept, more]
+
+
+def changes(wires: list[dict[str, Json]], most: int) -> list[dict[str, Json]] | None:
+    """None, which means "no longer known", where they are too much for what is left of an answer."""
+    size = 0
+    for wire in wires:
+        size += json_bytes(wire) + 1
+        if size > most:
+            return None
+    return wires
+
+
+def by_bytes(wires: Sequence[Any], most: int) -> int:
+    """How many of them a page has; at least one, so that paging always goes on."""
+    size = 0
+    for count, wire in enumerate(wires):
+        size += json_bytes(wire) + 1
+        if size > most and count:
+            return count
+    return len(wires)

@@ -1,0 +1,152 @@
+"""What stands in the queue of an open session: jobs, and places that are held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from sessiond.model.session import Session
+from sessiond.service.live import Peer
+from sessiond.service.planning import Draft
+
+Guard = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Job:
+    """One of `plan`, `look`, `save` and `alone` says what it is; `OpenSession` says what that means.
+
+    `whole`: a look that wants all messages in memory. `apart`: a change that looks at what those before it did. `then`: what
+    to answer is asked right after it, of the session. `guard`: entered before a job that runs alone.
+    """
+
+    __slots__ = (
+        "alone", "answer", "apart", "begun", "end", "error", "guard", "look", "origin", "plan", "result", "save", "then", "whole",
+    )  # fmt: skip
+
+    def __init__(
+        self, *, plan: Callable[[Draft], Any] | None = None, look: Callable[[Session], Any] | None = None,
+        alone: Callable[[], Awaitable[Any]] | None = None, save: bool = False, origin: Peer | None = None,
+        guard: Guard | None = None, whole: bool = False, apart: bool = False, then: Callable[[], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.plan = plan
+        self.look = look
+        self.alone = alone
+        self.save = save
+        self.origin = origin
+        self.guard = guard
+        self.whole = whole
+        self.apart = apart
+        self.then = then
+        self.begun = False
+        self.end = 0
+        """How many changes its draft had after it was planned."""
+        self.result: Any = None
+        self.error: Exception | None = None
+        """What planning came to. Both are told only when the record is durable."""
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def done(self, result: Any) -> None:
+        if self.answer.cancelled():
+            self._renew()
+        if not self.answer.done():
+            self.answer.set_result(result)
+
+    def failed(self, error: Exception) -> None:
+        self._renew()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # mark it as seen: perhaps nobody waits any more
+
+    def put_back(self) -> None:
+        """It has not begun after all, and can be taken back again."""
+        self.begun = False
+
+    def abandoned(self) -> None:
+        """Whoever did it was taken down in the middle: nobody may wait for it any more."""
+        self.begun = False
+        self.answer.cancel()
+
+    def _renew(self) -> None:
+        """Who cancelled it after it had begun may learn only later that the answer counts all the same."""
+        if self.begun and self.answer.cancelled():
+            self.answer = asyncio.get_running_loop().create_future()
+
+    async def outcome(self) -> Any:
+        """The answer. A cancellation takes the job back, unless it has begun."""
+        while True:
+            try:
+                return await self.answer
+            except asyncio.CancelledError:
+                if not self.begun:
+                    self.answer.cancel()
+                    raise
+                self._renew()
+
+
+class Lane:
+    """A lock whose place can be taken without waiting: first come, first served."""
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def locked(self) -> bool:
+        return self._held
+
+    def ask(self) -> asyncio.Future[None] | None:
+        """None: it is the caller's. Otherwise it will be when the future is done."""
+        if not self._held:
+            self._held = True
+            return None
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        return place
+
+    async def come(self, place: asyncio.Future[None] | None) -> None:
+        """Wait for what `ask` gave. Who is cancelled meanwhile gives up its place."""
+        try:
+            if place is not None:
+                await place
+        except asyncio.CancelledError:
+            if place is not None and place.done() and not place.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._held = False
+
+    async def __aenter__(self) -> None:
+        await self.come(self.ask())
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+
+class Turn:
+    """Nothing else happens to the session from its turn on until it is over."""
+
+    def __init__(self) -> None:
+        self._come = asyncio.Event()
+        self._over = asyncio.Event()
+
+    async def hold(self) -> None:
+        self._come.set()
+        await self._over.wait()
+
+    async def __aenter__(self) -> None:
+        await self._come.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.give_up()
+
+    def give_up(self) -> None:
+        """It is over, whether it has come or not."""
+        self._over.set()

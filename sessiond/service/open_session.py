@@ -1,0 +1,519 @@
+"""One open session: the sole owner of a session, from the moment that somebody names it until it is let go.
+
+Theory of operation
+-------------------
+Whoever wants something of a session puts a job into the queue of its `OpenSession`, in the turn of the loop in which the
+request was read off the wire. The queue is there before the session is loaded. One runner takes the jobs in order, so
+nothing overtakes: a later job sees what an earlier one did. There are four kinds of jobs:
+
+    change   plans on a draft. All changes that stand side by side share one record of the journal. They are applied, told
+             to the others, and answered only when that record is durable.
+    look     a function of the session in memory. It does not wait for anything.
+    save     takes a snapshot, and writes it while the queue goes on.
+    alone    a coroutine, with no other job and no work on the files under way (clear, delete, restore, merge, ...).
+
+    unread ──the first job that needs it──> loaded <──> loaded, with the oldest messages absent
+       ^                                      │
+       └── deleted, moved, vanished, let go ──┘
+
+Loading is part of the first job that needs the session. If it fails, that job and those that stand behind it are told so;
+whoever comes meanwhile tries again. So `append, restore, append` to a session in the trash fails, works, works.
+
+Beside the queue there is one lane for the files, held by whoever reads or writes them. A save takes its place there in its
+turn; looks for outside edits and backups have no place in the queue; so appends go on meanwhile. A job that runs alone
+takes the lane as well. Nobody who holds the lane may wait for the queue: a save that meets an outside edit lets go of the
+lane, queues the merge, and begins again.
+
+What may never happen:
+- a change is told to anyone before it is durable; a refusal names a seq of a draft that was given up;
+- a job that has begun is taken back: who cancels it then gets its answer;
+- a session has two owners: whoever holds on to one across an await says so by `in_use`, and one that is not in use, idle
+  and saved leaves the registry in a single turn of the loop;
+- an await between "durable" and "applied", or between "the session is gone" and "everyone was told".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, TypeVar
+
+from sessiond.errors import BadFile, SessiondError, SessionNotFound, TooLarge, Unavailable
+from sessiond.formats.names import id_in_trash
+from sessiond.limits import Limits
+from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
+from sessiond.model.session import Absent, Session
+from sessiond.model.values import Json
+from sessiond.service.actor import Actor, told
+from sessiond.service.jobs import Job
+from sessiond.service.live import Audience, Peer
+from sessiond.service.planning import Draft
+from sessiond.service.room import Room
+from sessiond.store.port import OutsideChange, Saved, Store, Stored
+from sessiond.unbroken import unbroken
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_MAX_BATCH = 512
+_ATTEMPTS = 16
+"""How often a save gives way to somebody who writes the same file in a tight loop."""
+
+
+class Neighbours(Protocol):
+    """What an open session needs of those around it, and what it tells them of itself."""
+
+    limits: Limits
+
+    def now(self) -> str: ...
+    def new_id(self) -> str: ...
+    def info(self, one: OpenSession) -> dict[str, Json]: ...
+    def loaded(self, one: OpenSession) -> None: ...
+    def changed(self, one: OpenSession, changes: list[Change]) -> None: ...
+    def saved(self, one: OpenSession, saved: Saved) -> None: ...
+    def gone(self, one: OpenSession) -> None: ...
+    def attached(self, one: OpenSession, peer: Peer) -> None: ...
+    def detached(self, one: OpenSession, peer: Peer) -> None: ...
+    def note_dirty(self, one: OpenSession) -> None:
+        """Its file is behind, or is so no more."""
+
+    def replaced(self, one: OpenSession) -> None:
+        """Its session is another object now: everything that was known of it is to be looked at again."""
+
+    def idle(self, one: OpenSession) -> None:
+        """The runner has nothing more to do."""
+
+    def drop(self, old: Session) -> None:
+        """Let go of a session's memory off the loop: freeing 100,000 messages takes as long as reading them."""
+
+
+class OpenSession(Actor):
+    """`around`: whom it tells of itself."""
+
+    def __init__(self, wire_id: str, store: Store, stored: Stored, around: Neighbours) -> None:
+        super().__init__(wire_id)
+        self.store = store
+        self.stored = stored
+        self.audience = Audience(wire_id)
+        self.writers: dict[str, Peer] = {}
+        """Streamed message -> the connection that writes it, whether it has the session open or not."""
+        self.last_used = 0.0
+        self.changed_at = 0.0
+        self.dirty_since: float | None = None
+        self.retry_at = 0.0
+        self.spare = False
+        """Nobody has it open and there are too many such: it goes a moment after its last use."""
+        self._around = around
+        self.room = Room(around.limits)
+        self._saving: asyncio.Task[None] | None = None
+        self._batch = _MAX_BATCH
+        """How many changes may share a record; fewer after they were too large for one."""
+        self._looking = self._look_again = False
+
+    @property
+    def local_id(self) -> str:
+        return self.stored.local_id
+
+    @property
+    def there(self) -> Session:
+        """The session, which the caller knows to be loaded."""
+        if self.session is None:
+            raise SessionNotFound(
+                f"no session {self.wire_id!r} any more", hint="`sessiond list --deleted` shows the trash"
+            )
+        return self.session
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the session file is behind."""
+        return self.stored.dirty
+
+    @property
+    def never_filled(self) -> bool:
+        """It has nothing in it, and no file: there is nothing to save."""
+        return self.session is not None and self.session.is_blank and not self.stored.size
+
+    @property
+    def attended(self) -> bool:
+        """Somebody has it open, or writes in it."""
+        return len(self.audience) > 0 or bool(self.writers)
+
+    def _idle(self) -> None:
+        self._around.idle(self)
+
+    # Loading. The methods from here to `merge` hold the lane, and no commit is under way.
+
+    async def need(self, *, whole: bool = False) -> Session:
+        """The session, loaded if need be. SessionNotFound, BadFile, Unavailable."""
+        if self.session is None:
+            session = self.session = await self.stored.read(whole=whole)
+            self._around.loaded(self)
+            await self._interrupt([message.id for message in session.streaming()])
+        if whole and self.there.absent:
+            await self._complete()
+        return self.there
+
+    async def _complete(self) -> None:
+        session = self.there
+        if session.absent:
+            self._became(session, await self.stored.complete(session, await self.stored.read_rest(session)))
+
+    async def _interrupt(self, message_ids: list[str]) -> None:
+        """Finish streamed messages whose writer was gone before the session was loaded."""
+        if not message_ids:
+            return
+        draft = Draft(self.there, self._around.now(), self._around.new_id, self.room)
+        for message_id in message_ids:
+            draft.finish(message_id, "interrupted", None, None)
+        try:
+            await self.stored.commit(self.there, draft.changes)
+        except SessiondError as error:
+            log.info("session %s: streamed messages stay open: %s", self.wire_id, error.message)
+        else:
+            self._around.changed(self, draft.changes)
+
+    async def merge(self) -> None:
+        """Take in what somebody else wrote, or removed."""
+        session = self.session
+        if session is not None:
+            self._became(session, await self.stored.merge(session))
+
+    async def compare(self) -> None:
+        """Load it, or see whether somebody else wrote it meanwhile. SessionNotFound where it turns out to be gone."""
+        if self.session is None:
+            await self.need()
+        elif await self.stored.changed():
+            await self.merge()
+        else:
+            self._around.note_dirty(self)  # what stands beside the file may have to be written anew
+        if self.session is None:
+            await self.need()
+
+    async def notice_removal(self) -> None:
+        """Before its id is taken: if somebody removed its file, what we hold of it goes into the trash, and so does what only the
+        journal has of it since the last start.
+        """
+        with contextlib.suppress(
+            BadFile, SessionNotFound
+        ):  # something else is in its place, so the id is not free; or it is free now
+            if self.session is None and self.dirty:
+                await self.need()
+            elif self.session is not None and await self.stored.changed():
+                await self.merge()
+
+    def _became(self, old: Session, now: Session | None) -> None:
+        if now is None:
+            self.vanished()
+        elif now is not old:
+            self.session = now
+            self.writers = {key: peer for key, peer in self.writers.items() if now.message(key) is not None}
+            self._around.replaced(self)
+            self.audience.tell("session/reloaded", {"session": self._around.info(self), "reason": "externalEdit"})
+            self._around.drop(old)
+        else:
+            self._around.note_dirty(self)
+
+    def vanished(self) -> None:
+        """The session is gone: everyone is told, and has it open no more."""
+        old, self.session = self.session, None
+        for peer in (*self.audience.end(), *self.writers.values()):
+            self._around.detached(self, peer)
+        self.writers.clear()
+        self._around.gone(self)
+        if old is not None:
+            self._around.drop(old)
+
+    def became_there(self, session: Session) -> None:
+        """It was made, restored or moved here as a whole."""
+        self.session = session
+        self._around.loaded(self)
+        self._around.replaced(self)
+
+    async def cut(self, change: Change, reason: str, origin: Peer | None) -> None:
+        """Make a change that takes messages away. What goes lies in the trash before it is gone here."""
+        session = self.there
+        await self.stored.discard(session, id_in_trash(session.local_id, session.seq), reason)
+        after = self.session = await self.stored.cut(session, change)
+        self.writers = {key: writer for key, writer in self.writers.items() if after.message(key) is not None}
+        self.publish([change], origin)
+        self._around.changed(self, [change])
+        self._around.drop(session)
+
+    # Changes
+
+    async def _write_changes(self, session: Session) -> None:
+        """Take what can share a record, make it durable, tell, answer."""
+        taken = self._taken()
+        try:
+            draft = self._planned(taken, session)
+            while draft is None:
+                await self._find_out(taken, session)
+                if self.session is not session:
+                    return self._put_back(taken)
+                draft = self._planned(taken, session)
+            if draft.changes:
+                await self.stored.commit(session, draft.changes)
+        except TooLarge as error:
+            self._divide(taken, error)
+        except Exception as error:
+            self._refuse(taken, told(error, self.wire_id))
+        except BaseException:
+            for job in taken:
+                job.abandoned()
+            raise
+        else:
+            try:
+                self._finish(taken, draft)
+            except Exception as error:  # it is durable; who has no answer yet is told of the fault
+                reason = told(error, self.wire_id)
+                for job in taken:
+                    job.failed(reason.again())
+
+    def _taken(self) -> list[Job]:
+        taken: list[Job] = []
+        queue = self._queue
+        while queue and queue[0].plan is not None and len(taken) < self._batch:
+            if queue[0].apart and taken:
+                break
+            job = queue.popleft()
+            if not job.answer.cancelled():
+                job.begun = True
+                taken.append(job)
+                if job.then is not None:
+                    break
+        return taken
+
+    def _planned(self, taken: list[Job], session: Session) -> Draft | None:
+        """All of `taken` on a draft. None where one of them must know of a message that is absent."""
+        draft = Draft(session, self._around.now(), self._around.new_id, self.room)
+        for job in taken:
+            job.error = None
+            try:
+                job.result = job.plan(draft) if job.plan is not None else None
+            except Absent as absent:
+                job.error = absent
+                return None
+            except Exception as error:  # handed to the one who asked
+                job.error = error
+            job.end = len(draft.changes)
+        return draft
+
+    async def _find_out(self, taken: list[Job], session: Session) -> None:
+        """Whether the session has the absent messages that a plan asked for."""
+        absent = next(job.error for job in taken if isinstance(job.error, Absent))
+        async with self.files:
+            if not absent.message_ids or not await self.stored.lacks(session, absent.message_ids):
+                await self._complete()
+
+    def _divide(self, taken: list[Job], error: TooLarge) -> None:
+        """Too much for one record, though each may be small enough: again, by halves."""
+        if len(taken) > 1:
+            self._put_back(taken)
+            self._batch = len(taken) // 2
+        else:
+            taken[0].failed(error)
+
+    def _refuse(self, taken: list[Job], error: SessiondError) -> None:
+        """The record is not durable. Who had no part in it is asked again: its answer named a draft that was given up."""
+        before = 0
+        again: list[Job] = []
+        for job in taken:
+            if job.end > before or isinstance(job.error, Absent):
+                job.failed(error.again())
+            else:
+                again.append(job)
+            before = job.end
+        self._put_back(again)
+
+    def _put_back(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.put_back()
+        self._queue.extendleft(reversed(jobs))
+
+    def _finish(self, taken: list[Job], draft: Draft) -> None:
+        self._batch = min(_MAX_BATCH, self._batch * 2)
+        changes = draft.changes
+        if changes:
+            self._around.changed(self, changes)
+        start = 0
+        for job in taken:
+            if job.end > start:
+                self.publish(changes[start : job.end], job.origin)
+                start = job.end
+        for job in taken:
+            if job.error is not None:
+                job.failed(job.error)
+            else:
+                job.done(job.result if job.then is None else job.then())
+
+    # Who has it open
+
+    def attach(self, peer: Peer) -> None:
+        """It hears of what changes from here on."""
+        self.audience.attach(peer, self.there.seq)
+        self._around.attached(self, peer)
+
+    def detach(self, peer: Peer) -> bool:
+        was = self.audience.detach(peer)
+        self._around.detached(self, peer)
+        return was
+
+    async def leave(self, peer: Peer) -> None:
+        """It has the session open no more, and what it was writing is interrupted. SessionNotFound, BadFile, ReadOnly, ..."""
+
+        def plan(draft: Draft) -> None:
+            self.detach(peer)
+            for message_id in [one for one, writer in self.writers.items() if writer is peer]:
+                with contextlib.suppress(SessiondError):  # somebody has finished it, or taken it out
+                    draft.finish(message_id, "interrupted", None, None)
+
+        await self._put(Job(plan=plan, origin=peer, apart=True)).outcome()
+
+    @contextlib.asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Nothing of ours writes its files meanwhile."""
+        with self.in_use():
+            async with self.files:
+                yield
+
+    # Telling
+
+    def publish(self, changes: list[Change], origin: Peer | None) -> None:
+        for change in changes:
+            self._note_writer(change, origin)
+        if len(self.audience) > (1 if origin is not None and origin in self.audience else 0):
+            self.audience.changed(changes[-1].seq, self.wires(changes), origin)
+
+    def wires(self, changes: list[Change]) -> list[dict[str, Json]]:
+        """Changes as the wire has them."""
+        wires = []
+        for change in changes:
+            wire = wire_change(change)
+            if isinstance(change, Updated):
+                wire["session"] = self._around.info(self)
+            wires.append(wire)
+        return wires
+
+    def _note_writer(self, change: Change, origin: Peer | None) -> None:
+        if isinstance(change, Finished):
+            writer = self.writers.pop(change.message_id, None)
+            if writer is not None and writer not in self.audience and writer not in self.writers.values():
+                self._around.detached(self, writer)
+        elif origin is None:
+            return
+        elif isinstance(change, Appended):
+            for wire in change.messages:
+                if wire.get("status") == "streaming":
+                    self._written_by(wire["id"], origin)
+        elif isinstance(change, Extended):
+            self._written_by(change.message_id, origin)
+
+    def _written_by(self, message_id: str, peer: Peer) -> None:
+        self.writers[message_id] = peer
+        self._around.attached(self, peer)
+
+    # Saving
+
+    async def save(self, then: Callable[[], Any] | None = None) -> Any:
+        """Bring the file up to date with all that came before. What was `Saved`, or None where there was nothing to do; or
+        what `then` returns right after it. ReadOnly, BadFile, Unavailable; everything stays in the journal then.
+        """
+        with self.in_use():
+            for _ in range(_ATTEMPTS):
+                try:
+                    return await self._put(Job(save=True, then=then)).outcome()
+                except OutsideChange:
+                    await self.stored.changed()  # it waits till the file stands still
+                await self.alone(self.merge)
+        raise self._written_all_the_time()
+
+    async def _begin_save(self, job: Job, session: Session) -> None:
+        """In its turn it takes the lane. The queue goes on while the files are written, but for who needs the lane too."""
+        if self.dirty and session.absent:  # nothing is written before all that is there was read
+            self._queue.appendleft(job)
+            await self._complete_for(job)
+            return
+        job.begun = True
+        place = self.files.ask()
+        self._saving = asyncio.create_task(self._save_beside(job, place), name=f"save {self.wire_id}")
+
+    async def _save_beside(self, job: Job, place: asyncio.Future[None] | None) -> None:
+        try:
+            await self.files.come(place)
+            try:
+                saved = await self._save_now()
+            finally:
+                self.files.release()
+            job.done(saved if job.then is None else job.then())
+        except Exception as error:  # handed to the one who asked
+            job.failed(error)
+        except BaseException:
+            job.abandoned()
+            raise
+        if not self.busy:
+            self._around.idle(self)
+
+    async def _save_now(self) -> Saved | None:
+        saved = await self.stored.save(self.there)
+        if saved is not None:
+            self.dirty_since = self.changed_at if self.dirty else None
+            params = {"sessionId": self.wire_id, "path": saved.path, "bytes": saved.bytes, "savedAt": saved.saved_at}
+            self.audience.tell("session/saved", params)
+            self._around.saved(self, saved)
+        return saved
+
+    async def save_alone(self) -> Saved | None:
+        """As `save`, for a job that runs alone."""
+        for _ in range(_ATTEMPTS):
+            await self.need(whole=True)
+            try:
+                return await self._save_now()
+            except OutsideChange:
+                await self.stored.changed()
+                await self.merge()
+        raise self._written_all_the_time()
+
+    def _written_all_the_time(self) -> Unavailable:
+        return Unavailable(
+            f"{self.store.file_path(self.local_id)} is being written by somebody else all the time",
+            hint="everything acknowledged is safe in the journal; it is saved as soon as the file stands still",
+        )
+
+    # Beside the queue, in the lane of the files
+
+    async def look_outside(self) -> None:
+        """Somebody may have written its files. SessiondError."""
+        if self.session is None:
+            return
+        self._look_again = True
+        if self._looking:
+            return
+        self._looking = True
+        try:
+            with self.in_use():
+                while self._look_again:
+                    self._look_again = False
+                    async with self.files:
+                        changed = await unbroken(self.stored.changed())
+                    if changed:
+                        await self.alone(self.merge)
+                    else:
+                        self._around.note_dirty(self)
+        finally:
+            self._looking = False
+
+    async def read_rest(self) -> None:
+        """Have all messages in memory, while changes go on. SessiondError."""
+        session = self.session
+        if session is None or not session.absent:
+            return
+        with self.in_use():
+            async with self.files:
+                rest = await unbroken(self.stored.read_rest(session))
+
+            async def put() -> None:
+                if self.session is session and session.absent:
+                    self._became(session, await self.stored.complete(session, rest))
+
+            await self.alone(put)

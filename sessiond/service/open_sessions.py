@@ -1,0 +1,450 @@
+"""All open sessions: made the moment that somebody names one, told of what happens in their store, let go when nobody
+needs them. Implements `open_session.Neighbours`.
+
+There is never more than one `OpenSession` for an id. It is found or made in a single turn of the loop, and whoever gets it
+puts a job into its queue in that same turn, or holds it by `in_use`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from sessiond.clock import Clock
+from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
+from sessiond.limits import LEAVING_AT_A_TIME, Limits
+from sessiond.model.changes import Change
+from sessiond.model.session import Session
+from sessiond.model.values import Json, join_wire_id, split_wire_id, timestamp
+from sessiond.service import fitting
+from sessiond.service.autosave import AutoSave
+from sessiond.service.catalog import Catalog
+from sessiond.service.heavy import LIGHT_MESSAGES
+from sessiond.service.live import Peer
+from sessiond.service.open_session import OpenSession
+from sessiond.service.room import most_shown
+from sessiond.service.unattended import Unattended
+from sessiond.store.moves import Moves
+from sessiond.store.port import Event, HealthChanged, Recovered, Saved, Store, Touched, WatchChanged
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_SPARE_S = 1.0
+"""Whoever has just asked for a session is through with that by now, or has it open."""
+_SOON_S = 0.1
+"""Whoever opened a large session has the first answer by then, and perhaps the second."""
+_SPARING_S = 0.5
+"""How often it is looked whether there are too many that nobody has open."""
+_SPARED_AT_A_TIME, _SPARE_MORE_S = 64, 0.01
+"""So many are let go of in a turn of the loop, and the next ones after this."""
+
+
+class OpenSessions:
+    def __init__(
+        self, catalog: Catalog, clock: Clock, limits: Limits, new_id: Callable[[], str], moves: Moves, *, interval_s: float,
+        idle_s: float,
+    ) -> None:  # fmt: skip
+        self.stores: dict[str, Store] = {}
+        self.catalog = catalog
+        self.limits = limits
+        self._largest_head = most_shown(limits)
+        self.new_id = new_id
+        self.autosave = AutoSave(clock, self.spawn, interval_s=interval_s, idle_s=idle_s)
+        self.dirty: set[OpenSession] = set()
+        """Those whose file is behind."""
+        self.released = 0
+        """About how many bytes were let go of since somebody set it to 0."""
+        self._clock = clock
+        self._moves = moves
+        self._all: dict[str, OpenSession] = {}
+        self._of_peer: dict[int, set[OpenSession]] = {}
+        self._open: set[OpenSession] = set()
+        """Those that somebody has open."""
+        self._unattended = Unattended()
+        self._numbers: dict[str, tuple[str, int]] = {}
+        """Store -> the second in which it was last given an id, and how many it was given in that."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timers: dict[OpenSession, asyncio.TimerHandle] = {}
+        self._later: set[asyncio.TimerHandle] = set()
+        """Of sessions the rest of which is to be read."""
+        self._sparing: asyncio.TimerHandle | None = None
+
+    def add_store(self, store: Store) -> None:
+        self.stores[store.name] = store
+        store.subscribe(lambda event: self._on_event(store, event))
+        self._take_over(store, store.recovered())
+
+    @property
+    def attended(self) -> int:
+        """How many somebody has open."""
+        return len(self._open)
+
+    def now(self) -> str:
+        return timestamp(self._clock.now_ms())
+
+    # Finding
+
+    def store_of(self, wire_id: str) -> tuple[Store, str]:
+        """(store, local id). SessionNotFound where no such store is mounted."""
+        name, local_id = split_wire_id(wire_id)
+        store = self.stores.get(name)
+        if store is None:
+            raise SessionNotFound(
+                f"no session {wire_id!r}: there is no store {name!r}", hint="`sessiond status` lists the stores"
+            )
+        return store, local_id
+
+    def at(self, wire_id: str) -> OpenSession:
+        """The owner of a session, whether the session exists or not. SessionNotFound if its store is not mounted."""
+        one = self._all.get(wire_id)
+        return one if one is not None else self.of(*self.store_of(wire_id))
+
+    def of(self, store: Store, local_id: str) -> OpenSession:
+        wire_id = join_wire_id(store.name, local_id)
+        one = self._all.get(wire_id)
+        if one is None:
+            one = self._all[wire_id] = OpenSession(wire_id, store, store.session(local_id), self)
+        return one
+
+    def peek(self, wire_id: str) -> OpenSession | None:
+        """The owner of a session that is in memory."""
+        one = self._all.get(wire_id)
+        return one if one is not None and one.session is not None else None
+
+    def is_dirty(self, wire_id: str) -> bool:
+        one = self._all.get(wire_id)
+        return one is not None and one.dirty
+
+    async def make_fresh(self, store: Store, make: Callable[[OpenSession], Awaitable[T]]) -> T:
+        """`make(one)`, alone, of an id that nobody has named yet: `session-YYYYMMDD-HHMMSS` in UTC, with `-2`, `-3`, ... where
+        that is taken. It raises AlreadyExists where there is a file of that id.
+        """
+        digits = self.now()[:19].translate({ord(c): None for c in "-:"}).replace("T", "-")
+        second, number = self._numbers.get(store.name, ("", 0))
+        number = number if second == digits else 0
+        while True:
+            number += 1
+            candidate = f"session-{digits}" if number == 1 else f"session-{digits}-{number}"
+            if join_wire_id(store.name, candidate) not in self._all:
+                self._numbers[store.name] = (digits, number)
+                one = self.of(store, candidate)
+                with contextlib.suppress(AlreadyExists):
+                    return await one.alone(partial(make, one))
+
+    def in_memory(self, store: Store) -> list[str]:
+        """Local ids of all sessions of a store that are in memory, or of which only the journal knows."""
+        return [
+            one.local_id for one in self._all.values() if one.store is store and (one.session is not None or one.dirty)
+        ]
+
+    # What is shown of one
+
+    def info(self, one: OpenSession) -> dict[str, Json]:
+        """SessionInfo on the wire."""
+        return self.describe(one.store, one.there, attached=len(one.audience), dirty=one.dirty)
+
+    def describe(self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False) -> dict[str, Json]:
+        wire: dict[str, Json] = msgspec.to_builtins(session.info(join_wire_id(store.name, session.local_id)))
+        wire |= {
+            "store": store.name,
+            "format": store.format,
+            "path": store.file_path(session.local_id),
+            "attached": attached,
+            "dirty": dirty,
+        }
+        return fitting.info(wire, self._largest_head)
+
+    # What the sessions tell
+
+    def loaded(self, one: OpenSession) -> None:
+        self._touch(one)
+        if one.there.absent:
+            self._complete_soon(one)
+        self.note_dirty(one)
+
+    def changed(self, one: OpenSession, changes: list[Change]) -> None:
+        self._touch(one)
+        self.dirty.add(one)
+        self.autosave.changed(one, one.last_used)
+        self.catalog.changed(one.wire_id, one, changes)
+
+    def note_dirty(self, one: OpenSession) -> None:
+        if one.dirty:
+            self.dirty.add(one)
+            self.autosave.changed(one, self._clock.monotonic())
+        else:
+            self.dirty.discard(one)
+        self._unattended.note(one)  # it was read, or read anew, or its rest was
+
+    def replaced(self, one: OpenSession) -> None:
+        self.note_dirty(one)
+        self.catalog.replaced(one)
+
+    def saved(self, one: OpenSession, saved: Saved) -> None:
+        del saved
+        if not one.dirty:
+            self.dirty.discard(one)
+        self.catalog.saved(one)
+        self._spare_soon()
+
+    def gone(self, one: OpenSession) -> None:
+        self.dirty.discard(one)
+        self._unattended.note(one)
+        self.catalog.vanished(one.wire_id)
+
+    def attached(self, one: OpenSession, peer: Peer) -> None:
+        self._of_peer.setdefault(peer.id, set()).add(one)
+        self._note_attention(one)
+
+    def _note_attention(self, one: OpenSession) -> None:
+        (self._open.add if len(one.audience) else self._open.discard)(one)
+        self._unattended.note(one)
+
+    def detached(self, one: OpenSession, peer: Peer) -> None:
+        self._note_attention(one)
+        mine = self._of_peer.get(peer.id)
+        if mine is not None:
+            mine.discard(one)
+            if not mine:
+                del self._of_peer[peer.id]
+
+    def drop(self, old: Session) -> None:
+        if len(old) > LIGHT_MESSAGES:
+            asyncio.get_running_loop().run_in_executor(None, [old].clear)
+
+    def _complete_soon(self, one: OpenSession) -> None:
+        """The rest of the session is read, and what was shown of it checked, whether somebody needs it or not."""
+
+        def begin() -> None:
+            self._later.discard(timer)
+            self.spawn(self._rest(one))
+
+        timer = asyncio.get_running_loop().call_later(_SOON_S, begin)
+        self._later.add(timer)
+
+    async def _rest(self, one: OpenSession) -> None:
+        if one.ended:
+            return
+        try:
+            await one.read_rest()
+        except SessiondError as error:  # whoever needs the whole is told so too
+            log.warning("session %s cannot be read whole: %s", one.wire_id, error.message)
+        self._spare_soon()
+
+    # What the stores tell
+
+    def _on_event(self, store: Store, event: Event) -> None:
+        match event:
+            case Touched(local_ids=local_ids, all_open=all_open, everything=everything):
+                if everything:
+                    self.spawn(self.catalog.compare(store))
+                found = {join_wire_id(store.name, local_id) for local_id in local_ids}
+                if all_open:
+                    found.update(
+                        one.wire_id for one in self._all.values() if one.store is store and one.session is not None
+                    )
+                for wire_id in found:
+                    self.spawn(self.look_outside(store, split_wire_id(wire_id)[1]))
+            case Recovered(local_ids=recovered):
+                self._take_over(store, recovered)
+            case HealthChanged():
+                log.warning("store %s: %s", store.name, event.problem or "well again")
+            case WatchChanged():
+                log.warning("store %s: %s", store.name, event.problem or "watched again")
+
+    async def look_outside(self, store: Store, local_id: str) -> None:
+        """Somebody may have written the files of a session."""
+        one = self.peek(join_wire_id(store.name, local_id))
+        try:
+            if one is None and not await self.catalog.recheck(store, local_id):
+                one = self.peek(join_wire_id(store.name, local_id))
+            if one is not None:
+                await one.look_outside()
+        except SessiondError as error:
+            log.warning("store %s: %s", store.name, error.message)
+
+    def _take_over(self, store: Store, recovered: Iterable[str]) -> None:
+        """What the journal has of them is saved as if it had just been said."""
+        for local_id in recovered:
+            self.note_dirty(self.of(store, local_id))
+
+    # Connections
+
+    def disconnected(self, peer: Peer) -> None:
+        """It leaves all that it had open, some at a time: others have their turns in between."""
+        mine = list(self._of_peer.get(peer.id, ()))
+        rest = iter(mine)
+        for _ in range(min(LEAVING_AT_A_TIME, len(mine))):
+            self.spawn(self._leave_some(rest, peer))
+
+    async def _leave_some(self, rest: Iterator[OpenSession], peer: Peer) -> None:
+        for one in rest:
+            try:
+                if not one.ended and await self._left(one, peer):
+                    self.autosave.soon(one)
+            except SessiondError as error:  # it was deleted meanwhile, or is out of reach
+                log.info("session %s: a connection has ended: %s", one.wire_id, error.message)
+            except Exception:  # a fault of ours in one session: the others are left all the same
+                log.exception("session %s: a connection has ended", one.wire_id)
+
+    async def leave(self, one: OpenSession, peer: Peer) -> None:
+        """It has the session open no more, and whoever was last has it saved. SessionNotFound, BadFile, Unavailable."""
+        with one.in_use():
+            if await self._left(one, peer):
+                await self.autosave.save(one)
+
+    async def _left(self, one: OpenSession, peer: Peer) -> bool:
+        """Whether it was the last to leave, so that the session is to be saved. Errors as `leave`."""
+        with one.in_use():
+            try:
+                await one.leave(peer)
+            except (ReadOnly, Indeterminate) as error:
+                log.info("session %s: what was being written stays open: %s", one.wire_id, error.message)
+            self._touch(one)
+            return one.session is not None and not len(one.audience) and not one.session.is_blank
+
+    def drained(self, peer: Peer) -> None:
+        for one in self._of_peer.get(peer.id, ()):
+            if one.session is not None:
+                one.audience.drained(peer, one.session.seq)
+
+    # Letting go
+
+    def idle(self, one: OpenSession) -> None:
+        """One that never came to hold a session is let go of at once."""
+        if one.session is None and not one.dirty:
+            self._end(one)
+        elif one not in self._timers and one.session is not None:
+            self._arm(one, self._patience(one))
+
+    def _spare_soon(self, delay: float = _SPARING_S) -> None:
+        if self._sparing is None:
+            self._sparing = asyncio.get_running_loop().call_later(delay, self._spare_some)
+
+    def _spare_some(self) -> None:
+        """Sessions that nobody has open are kept for a while, but not many."""
+        self._sparing = None
+        limit = self.limits.idle_sessions_bytes
+        for one in self._unattended.beyond(limit, _SPARED_AT_A_TIME):
+            self._arm(one, _SPARE_S)
+        if self._unattended.bytes > limit:
+            self._spare_soon(_SPARE_MORE_S)
+
+    def _touch(self, one: OpenSession) -> None:
+        """Somebody uses it: look again later whether it can go."""
+        one.last_used = self._clock.monotonic()
+        if one not in self._open:
+            self._unattended.note(one)
+        if one not in self._timers:
+            self._arm(one, self._patience(one))
+
+    def _patience(self, one: OpenSession) -> float:
+        if one.session is not None and one.session.is_blank:
+            return self.limits.empty_session_s
+        return _SPARE_S if one.spare and not len(one.audience) else self.limits.idle_session_s
+
+    def _arm(self, one: OpenSession, delay: float) -> None:
+        timer = self._timers.pop(one, None)
+        if timer is not None:
+            timer.cancel()
+        if not one.ended:
+            self._timers[one] = asyncio.get_running_loop().call_later(delay, self._look_again, one)
+
+    def _look_again(self, one: OpenSession) -> None:
+        del self._timers[one]
+        if one.attended or one.busy:
+            self._arm(one, self._patience(one))
+            return
+        left = one.last_used + self._patience(one) - self._clock.monotonic()
+        if left > 0.001:
+            self._arm(one, left)
+        elif one.session is not None and one.session.is_blank:
+            self.spawn(self._forget(one))
+        elif one.dirty:
+            self._arm(one, self._patience(one))
+        else:
+            self._end(one)
+
+    async def _forget(self, one: OpenSession) -> None:
+        """A session with nothing in it, that nobody has open."""
+
+        async def forget() -> None:
+            if one.session is not None and one.session.is_blank and not len(one.audience):
+                await one.stored.delete(one.session, permanent=False)
+                one.vanished()
+
+        try:
+            await one.alone(forget, self._moves.one)
+        except SessiondError as error:
+            log.info("session %s is not forgotten: %s", one.wire_id, error.message)
+            self._touch(one)
+
+    def let_go(self, one: OpenSession) -> None:
+        """Whoever asked for it needs it no more: out of memory at once, unless somebody else has it open or it is not saved."""
+        if not (one.attended or one.busy or one.dirty or (one.session is not None and one.session.is_blank)):
+            self._end(one)
+
+    def _end(self, one: OpenSession) -> None:
+        """In one turn of the loop: whoever names the session after this gets another owner."""
+        if one.ended or self._all.get(one.wire_id) is not one:
+            return
+        one.ended = True
+        self.dirty.discard(one)
+        del self._all[one.wire_id]
+        timer = self._timers.pop(one, None)
+        if timer is not None:
+            timer.cancel()
+        if one.session is not None:
+            self.released += one.session.weight
+            self.drop(one.session)
+            one.session = None
+        self._unattended.note(one)
+
+    # Life
+
+    async def relieve(self, store: str, local_id: str) -> None:
+        """Save a session, blank or not, so that the journal need not be kept for it."""
+        one = self._all.get(join_wire_id(store, local_id))
+        if one is not None and one.dirty:
+            if one.never_filled:
+                one.stored.save_even_blank()
+            await self.autosave.save(one)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Run something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a background task failed", exc_info=task.exception())
+
+    async def close(self) -> None:
+        """Save everything. What cannot be saved stays in the journal."""
+        self.autosave.stop()
+        for timer in (*self._timers.values(), *self._later, *([self._sparing] if self._sparing else [])):
+            timer.cancel()
+        self._timers.clear()
+        self._later.clear()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        dirty = [one for one in self.dirty if not one.never_filled]
+        await asyncio.gather(*(self.autosave.save(one) for one in dirty))
+        self.autosave.stop()
+
+
+def check_store(stores: dict[str, Store], name: str | None) -> Store:
+    store = stores.get(name or "default")
+    if store is None:
+        raise InvalidParams(
+            f"store: there is no store {name!r}", hint=f"one of {', '.join(sorted(stores))}", field="store"
+        )  # fmt: skip
+    return store

@@ -1,0 +1,42 @@
+"""What lists show of sessions, read in passing: a first pass over all of them, before anyone reads what was said in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sessiond.errors import BadFile
+from sessiond.formats.sidecar import sidecar_path
+from sessiond.limits import Limits
+from sessiond.model.session import SessionInfo
+from sessiond.store.files import StoreFiles
+from sessiond.store.glances import glance_at
+from sessiond.store.port import OutsideChange
+
+
+def heads_of(files: StoreFiles, limits: Limits, local_ids: Sequence[str]) -> list[SessionInfo]:
+    """Of those that can be read. Blocks."""
+    found = []
+    for local_id in local_ids:
+        try:
+            info = _head_of(files, limits, local_id)
+        except (OSError, BadFile, OutsideChange):  # who reads the whole of it tells why
+            continue
+        if info is not None:
+            found.append(info)
+    return found
+
+
+def _head_of(files: StoreFiles, limits: Limits, local_id: str) -> SessionInfo | None:
+    seen = glance_at(files, limits, local_id, None)
+    if seen is not None:
+        return seen[1].session.info()
+    read = files.read(local_id).files
+    content = read.get(files.format.main_path(local_id))
+    if content is None:
+        return None
+    quickly: Callable[..., SessionInfo | None] | None = getattr(files.format, "head_of", None)
+    info = quickly(local_id, content, read.get(sidecar_path(local_id))) if quickly is not None else None
+    if info is not None:
+        return info
+    decoded = files.format.decode(local_id, read)
+    return decoded.session.info() if decoded.fatal is None else None

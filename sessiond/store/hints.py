@@ -1,0 +1,214 @@
+"""What the system tells of a folder and of the folders in it that hold sessions, read by a thread of its own: beginning to
+watch goes through the folders, and waiting for what is told blocks.
+
+On Linux the folders are watched by inotify directly (docs/decisions/0021), elsewhere by watchfiles.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from sessiond.fs import inotify, off_loop
+from sessiond.fs.inotify import Inotify, Noticed
+
+_GATHER_S = 0.2
+"""What comes within this is told together."""
+_STEP_S = 0.05
+"""After so long without anything more it is told at once."""
+_LOOK_S = 2.0
+"""How often it is looked whether the folder at the path is still the one that is watched."""
+
+_CHANGES = (
+    inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | inotify.MOVED_FROM | inotify.MOVED_TO | inotify.CREATE | inotify.DELETE
+)  # fmt: skip
+_OF_ITSELF = inotify.DELETE_SELF | inotify.MOVE_SELF
+_GONE = _OF_ITSELF | inotify.UNMOUNT | inotify.IGNORED
+_COMES = inotify.CREATE | inotify.MOVED_TO | inotify.ATTRIB
+_GOES = inotify.DELETE | inotify.MOVED_FROM
+
+
+class Lost(Exception):
+    """Something was written that nothing was told of: everything must be compared."""
+
+
+class Source(Protocol):
+    """Where hints come from. `wait` and `close` on one thread, `wake` on any."""
+
+    def wait(self) -> set[str]:
+        """Absolute paths that may have been written, as soon as there are some, or nothing after a while or a `wake`.
+        OSError, RuntimeError, Lost: it is of no use any more.
+        """
+
+    def wake(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Hints:
+    """`told(paths)` is called on the thread with absolute paths that may have been written, `failed(error)` at most once,
+    as the last call: nothing more is told then. `open`, then `close`.
+    """
+
+    def __init__(self, told: Callable[[Sequence[str]], object], failed: Callable[[Exception], object]) -> None:
+        self._told = told
+        self._failed = failed
+        self._stop = threading.Event()
+        self._source: Source | None = None
+        self._thread: threading.Thread | None = None
+
+    async def open(self, path: str, inner: Callable[[str], bool]) -> None:
+        """Everything that is written from its return on is told. `inner(folder)`: whether a folder (relative) may hold files
+        of sessions. OSError, RuntimeError.
+        """
+        self._source = await off_loop(source_of, path, inner)
+        self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        self._stop.set()
+        if self._source is not None and self._thread is not None:
+            self._source.wake()
+            await off_loop(self._thread.join)
+            await off_loop(self._source.close)
+
+    def _run(self, source: Source) -> None:
+        try:
+            while not self._stop.is_set():
+                found = [path for path in source.wait() if is_theirs(path)]
+                if found:
+                    self._told(found)
+        except Exception as error:
+            self._failed(error)
+
+
+def source_of(path: str, inner: Callable[[str], bool]) -> Source:
+    """Blocks. OSError, RuntimeError."""
+    return Folders(path, inner) if sys.platform == "linux" else Notify(path)
+
+
+def is_theirs(path: str) -> bool:
+    """Not one of our dot-names (temporary files, displaced versions), nor anything under `.sessiond/`."""
+    return not path.rpartition("/")[2].startswith(".") and "/.sessiond/" not in path
+
+
+class Folders:
+    """inotify, of a folder and each folder below it that `inner` names."""
+
+    def __init__(self, root: str, inner: Callable[[str], bool]) -> None:
+        self._root = root
+        self._inner = inner
+        self._folders: dict[int, str] = {}
+        """Watch -> folder, relative; "" is the root."""
+        self._inotify = Inotify()
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self._root_watch = self._add("", inotify.ONLY_DIR | _OF_ITSELF)
+            self._identity = self._look()
+            self._add_below("")
+        except BaseException:
+            self.close()
+            raise
+        self._poll = select.poll()
+        self._poll.register(self._inotify.fileno(), select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
+
+    def wake(self) -> None:
+        os.write(self._waker, b"\0")
+
+    def close(self) -> None:
+        self._inotify.close()
+        for end in (self._woken, self._waker):
+            os.close(end)
+
+    def wait(self) -> set[str]:
+        found: set[str] = set()
+        if not self._poll.poll(_LOOK_S * 1000) and self._look() != self._identity:
+            raise FileNotFoundError(2, "it is another folder now", self._root)
+        began = time.monotonic()
+        while noticed := self._inotify.read():
+            for one in noticed:
+                found.update(posixpath.join(self._root, name) for name in self._take(one))
+            if time.monotonic() - began > _GATHER_S or self._is_woken():
+                break
+            self._poll.poll(_STEP_S * 1000)
+        return found
+
+    def _is_woken(self) -> bool:
+        return bool(select.select([self._woken], [], [], 0)[0])
+
+    def _look(self) -> tuple[int, int]:
+        stat = os.stat(self._root)
+        return stat.st_dev, stat.st_ino
+
+    def _take(self, one: Noticed) -> Iterator[str]:
+        """What one event says: relative paths. A folder is told after it is watched, so nothing that lies in it is missed."""
+        if one.mask & inotify.OVERFLOW:
+            raise Lost("more was written than the system could tell of")
+        if one.mask & _GONE and one.watch == self._root_watch:
+            raise FileNotFoundError(2, "it is gone", self._root)
+        folder = self._folders.get(one.watch)
+        if one.mask & inotify.IGNORED:
+            self._folders.pop(one.watch, None)
+        elif folder is not None and one.name and not one.name.startswith("."):
+            name = posixpath.join(folder, one.name)
+            if one.mask & inotify.IS_DIR and self._inner(name):
+                if one.mask & _GOES:
+                    self._drop(name)
+                elif one.mask & _COMES:
+                    self._watch(name)
+            yield name
+
+    def _add(self, folder: str, more: int) -> int:
+        watch = self._inotify.add(posixpath.join(self._root, folder), _CHANGES | more)
+        self._folders[watch] = folder
+        return watch
+
+    def _watch(self, folder: str) -> None:
+        """A folder of the root's, and those in it. One that is gone, a link or closed to us is told of when that changes."""
+        try:
+            self._add(folder, inotify.ONLY_DIR | inotify.DONT_FOLLOW)
+            self._add_below(folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return
+
+    def _add_below(self, folder: str) -> None:
+        with os.scandir(posixpath.join(self._root, folder)) as entries:
+            for entry in entries:
+                name = posixpath.join(folder, entry.name)
+                if not entry.name.startswith(".") and self._inner(name) and entry.is_dir(follow_symlinks=False):
+                    self._watch(name)
+
+    def _drop(self, folder: str) -> None:
+        """It has another name now, or none: what is done in it is told under the new one."""
+        gone = [watch for watch, name in self._folders.items() if name == folder or name.startswith(folder + "/")]
+        for watch in gone:
+            del self._folders[watch]
+            self._inotify.drop(watch)
+
+
+class Notify:
+    """watchfiles' own object, which watches all folders below the root."""
+
+    def __init__(self, root: str) -> None:
+        # Imported here, on a thread: it takes a while, and the daemon answers its first client before it watches anything.
+        from watchfiles._rust_notify import RustNotify
+
+        self._stop = threading.Event()
+        self._notify: Any = RustNotify([root], False, False, 0, True, True)
+
+    def wait(self) -> set[str]:
+        found = self._notify.watch(int(_GATHER_S * 1000), int(_STEP_S * 1000), int(_LOOK_S * 1000), self._stop)
+        return {path for _, path in found} if isinstance(found, set) else set()
+
+    def wake(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        self._notify.close()

@@ -1,0 +1,489 @@
+"""Reading a session from its files, and merging what somebody else wrote into the session that is in memory.
+
+Theory of operation
+-------------------
+Three things tell of a session: its files, the journal, and the session in memory. The files may be written by others at
+any time, and a crash may have cut our own write anywhere. The journal holds what we acknowledged and have not saved. The
+session in memory is the files as we saw them last (`Known.prints`) plus `Known.pending`.
+
+    nothing known ──read──> glanced ──complete──> known ──changed, merge──> known
+                      └───────────────────────────^  └──merge──> gone
+
+read      Decodes the files and replays the journal's changes on top. Replay skips what the files hold already, so it
+          may run at any crash point, and again after a crash during recovery.
+glanced   Of a large native file only the end was read. What is told is provisional: `read_rest` reads all of it while
+          commits go on, `complete` puts it in place.
+merge     Decodes the version of somebody else, with every new message numbered above all seqs that we ever gave; replays
+          `pending`; puts what the edit took away into the trash; makes the numbering durable. Only then does it return,
+          and only then may the owner tell anyone.
+displaced What stands there now cannot be understood, or is not a file: it is left alone, and what was known goes into the trash.
+gone      The main file was there and is not. That is somebody's will: what was known goes into the trash. If the whole
+          folder is away, nothing was deleted and nothing is done.
+
+What may never happen: a file that could not be understood is written; a version that nobody read is written over (each
+write names the version that it replaces, and raises OutsideChange when another one is there); a client hears of a seq
+that a restart would give to something else.
+
+Everything that grows with the session's length runs in functions that `run` puts on a thread. No commit may run during
+`complete` and `merge`: the owner sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sessiond.errors import BadFile, SessionNotFound
+from sessiond.formats.base import Decoded, Files, Problem, Unlike, Write
+from sessiond.formats.names import id_in_trash
+from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
+from sessiond.fs import DiskFailed
+from sessiond.model.changes import Appended, Change, Created
+from sessiond.model.session import Absent, Session, content_equal
+from sessiond.store.around import Around
+from sessiond.store.decay import SEARCHED_BYTES, judge
+from sessiond.store.files import ATTEMPTS, Print, Snapshot
+from sessiond.store.glances import glance_at
+from sessiond.store.known import Known
+from sessiond.store.making import left_beside
+from sessiond.store.merge import removed_messages, replay
+from sessiond.store.port import OutsideChange
+from sessiond.store.trash import copy_name
+
+log = logging.getLogger(__name__)
+
+
+class Rest(msgspec.Struct):
+    """All of a session that was only glanced at. `floor`: above it are the seqs that were given to what had none."""
+
+    snapshot: Snapshot
+    decoded: Decoded
+    floor: int
+
+
+class _Merged(msgspec.Struct):
+    """What a version of somebody else and the journal make together, ready to be put in place."""
+
+    session: Session | None
+    """None: it says what the session in memory says."""
+    problems: list[Problem]
+    pending: list[Change]
+    """Of the changes that wait, those that the files lack."""
+    numbering: Sequence[Write]
+    removed: bool = False
+    incomplete: bool = False
+
+
+class Merging:
+    """Of one session. The methods say what `known` becomes; none keeps a session."""
+
+    def __init__(self, around: Around, known: Known) -> None:
+        self._around = around
+        self._known = known
+        self._files = around.files
+        self._format = around.format
+        self._run = around.run
+        self._main = around.format.main_path(known.local_id)
+
+    # Reading
+
+    async def read(self, *, whole: bool) -> Session:
+        """SessionNotFound, BadFile."""
+        known = self._known
+        whole = whole or known.rewrite
+        for _ in range(ATTEMPTS):
+            # At once, for the way to a thread and back costs as much as a small session.
+            first = min((change.seq for change in known.pending), default=None)
+            snapshot, decoded = await self._run(self._read_at_once, first, whole)
+            if decoded is not None and decoded.session.absent:
+                if self._glanced(snapshot, decoded):
+                    glanced: Session = decoded.session
+                    return glanced
+                whole = True
+                continue
+            try:
+                return await self._taken_in(snapshot, decoded)
+            except OutsideChange:
+                continue
+        raise self._around.restless(known.local_id)
+
+    def _read_at_once(self, pending_from: int | None, whole: bool) -> tuple[Snapshot, Decoded | None]:
+        """The files, and what they say where the journal has nothing to add. `whole` False: of a large one what its end
+        says, in which messages are absent.
+        """
+        local_id = self._known.local_id
+        seen = None if whole else glance_at(self._files, self._around.limits, local_id, pending_from)
+        if seen is not None:
+            return seen
+        snapshot = self._files.read(local_id)
+        if pending_from is not None or self._main not in snapshot.files:
+            return snapshot, None
+        return snapshot, self._format.decode(local_id, snapshot.files)
+
+    def _glanced(self, snapshot: Snapshot, decoded: Decoded) -> bool:
+        """Take what the end of the file told. False where only all messages can say what the journal adds to that."""
+        known = self._known
+        try:
+            if len(replay(decoded, known.pending)) != len(known.pending):
+                return False
+        except Absent:
+            return False
+        known.prints, known.problems = snapshot.prints, []
+        return True
+
+    async def _taken_in(self, snapshot: Snapshot, decoded: Decoded | None) -> Session:
+        known = self._known
+        created = next((change for change in known.pending if isinstance(change, Created)), None)
+        if self._main not in snapshot.files and created is None:
+            await self._keep_orphan()
+            raise self._around.not_found(known.local_id)
+        if known.recovered:
+            await self._cut_torn(snapshot, created)
+        if self._main not in snapshot.files:
+            # A sidecar without its file is what is left of another life of this id, or of a first save: the journal has it all.
+            for path in [path for path in snapshot.files if path.startswith(".sessiond/")]:
+                del snapshot.files[path]
+        if decoded is None or known.pending or known.recovered:
+            decoded = await self._decode(snapshot.files, known.highest_seq(None))
+        elif decoded.fatal is not None:
+            raise self._around.bad_file(decoded.fatal)
+        missing: list[Change] = await self._run(replay, decoded, known.pending)
+        if known.recovered and known.pending and missing != known.pending:
+            await self._write_anew(snapshot)
+        await self._keep_pending(missing)
+        if decoded.unlike is not None and self._main in snapshot.files:
+            await self._look_into(decoded, decoded.unlike, snapshot)
+        if decoded.dropped and self._main in snapshot.files:
+            await self._keep_dropped(decoded)
+        if decoded.renumbered and self._main in snapshot.files:
+            await self._make_numbering_durable(decoded, snapshot)
+        known.prints, known.problems = snapshot.prints, decoded.problems
+        known.rewrite = known.rewrite or decoded.incomplete
+        if not known.dirty:
+            known.current()
+        return decoded.session
+
+    async def _keep_orphan(self) -> None:
+        """The session's file was removed while no daemon ran. What the journal has of it goes into the trash, and so does what only the
+        sidecar still has: nobody else may have seen it.
+        """
+        known, around = self._known, self._around
+        beside: Session | None = await self._run(left_beside, self._files, known.local_id)
+        if not known.pending and (beside is None or around.problem is not None):
+            return
+        if not await self._run(self._files.reachable):
+            raise around.gone_away()
+        left = self.left_over(beside)
+        if not await self._run(self._in_trash, left):
+            await around.discard(left, known.local_id, "deleted")
+            told = "store %s: the file of %s is gone; what had not been saved in it lies in the trash"
+            log.warning(told, around.name, known.local_id)
+        await around.take_away(known)
+
+    def left_over(self, beside: Session | None = None) -> Session:
+        """What waits to be saved, on top of what lies beside the file, where the file itself cannot be had."""
+        known = self._known
+        left = beside or Session(known.local_id, known.pending[0].at)
+        for change in known.pending:
+            fresh = change
+            if isinstance(change, Appended):
+                new = [wire for wire in change.messages if left.message(wire["id"]) is None]
+                if not new:
+                    continue
+                fresh = Appended(seq=change.seq, at=change.at, messages=new)
+            with contextlib.suppress(KeyError):  # it changes a message that was in the file
+                left.apply(fresh)
+        return left
+
+    def _in_trash(self, left: Session) -> bool:
+        """Whether a crash came in the middle of a delete: then all that is left was put into the trash with the rest."""
+        try:
+            there = self._around.trash.get(self._known.local_id)[0]
+        except (SessionNotFound, BadFile, OSError):
+            return False
+        pending = self._known.pending
+        newest = pending[-1].seq if pending else left.seq
+        return there.seq >= newest and all(there.message(one.id) is not None for one in left.messages())
+
+    async def _decode(self, files: Files, floor: int) -> Decoded:
+        decoded: Decoded = await self._run(self._format.decode, self._known.local_id, files, floor)
+        if decoded.fatal is not None:
+            raise self._around.bad_file(decoded.fatal)
+        return decoded
+
+    async def _cut_torn(self, snapshot: Snapshot, created: Created | None) -> None:
+        """A crash may have cut our own append short. What is incomplete goes aside and is written again from the
+        journal.
+        """
+        local_id, main = self._known.local_id, self._main
+        content = snapshot.files.get(main)
+        if content is None:
+            return
+        side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(local_id)))
+        position = torn_at(side, content)
+        # An empty file may be all that an earlier save left: what waits beside it counts, so it is not taken away.
+        unborn = position is None and created is not None and not await self._readable(snapshot.files)
+        if position is None and not unborn:
+            return
+        aside = await self._run(self._around.trash.keep_bytes, copy_name(main), content)
+        told = "store %s: a save of %s was cut short by a crash; the file as it was lies in %s"
+        log.warning(told, self._around.name, local_id, aside)
+        writes = [Write(main, content[:position], "replace") if position is not None else Write(main, b"", "remove")]
+        snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
+        if position is not None:
+            snapshot.files[main] = content[:position]
+        else:
+            del snapshot.files[main], snapshot.prints[main]
+
+    async def _readable(self, files: Files) -> bool:
+        decoded: Decoded = await self._run(self._format.decode, self._known.local_id, files)
+        return decoded.fatal is None
+
+    async def _write_anew(self, snapshot: Snapshot) -> None:
+        """The files show what the journal still has: a save was cut short. If its sync failed, only the page cache may have it,
+        and another sync of the same pages would succeed and mean nothing. The same bytes in new files can be relied on.
+        """
+        writes = [Write(path, content, "replace") for path, content in snapshot.files.items()]
+        try:
+            snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
+        except OSError as error:
+            self._known.rewrite = True  # the next save does it
+            told = "store %s: %s could not be written anew: %s"
+            log.warning(told, self._around.name, self._known.local_id, error)
+
+    async def _keep_pending(self, pending: list[Change]) -> None:
+        """Of what waits, keep what the files do not hold. Where they hold all of it, a save of ours lost only its mark: say so to the
+        journal, or it would be kept for this session for ever.
+        """
+        known, around = self._known, self._around
+        before, known.pending = known.pending, pending
+        if before and not pending and not known.rewrite:
+            try:
+                await self._run(self._files.sync_main, known.local_id)
+            except OSError as error:  # the journal keeps it till a disk that works says that it is there; it can be read all the same
+                around.doubtful = around.doubtful or isinstance(error, DiskFailed)
+                log.warning("store %s: %s may not be on the disk yet: %s", around.name, known.local_id, error)
+            else:
+                around.note_saved(known, before[-1].seq)
+
+    async def _keep_dropped(self, decoded: Decoded) -> None:
+        """While no daemon ran, somebody emptied or cut the file: what only we had of it goes into the trash."""
+        there = decoded.session
+        left = Session(there.local_id, there.created_at)
+        left.update({"name": there.name, "model": there.model, "cwd": there.cwd, "tags": there.tags})
+        for message in decoded.dropped:
+            left.add_message(message)
+        left.seq = there.seq
+        await self._around.discard(left, id_in_trash(there.local_id, there.seq), "edited")
+
+    async def _look_into(self, decoded: Decoded, unlike: Unlike, snapshot: Snapshot) -> None:
+        """The file is not what was written last. An edit, or what a crash left of a save, is taken as it is; damage is told."""
+        main, side = self._main, sidecar_path(self._known.local_id)
+        if not self._known.recovered:
+            content, prints = snapshot.files[main], snapshot.prints
+            problem = await self._run(judge, main, content, unlike, prints[main], prints.get(side), SEARCHED_BYTES)
+            if problem is not None:
+                log.warning("store %s: %s: %s", self._around.name, self._files.path(main), problem.message)
+                decoded.problems.append(problem)
+                return
+        decoded.unlike = None
+        try:
+            await self._make_numbering_durable(decoded, snapshot)
+        except OSError as error:  # it is tried again at the next load
+            told = "store %s: the sum of %s is not brought up to date: %s"
+            log.warning(told, self._around.name, self._known.local_id, error)
+
+    async def _make_numbering_durable(self, decoded: Decoded, snapshot: Snapshot) -> None:
+        writes = await self._run(self._format.adopt_numbering, decoded, snapshot.files)
+        await self._run(self._around.keep_damaged_sidecar, self._known.local_id, snapshot.files, writes)
+        snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
+
+    # The rest of what was glanced at
+
+    async def read_rest(self, session: Session) -> Rest | None:
+        """All of the files while commits go on. None: they have gone, or somebody writes them. BadFile."""
+        known = self._known
+        try:
+            snapshot: Snapshot = await self._run(self._files.read, known.local_id)
+        except OutsideChange:
+            return None
+        if self._main not in snapshot.files:
+            return None
+        floor = known.highest_seq(session)
+        try:
+            return Rest(snapshot, await self._decode(snapshot.files, floor), floor)
+        except BadFile as error:  # what was shown of it stays, with this beside it
+            known.problems = [Problem(self._main, error.data.get("line"), error.message)]
+            raise
+
+    async def complete(self, old: Session, rest: Rest | None) -> Session | None:
+        """Put the rest in place. What was told of the session stays, unless the file says otherwise. As `merge`."""
+        known = self._known
+        if rest is None or (rest.decoded.renumbered and rest.floor != known.highest_seq(old)):
+            return await self._completed_anew(old)
+        decoded, snapshot = rest.decoded, rest.snapshot
+        unseen = snapshot.prints == known.prints
+        pending: list[Change] = await self._run(replay, decoded, known.pending)
+        sound = decoded.unlike is None and not (decoded.problems or decoded.renumbered or decoded.incomplete)
+        if unseen and sound and len(pending) == len(known.pending) and await self._run(old.agrees, decoded.session):
+            old.complete(decoded.session)
+            known.problems = decoded.problems
+            return old
+        log.warning("store %s: %s is not what a glance at it told", self._around.name, known.local_id)
+        if unseen and decoded.unlike is not None:
+            await self._look_into(decoded, decoded.unlike, snapshot)
+        else:
+            decoded.unlike = None
+        decoded.session.seq = max(decoded.session.seq, old.seq)
+        there = old.at_hand()
+        merged = await self._run(self._differing, there, decoded, snapshot.files, pending)
+        try:
+            return await self._put_in_place(there, merged, snapshot)
+        except OutsideChange:
+            return await self._completed_anew(old)
+
+    async def _completed_anew(self, old: Session) -> Session | None:
+        """Files that went, or that somebody wrote meanwhile, are a matter for `merge`. BadFile where they never stand still."""
+        for _ in range(ATTEMPTS):
+            rest = await self.read_rest(old)
+            if rest is None:
+                now = await self.merge(old)
+                if now is not old or not old.absent:
+                    return now
+            else:
+                return await self.complete(old, rest)
+        raise self._around.restless(self._known.local_id)
+
+    # Merging
+
+    async def changed(self) -> bool:
+        """Whether somebody else wrote the files. Returns when size and mtime have stood still."""
+        known = self._known
+        try:
+            prints = await self._run(self._files.prints, known.local_id)
+        except BadFile:
+            if self._main not in known.prints:
+                raise
+            return True  # what was there is not: `merge` keeps what we know of it, and says what is wrong
+        if prints == known.prints:
+            return False
+        shared = self._files.shared_files()
+        theirs = [
+            path for path in prints.keys() | known.prints.keys() if path in shared or not path.startswith(".sessiond/")
+        ]
+        if all(prints.get(path) == known.prints.get(path) for path in theirs):
+            before, known.prints = known.prints, prints
+            known.rewrite = known.rewrite or await self._run(self._lacks_sidecar, before)
+            return False
+        last = None
+        for _ in range(ATTEMPTS):
+            now = await self._run(self._files.prints, self._known.local_id)
+            if now == last:
+                break
+            last = now
+            await asyncio.sleep(self._around.limits.settle_s)
+        return True
+
+    def _lacks_sidecar(self, before: Mapping[str, Print]) -> bool:
+        """Whether somebody removed or damaged what is beside the file: we have it in memory, and write it anew."""
+        path = sidecar_path(self._known.local_id)
+        if path not in before:
+            return False
+        try:
+            content = self._files.read_side(self._known.local_id).get(path)
+        except FileNotFoundError:
+            content = None
+        side, problems = decode_sidecar(path, content)
+        return side is None and not any(problem.fatal for problem in problems)
+
+    async def merge(self, old: Session) -> Session | None:
+        """What the session is now. The same object: nothing happened. None: it is gone, and lies in the trash."""
+        known = self._known
+        for _ in range(ATTEMPTS):
+            try:
+                snapshot: Snapshot = await self._run(self._files.read, known.local_id)
+                if self._main not in snapshot.files:
+                    return await self._missing(old, snapshot)
+                if old.absent:
+                    return await self._completed_anew(old)
+                if snapshot.prints == known.prints:
+                    return old  # somebody asked twice
+                merged = await self._run(self._merged, old, snapshot.files, known.highest_seq(old))
+                return await self._put_in_place(old, merged, snapshot)
+            except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
+                continue
+            except (BadFile, PermissionError):
+                await self._keep_displaced(old)
+                raise
+        return old  # somebody writes it all the time: the next look finds it
+
+    async def _keep_displaced(self, old: Session) -> None:
+        """Something that cannot be understood stands where the file was (cut short, emptied, a FIFO): only we know what was in it.
+        It goes into the trash, once for each such thing.
+        """
+        known = self._known
+        there = await self._run(self._displacing)
+        if self._main in known.prints and there not in (None, known.prints[self._main], known.displacing):
+            await self._around.discard(old.at_hand(), id_in_trash(old.local_id, old.seq), "edited")
+            known.displacing = there
+            told = "store %s: %s cannot be understood any more; what was in it lies in the trash"
+            log.warning(told, self._around.name, self._files.path(self._main))
+
+    def _displacing(self) -> Print | None:
+        """What stands at the main file's path, whatever it is. None where that cannot be said."""
+        try:
+            stat = self._files.fs.stat(self._files.path(self._main))
+        except OSError:
+            return None
+        return None if stat is None else (stat.ino, stat.size if stat.is_file else -1, stat.mtime_ns)
+
+    async def _missing(self, old: Session, snapshot: Snapshot) -> Session | None:
+        known = self._known
+        if known.prints.get(self._main) is None:  # it was never saved
+            shared = self._files.shared_files()
+            known.prints = {path: one for path, one in snapshot.prints.items() if path not in shared}
+            return old
+        if not await self._run(self._files.reachable):
+            raise self._around.gone_away()
+        await self._around.discard(old.at_hand(), known.local_id, "deleted")
+        await self._around.take_away(known)
+        return None
+
+    def _merged(self, old: Session, files: Files, floor: int) -> _Merged:
+        """On a thread, where what was decoded also goes out of memory if it is not needed. BadFile."""
+        decoded = self._format.decode(self._known.local_id, files, floor)
+        if decoded.fatal is not None:
+            raise self._around.bad_file(decoded.fatal)
+        outside, decoded.unlike = decoded.unlike is not None, None
+        pending = replay(decoded, self._known.pending)
+        decoded.session.seq = max(decoded.session.seq, old.seq)
+        if content_equal(old, decoded.session) and not decoded.incomplete:
+            # Touched, or written with the same content: nothing happened. The session that others hold stays.
+            numbering = self._format.adopt_numbering(decoded, files) if outside else []
+            return _Merged(None, decoded.problems, pending, numbering)
+        return self._differing(old, decoded, files, pending)
+
+    def _differing(self, old: Session, decoded: Decoded, files: Files, pending: list[Change]) -> _Merged:
+        new = decoded.session
+        new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
+        numbering = self._format.adopt_numbering(decoded, files)
+        removed = bool(removed_messages(old, new))
+        return _Merged(new, decoded.problems, pending, numbering, removed, decoded.incomplete)
+
+    async def _put_in_place(self, old: Session, merged: _Merged, snapshot: Snapshot) -> Session:
+        """What the files say takes the place of what was known."""
+        known = self._known
+        await self._run(self._around.keep_damaged_sidecar, known.local_id, snapshot.files, merged.numbering)
+        snapshot.prints.update(await self._around.perform(merged.numbering, snapshot.prints))
+        if merged.removed:
+            await self._around.discard(old, id_in_trash(old.local_id, old.seq), "edited")
+        known.prints, known.problems = snapshot.prints, merged.problems
+        await self._keep_pending(merged.pending)
+        if merged.session is None:
+            return old
+        known.rewrite = merged.incomplete
+        return merged.session

@@ -1,0 +1,65 @@
+"""Real daemons that start in milliseconds, with nothing saved before a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.order.pipeline import Pipeline
+from tests.zygote import ForkedHome, Zygote
+
+STILL = "[autosave]\ninterval_s = 0\nidle_s = 0\n"
+"""No save that nobody asked for."""
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    made = Zygote()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def still(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
+    """A home whose daemon saves only when it is told to."""
+    made = ForkedHome(zygote, tmp_path, STILL)
+    made.start()
+    yield made
+    made.forget_clients()
+    made.kill()
+
+
+@pytest.fixture
+def connect(still: ForkedHome) -> Iterator[Callable[[], Pipeline]]:
+    """Makes connections to `still`, closed after the test."""
+    made: list[Pipeline] = []
+
+    def make() -> Pipeline:
+        made.append(Pipeline(still))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def client(connect: Callable[[], Pipeline]) -> Pipeline:
+    return connect()
+
+
+@pytest.fixture
+def again(still: ForkedHome, connect: Callable[[], Pipeline]) -> Callable[..., Pipeline]:
+    """`again(kill=...)`: the daemon ends, by kill -9 or in good order, and starts again with nothing loaded; a new connection."""
+
+    def restart(*, kill: bool = False) -> Pipeline:
+        if kill:
+            still.kill()
+        else:
+            still.stop()
+        still.start()
+        return connect()
+
+    return restart

@@ -1,0 +1,214 @@
+"""The trash of a disk that fails and crashes (12): no word is lost, no session has a second name there, nothing is half there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import random
+from unittest import mock
+
+import pytest
+
+from sessiond.errors import BadFile, Indeterminate, ReadOnly, SessiondError, SessionNotFound
+from sessiond.limits import Limits
+from sessiond.model.changes import Appended
+from tests.fakes.crashfs import Crash, CrashFS
+from tests.store.conftest import NOW, House, begun, message
+
+LIMITS = Limits(settle_s=0.0, segment_bytes=1500, reserve_bytes=512)
+FORMATS = ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"]
+STEPS = ("write", "sync", "rename", "link", "remove", "sync_dir", "make")
+WALKS = int(os.environ.get("SESSIOND_CRASH_WALKS", "10"))
+
+
+async def settled(house: House) -> None:
+    """What a daemon does at its start: whoever may be alive and in the trash at once has an owner that saves it."""
+    for local_id in house.store.dirty_ids():
+        with contextlib.suppress(SessionNotFound):
+            await house.store.save(local_id)
+
+
+async def words(house: House) -> tuple[set[str] | None, list[set[str]]]:
+    """(of the live session, of each entry in the trash)"""
+    alive: set[str] | None = None
+    with contextlib.suppress(SessionNotFound):
+        alive = {str(one.content) for one in (await house.store.load("a")).session.messages()}
+    trash = house.store._around.trash
+    entries = [trash.get(one.trash_id)[0] for one in trash.list()]
+    return alive, [{str(one.content) for one in entry.messages()} for entry in entries]
+
+
+async def check(image: CrashFS, fmt: str, must: set[str], deleted: bool | None) -> None:
+    """`deleted`: what the client was told; None: nothing."""
+    house = House(image, "/home", fmt, LIMITS)
+    await house.open()
+    names = [name for name in image.list_dir("/home/trash/default") if not name.startswith(".")]
+    assert all(image.stat(f"/home/trash/default/{name}/meta.json") for name in names), "an entry without meta.json"
+    assert not [name for name in image.list_dir("/home/trash/default") if name.endswith((".new", ".old", ".gone"))]
+    alive, entries = await words(house)
+    assert must <= (alive or set()).union(*entries), f"lost: {must - (alive or set()).union(*entries)}"
+    if deleted is not None:
+        assert (alive is None) == deleted
+    await settled(house)
+    alive, entries = await words(house)
+    assert must <= (alive or set()).union(*entries), f"lost in settling: {must - (alive or set()).union(*entries)}"
+    everything = entries if alive is None else [alive, *entries]
+    for one, other in itertools.permutations(everything, 2):
+        # What a foreign file that was written since says beside the words cannot be compared: then both are kept.
+        assert not (one <= other if fmt == "jsonl" else one == other), f"twice: {one} and {other}"
+
+
+async def deleting(house: House, faults: list[tuple[str, int]], *, saved: bool) -> tuple[CrashFS, bool]:
+    """A session, a delete with faults at these steps, and what a client does then: it tries again. Whether it was told that it is done."""
+    fs = house.fs
+    assert isinstance(fs, CrashFS)
+    await begun(house.store, "a", 2)
+    if saved:
+        await house.store.save("a")
+    for step, skip in faults:
+        fs.fail(step, errno.EIO, skip=skip)
+    for _ in range(2):
+        try:
+            await house.store.delete("a", permanent=False)
+        except (SessiondError, OSError):
+            continue
+        return fs, True
+    return fs, False
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("fmt", ["jsonl", "theia"])
+async def test_12_a_delete_that_fails_at_any_step_loses_nothing_and_leaves_one_name(fmt: str, saved: bool) -> None:
+    """Each step of each kind fails, alone and with another one after it; the client tries again; then the power fails."""
+    for number, (first, second) in enumerate(itertools.product(STEPS, (None, "sync_dir"))):
+        for skip in range(6):
+            faults = [(first, skip)] + ([(second, skip // 2)] if second else [])
+            house = House(CrashFS(seed=number), "/home", fmt, LIMITS)
+            await house.open()
+            fs, done = await deleting(house, faults, saved=saved)
+            fs.heal()
+            for image in fs.crash_images(limit=3):
+                try:
+                    await check(image, fmt, {"word 1", "word 2"}, True if done else None)
+                except BaseException:
+                    print(f"{fmt}, saved {saved}, {faults}: {image.story}")
+                    raise
+
+
+async def test_12_a_second_delete_after_one_without_an_outcome_takes_the_place_of_its_entry() -> None:
+    """The file's removal could not be synced, so the session goes on; deleted again it lies in the trash once, with what was added."""
+    house = House(CrashFS(), "/home", "jsonl", LIMITS)
+    await house.open()
+    session = await begun(house.store, "a", 1)
+    await house.store.save("a")
+    assert isinstance(house.fs, CrashFS)
+    house.fs.fail("sync_dir", errno.EIO, path="/sessions")
+    with pytest.raises(ReadOnly):
+        await house.store.delete("a", permanent=False)
+    house.fs.heal()
+    await house.store.commit(session, [Appended.of([message(2, "later")], NOW)])
+    await house.store.delete("a", permanent=False)
+    assert await words(house) == (None, [{"word 1", "later"}])
+
+
+async def test_12_an_entry_that_says_more_keeps_a_name() -> None:
+    """Another session of the same id was deleted before."""
+    house = House(CrashFS(), "/home", "jsonl", LIMITS)
+    await house.open()
+    for count in (3, 2):
+        await begun(house.store, "a", count)
+        await house.store.delete("a", permanent=False)
+    assert sorted(one.trash_id for one in await house.store.trash()) == ["a", "a.was-3"]
+
+
+async def test_12_a_crash_in_the_middle_of_a_delete_leaves_it_alive_or_in_the_trash() -> None:
+    """Before each of its steps, in each state of what was not synced."""
+    for saved in (False, True):
+        for step in range(200):
+            house = House(CrashFS(seed=step), "/home", "jsonl", LIMITS)
+            await house.open()
+            assert isinstance(house.fs, CrashFS)
+            await begun(house.store, "a", 2)
+            if saved:
+                await house.store.save("a")
+            house.fs.crash_at = house.fs.steps + step
+            try:
+                await house.store.delete("a", permanent=False)
+            except Crash:
+                done = None
+            else:
+                done = True
+            for image in house.fs.crash_images(limit=8):
+                await check(image, "jsonl", {"word 1", "word 2"}, done)
+            if done:
+                break
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+async def test_12_lives_of_deletes_and_restores_with_faults_and_crashes(fmt: str) -> None:
+    """Life after life on one disk, each ending with a crash, some after calls that failed."""
+    for seed in range(WALKS):
+        names = random.Random(seed)
+        try:
+            with mock.patch("secrets.token_hex", lambda size=8, names=names: names.randbytes(size).hex()):
+                await walk(fmt, seed)
+        except BaseException:
+            print(f"reproduce: walk({fmt!r}, {seed})")
+            raise
+
+
+async def walk(fmt: str, seed: int) -> None:
+    rng = random.Random(f"{fmt} {seed}")
+    fs = CrashFS(seed=seed)
+    must: set[str] = set()
+    for life in range(4):
+        house = House(fs, "/home", fmt, LIMITS)
+        fs.crash_at = fs.steps + rng.choice((rng.randrange(30), rng.randrange(120)))
+        if rng.random() < 0.6:
+            for _ in range(rng.choice((1, 2))):
+                fs.fail(
+                    rng.choice(STEPS),
+                    rng.choice((errno.EIO, errno.ENOSPC)),
+                    skip=rng.randrange(25),
+                    times=rng.choice((1, 2)),
+                )
+        with contextlib.suppress(Crash, ReadOnly, Indeterminate, BadFile, OSError):
+            await house.open()
+            await settled(house)
+            for step in range(8):
+                await one_step(house, rng, must, f"{life}-{step}")
+        fs.heal()
+        images = list(fs.crash_images(limit=3))
+        for image in images:
+            try:
+                await check(next(image.crash_images()), fmt, must, None)
+            except BaseException:
+                print(f"life {life}: {image.story}; {fs.trace[-8:]}")
+                raise
+        fs = rng.choice(images)
+
+
+async def one_step(house: House, rng: random.Random, must: set[str], word: str) -> None:
+    """A client's request; what it was told enters `must`. It tries again what failed."""
+    store = house.store
+    try:
+        session = (await store.load("a")).session
+    except SessionNotFound:
+        if rng.random() < 0.7 and any(one.trash_id == "a" for one in await store.trash()):
+            await store.restore("a", "a")
+        elif not await store.trash():
+            session = await store.begin("a", NOW)
+            await store.commit(session, [Appended.of([message(1, word)], NOW)])
+            must.add(word)
+        return
+    action = rng.choice(("append", "append", "save", "delete"))
+    if action == "append":
+        await store.commit(session, [Appended.of([message(session.seq + 1, word)], NOW)])
+        must.add(word)
+    elif action == "save":
+        await store.save("a")
+    else:
+        with contextlib.suppress(ReadOnly, Indeterminate):
+            await store.delete("a", permanent=False)
