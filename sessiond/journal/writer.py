@@ -51,6 +51,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from sessiond.eager import EagerFuture, turn
 from sessiond.errors import Indeterminate, ReadOnly, TooLarge
 from sessiond.fs import FileSystem
 from sessiond.journal.damage import Loss
@@ -245,7 +246,7 @@ class JournalWriter:
     def _hand_over(self, entry: Entry) -> asyncio.Future[Any]:
         if wrong := check_entry(entry):
             raise ValueError(wrong)
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future: EagerFuture[Any] = EagerFuture()
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:
@@ -349,13 +350,14 @@ class JournalWriter:
         """`outcome`: the lsn of the first, or why nothing is there."""
 
         def settle() -> None:
-            for place, waiting in enumerate(batch):
-                if waiting.future is None or waiting.future.done():
-                    continue
-                if isinstance(outcome, int):
-                    waiting.future.set_result(outcome + place if waiting.entry.kind is RecordKind.CHANGES else None)
-                else:  # one exception each: they gather tracebacks as they are raised
-                    _fail(waiting.future, type(outcome)(outcome.message, hint=outcome.hint, **outcome.data))
+            with turn():
+                for place, waiting in enumerate(batch):
+                    if waiting.future is None or waiting.future.done():
+                        continue
+                    if isinstance(outcome, int):
+                        waiting.future.set_result(outcome + place if waiting.entry.kind is RecordKind.CHANGES else None)
+                    else:  # one exception each: they gather tracebacks as they are raised
+                        _fail(waiting.future, type(outcome)(outcome.message, hint=outcome.hint, **outcome.data))
 
         self._tell(settle)
 

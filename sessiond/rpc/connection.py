@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from sessiond.eager import begin
 from sessiond.errors import Cancelled, SessiondError, TooLarge, Unauthorized
 from sessiond.limits import Limits
 from sessiond.rpc import lifecycle
@@ -55,7 +56,6 @@ from sessiond.rpc.jobs import Earlier, InFlight, Job, Request, Work, all_of, can
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
-from sessiond.rpc.promptly import begin
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 

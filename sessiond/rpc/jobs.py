@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from sessiond.eager import EagerTask
 from sessiond.errors import InvalidParams
 from sessiond.rpc import lifecycle
 from sessiond.rpc.envelope import ABSENT
@@ -47,7 +48,7 @@ class Request:
         """There once somebody waits for it."""
         self.started = False
         self.cancelled = False
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | EagerTask | None = None
 
     @property
     def does_something(self) -> bool:

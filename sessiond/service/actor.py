@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from abc import ABC, abstractmethod
@@ -10,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+from sessiond.eager import EagerTask, spawn
 from sessiond.errors import SessiondError
 from sessiond.model.session import Absent, Session
 from sessiond.service.jobs import Guard, Job, Lane, Turn
@@ -31,7 +31,7 @@ class Actor(ABC):
         self.ended = False
         """It has left the registry: another one may own the session now."""
         self._queue: deque[Job] = deque()
-        self._runner: asyncio.Task[None] | None = None
+        self._runner: EagerTask | None = None
         self._users = 0
 
     # What the owner adds. The lane is held in `need` and `_complete`; no commit is under way in any of them.
@@ -106,7 +106,7 @@ class Actor(ABC):
         assert not self.ended, "somebody held on to it without saying so"
         self._queue.append(job)
         if self._runner is None:
-            self._runner = asyncio.create_task(self._run(), name=f"session {self.wire_id}")
+            self._runner = spawn(self._run(), f"session {self.wire_id}")
         return job
 
     async def _run(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from sessiond.eager import EagerFuture
 from sessiond.model.session import Session
 from sessiond.service.live import Peer
 from sessiond.service.planning import Draft
@@ -46,7 +47,7 @@ class Job:
         self.result: Any = None
         self.error: Exception | None = None
         """What planning came to. Both are told only when the record is durable."""
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.answer: EagerFuture[Any] = EagerFuture()
 
     def done(self, result: Any) -> None:
         if self.answer.cancelled():
@@ -72,7 +73,7 @@ class Job:
     def _renew(self) -> None:
         """Who cancelled it after it had begun may learn only later that the answer counts all the same."""
         if self.begun and self.answer.cancelled():
-            self.answer = asyncio.get_running_loop().create_future()
+            self.answer = EagerFuture()
 
     async def outcome(self) -> Any:
         """The answer. A cancellation takes the job back, unless it has begun."""

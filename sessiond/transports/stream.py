@@ -15,6 +15,7 @@ import select
 from collections.abc import Callable
 from typing import cast
 
+from sessiond.eager import turn
 from sessiond.limits import Limits
 from sessiond.transports.channel import Connect, Receiver
 from sessiond.transports.framing import Fault, Framing
@@ -68,7 +69,8 @@ class StreamChannel(asyncio.BufferedProtocol):
         if not self._closing:
             self._framing.feed(self._shared_buffer[:nbytes])
             if not self._held:
-                self._deliver()
+                with turn():
+                    self._deliver()
 
     def eof_received(self) -> bool:
         self._finished_reading = True

@@ -1,0 +1,243 @@
+"""Eager tasks: coroutines that start, and go on, in the turn of the loop in which they can.
+
+Theory of operation
+-------------------
+asyncio puts a round of the loop between a result and the coroutine that awaits it: a task is woken by `call_soon`. A durable
+append has several such steps, and each round costs as much as the work that is done in it. An eager task is a coroutine
+that is driven without these rounds, as long as all that it awaits is an `EagerFuture`:
+
+    ready ──> running ──awaits an EagerFuture──> waiting ──it is settled──> ready
+                 │
+                 └──awaits anything else──> an asyncio task goes on with it, for the rest of its life
+
+Nothing runs inside something else: who settles a future only makes its waiter ready. What is ready runs at the end of the
+outermost `turn`, in the order in which it became ready; without a turn, in the next round of the loop. So a coroutine that
+settles ten futures goes on to its own next await before the first of the ten moves.
+
+Cancellation is that of asyncio's tasks: what the task awaits is cancelled, and the coroutine is told of it where it waits.
+
+As long as no asyncio task has taken over, the coroutine belongs to none: it must neither ask for the current task nor use
+`asyncio.timeout`.
+
+What may never happen: a coroutine runs while it runs; one that is ready is forgotten; one is resumed before what it awaits
+is settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_STEPS_A_TURN = 1024
+"""Beyond that the loop sees to everybody else first."""
+
+
+class EagerFuture(asyncio.Future[T]):
+    """A future like any other, but that an eager task which awaits it goes on in the turn in which it is settled. Not for
+    other threads.
+    """
+
+    _waiter: EagerTask | None = None
+
+    def set_result(self, result: T) -> None:
+        super().set_result(result)
+        if self._waiter is not None:
+            self._wake(self._waiter)
+
+    def set_exception(self, exception: type | BaseException) -> None:
+        super().set_exception(exception)
+        if self._waiter is not None:
+            self._wake(self._waiter)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and self._waiter is not None:
+            self._wake(self._waiter)
+        return cancelled
+
+    def wait_with(self, task: EagerTask) -> bool:
+        """Have `task` go on when this is settled. False where another one waits for it."""
+        if self._waiter is not None:
+            return False
+        self._asyncio_future_blocking = False  # as a task says that it has understood
+        self._waiter = task
+        return True
+
+    def _wake(self, waiter: EagerTask) -> None:
+        self._waiter = None
+        waiter.wake()
+
+
+class EagerTask:
+    """A coroutine that goes on as soon as it can. It raises nothing: an error that it lets out goes to the loop's handler."""
+
+    __slots__ = ("_awaits", "_must_cancel", "_name", "_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, None], name: str | None) -> None:
+        self._work: Coroutine[Any, Any, None] | None = work
+        self._name = name
+        self._awaits: EagerFuture[Any] | None = None
+        self._must_cancel = False
+        self._task: asyncio.Task[None] | None = None
+        """What goes on with it."""
+
+    def done(self) -> bool:
+        return self._work is None if self._task is None else self._task.done()
+
+    def cancel(self) -> bool:
+        """As with a task: False where it is over."""
+        if self._task is not None:
+            return self._task.cancel()
+        if self._work is None:
+            return False
+        if self._awaits is None or not self._awaits.cancel():
+            self._must_cancel = True
+        return True
+
+    def close(self) -> None:
+        """It never goes on: its loop is gone."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+
+    def wake(self) -> None:
+        self._awaits = None
+        _turn.add(self)
+
+    def step(self) -> None:
+        """Up to the next thing that it has to wait for."""
+        work = self._work
+        if work is None:
+            return
+        try:
+            if self._must_cancel:
+                self._must_cancel = False
+                awaits = work.throw(asyncio.CancelledError())
+            else:
+                awaits = work.send(None)
+        except (StopIteration, asyncio.CancelledError):
+            self._work = None
+        except Exception as error:
+            self._work = None
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"an eager task failed: {self._name or work}", "exception": error}
+            )
+        else:
+            self._wait(work, awaits)
+
+    def _wait(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
+        if type(awaits) is EagerFuture and awaits.wait_with(self):
+            self._awaits = awaits
+            if self._must_cancel and awaits.cancel():
+                self._must_cancel = False
+            return
+        self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name)
+        if self._must_cancel:
+            self._task.cancel()
+
+
+class _GoOn(Coroutine[Any, Any, None]):
+    """Stands in for `work` from that wait on. No generator: one that is cancelled before its first step never runs, and
+    `work`, which has begun, would never learn of it.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
+        self._work = work
+        self._first = [awaits]
+        self._mark(awaits, False)  # till the task is there, somebody else may wait for it
+
+    def send(self, value: Any) -> Any:
+        if not self._first:
+            return self._work.send(value)
+        awaits = self._first.pop()
+        self._mark(awaits, True)
+        return awaits
+
+    @staticmethod
+    def _mark(awaits: Any, blocking: bool) -> None:
+        """As a future's own `__await__` and a task do it between them. None is a bare `yield`."""
+        if awaits is not None:
+            awaits._asyncio_future_blocking = blocking
+
+    def throw(self, *error: Any) -> Any:
+        self._first.clear()
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        raise TypeError("only a task goes on with this")
+
+
+class _Turn(threading.local):
+    """What is ready in this thread's loop, and whether somebody will see to it."""
+
+    def __init__(self) -> None:
+        self.ready: deque[EagerTask] = deque()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.depth = 0
+
+    def add(self, task: EagerTask) -> None:
+        if not self.depth:
+            self._forget_other_loops()
+            if not self.ready:
+                asyncio.get_running_loop().call_soon(self.run)
+        self.ready.append(task)
+
+    def _forget_other_loops(self) -> None:
+        """What an earlier loop of this thread left behind can never go on."""
+        loop = asyncio.get_running_loop()
+        if self.loop is not loop:
+            self.loop = loop
+            while self.ready:
+                self.ready.popleft().close()
+
+    def run(self) -> None:
+        self.depth += 1
+        ready = self.ready
+        try:
+            for _ in range(_STEPS_A_TURN):
+                if not ready:
+                    break
+                ready.popleft().step()
+        finally:
+            self.depth -= 1
+            if ready:
+                asyncio.get_running_loop().call_soon(self.run)
+
+    def __enter__(self) -> None:
+        if not self.depth:
+            self._forget_other_loops()
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if not self.depth and self.ready:
+            self.run()
+
+
+_turn = _Turn()
+
+
+def turn() -> _Turn:
+    """`with turn():` what becomes ready inside goes on when the outermost one ends, in this turn of the loop."""
+    return _turn
+
+
+def begin(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
+    """Run `work` up to its first wait, now."""
+    task = EagerTask(work, name)
+    task.step()
+    return task
+
+
+def spawn(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
+    """Run `work` at the end of the turn, or in the next round of the loop."""
+    task = EagerTask(work, name)
+    _turn.add(task)
+    return task
