@@ -121,7 +121,10 @@ class EagerTask:
                 awaits = work.send(None)
         except (StopIteration, asyncio.CancelledError):
             self._work = None
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            self._work = None
+            raise
+        except BaseException as error:
             self._work = None
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"an eager task failed: {self._name or work}", "exception": error}

@@ -68,7 +68,8 @@ class Job:
     def abandoned(self) -> None:
         """Whoever did it was taken down in the middle: nobody may wait for it any more."""
         self.begun = False
-        self.answer.cancel()
+        if not self.answer.get_loop().is_closed():  # it was let go with its loop; who waited is gone as well
+            self.answer.cancel()
 
     def _renew(self) -> None:
         """Who cancelled it after it had begun may learn only later that the answer counts all the same."""
