@@ -89,6 +89,7 @@ class Daemon:
         self._parts.health.tell = server.announce
         self._parts.health.tell_all = server.announce_damage
         server.greeting = self._parts.health.greeting
+        server.settle = self._parts.settle
         self._doors = {
             "tcp": tcp_doors(self._token, self.limits, server),
             "ws": ws_doors(self._token, self.limits, server, self._config, self.instance),
@@ -106,6 +107,7 @@ class Daemon:
     async def close(self) -> None:
         """Let nobody in any more, say good-bye, save everything."""
         _log.info("stopping")
+        self._parts.settle()
         if self._upkeep is not None:
             self._upkeep.cancel()
         self._unix.close()

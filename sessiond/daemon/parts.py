@@ -158,6 +158,11 @@ class Parts:
     def unsaved(self) -> bool:
         return self._service is not None and bool(self._service.open_sessions.dirty)
 
+    def settle(self) -> None:
+        """Tell those who wait what the journal has made durable by now."""
+        if self._journal is not None:
+            self._journal.settle()
+
     def _journal_status(self) -> dict[str, Any]:
         assert self._journal is not None
         return {"bytes": self._journal.total_bytes, "lsn": self._journal.lsn, "held": self._journal.held_bytes}

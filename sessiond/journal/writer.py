@@ -10,9 +10,12 @@ Theory of operation
 -------------------
 The loop puts each record into the queue and keeps a future for it. The thread takes all that waits, up to the size of a
 batch; `Segments` writes it with one write and makes it durable with one sync; then one `call_soon_threadsafe` settles the
-futures of the whole batch. A sync costs about as much for one record as for a thousand, and while one batch is synced the
-next one gathers, so nobody waits for a timer. The loop never waits for the disk: `put` does not block, and the disk works
-under no lock that the loop takes. A wake-up for each future would cost the loop more than the futures do.
+futures of the whole batch. Before that the thread itself tells a small batch (`on_durable`): the answer to a lone append
+reaches its client although the loop sleeps. Where that is all that anybody waits for, the loop is not even woken: the next
+request wakes it, or the thread does after a moment. A sync costs about as much for one record as for a thousand, and while
+one batch is synced the next one gathers, so nobody waits for a timer. The loop never waits for the disk: `put` does not
+block, and the disk works under no lock that the loop takes. A wake-up for each future would cost the loop more than the
+futures do.
 
 An order is what is not a record: purge, rotate, hold, let go, close. It takes its place in the same queue and ends the batch
 before it, so it runs after all that came earlier and before all that comes later. Only the thread changes the segments.
@@ -29,7 +32,9 @@ The state of the disk is in `Segments`; the thread tells the loop when it change
 
 What may never happen:
 
-- a future has its lsn before its record, and every record before that one, is synced;
+- a future has its lsn, or `on_durable` is called, before its record, and every record before that one, is synced;
+- a client that was answered by `on_durable` finds things as they were before: its batch is in `_outcomes` by then, and
+  `settle` comes before whatever it asks next;
 - a record is refused with ReadOnly, and a later start finds it: its client may have sent it again;
 - a failed sync is tried again;
 - a future is never settled: every error settles its batch, and `close` puts its order and refuses what comes later in one
@@ -45,8 +50,9 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 import msgspec
@@ -77,6 +83,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     entry: Entry
     future: asyncio.Future[Any] | None
     """Of the lsn for changes, of None for a mark. Nobody waits for a SAVED mark."""
+    on_durable: OnDurable | None = None
 
 
 class _Order(msgspec.Struct, frozen=True):
@@ -86,7 +93,16 @@ class _Order(msgspec.Struct, frozen=True):
     future: asyncio.Future[None]
 
 
+OnDurable: TypeAlias = Callable[[], bool]
+"""Called on the journal's thread when a record is durable; must not block. True: that was all that anybody waits for, so the
+loop may learn of it a moment later.
+"""
+_MOMENT_S = 0.001
 _Item: TypeAlias = _Waiting | _Order
+_Outcome: TypeAlias = int | ReadOnly | Indeterminate
+"""The lsn of the first record of a batch, or why nothing of it is there."""
+_ANSWERED_EARLY = 4
+"""Records of a batch. With more of them the loop is awake, and a thread that writes would wait for it after every write."""
 
 
 class JournalWriter:
@@ -98,6 +114,10 @@ class JournalWriter:
         self._batch_bytes = limits.commit_batch_bytes
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Item] = SimpleQueue()
+        self._outcomes: deque[tuple[list[_Waiting], _Outcome]] = deque()
+        """What the thread knows and the loop has not told yet."""
+        self._loop_knows = True
+        """The thread has woken the loop for all of them."""
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._closed = False
         self.on_state: Callable[[ReadOnlyState | None], None] = lambda _: None
@@ -166,8 +186,11 @@ class JournalWriter:
         """The sessions to save so that the oldest segment which is still needed can go."""
         return self._segments.oldest_pending()
 
-    def commit(self, store: str, session: str, seq: int, payload: bytes) -> asyncio.Future[int]:
-        """A batch of changes, the last of which has this seq. Done, with its lsn, when it is durable.
+    def commit(
+        self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
+    ) -> asyncio.Future[int]:
+        """A batch of changes, the last of which has this seq. Done, with its lsn, when it is durable. `on_durable` may be called
+        before that.
 
         TooLarge at once. The future: ReadOnly (nothing of it is there) or Indeterminate (it may or may not be there).
         Cancelling the future takes nothing back.
@@ -175,7 +198,17 @@ class JournalWriter:
         entry = Entry(RecordKind.CHANGES, store, session, seq, payload)
         if body_bytes(entry) > self._record_bytes:
             raise TooLarge(f"a change of {len(payload)} bytes is too large to be recorded", limit=self._record_bytes)
-        return self._hand_over(entry)
+        return self._hand_over(entry, on_durable)
+
+    def settle(self) -> None:
+        """Tell those who wait what is known by now, and let them go on. Whoever was answered by `on_durable` may ask at once for
+        what it changed, so this is called before anything is taken from a client. Not to be called by an eager task.
+        """
+        if self._outcomes:
+            with turn():
+                while self._outcomes:
+                    _settle(*self._outcomes.popleft())
+                turn().run()
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
         """Every change up to `seq` is durable in the session's file and its folder. Nobody waits for the mark."""
@@ -243,14 +276,14 @@ class JournalWriter:
 
     # From the loop to the thread and back
 
-    def _hand_over(self, entry: Entry) -> asyncio.Future[Any]:
+    def _hand_over(self, entry: Entry, on_durable: OnDurable | None = None) -> asyncio.Future[Any]:
         if wrong := check_entry(entry):
             raise ValueError(wrong)
         future: EagerFuture[Any] = EagerFuture()
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:
-            self._queue.put(_Waiting(entry, future))
+            self._queue.put(_Waiting(entry, future, on_durable))
         return future
 
     def _order(self, call: Callable[[], None]) -> asyncio.Future[None]:
@@ -294,7 +327,7 @@ class JournalWriter:
         """All that is waiting, up to the next order and the size of a batch."""
         batch: list[_Waiting] = []
         size = 0
-        item = self._queue.get()
+        item = self._next()
         while not isinstance(item, _Order):
             batch.append(item)
             size += len(item.entry.payload)
@@ -302,6 +335,14 @@ class JournalWriter:
                 return batch, None
             item = self._queue.get()
         return batch, item
+
+    def _next(self) -> _Item:
+        if not self._loop_knows:
+            try:
+                return self._queue.get(timeout=_MOMENT_S)
+            except Empty:
+                self._tell_outcomes()
+        return self._queue.get()
 
     def _write(self, batch: list[_Waiting]) -> None:
         segments = self._segments
@@ -312,18 +353,18 @@ class JournalWriter:
         except ReadOnly as error:
             if marks and len(marks) < len(batch):
                 # The changes may have been too much where the marks, for which the reserve was given up, are not.
-                self._settle([waiting for waiting in batch if waiting.entry.kind is RecordKind.CHANGES], error)
+                self._announce([waiting for waiting in batch if waiting.entry.kind is RecordKind.CHANGES], error)
                 self._write(marks)
                 return
             segments.count_saved(entries)
-            self._settle(batch, error)
+            self._announce(batch, error)
         except Indeterminate as error:
-            self._settle(batch, error)
+            self._announce(batch, error)
         except BaseException as error:  # nobody may wait for ever because of a mistake here
             self._give_up(error)
-            self._settle(batch, Indeterminate("the journal's writer failed", reason=str(error)))
+            self._announce(batch, Indeterminate("the journal's writer failed", reason=str(error)))
         else:
-            self._settle(batch, lsn)
+            self._announce(batch, lsn)
         if marks:
             self._quietly(segments.trim)
 
@@ -338,7 +379,10 @@ class JournalWriter:
         else:
             failure = None
 
+        self._loop_knows = True
+
         def settle() -> None:
+            self.settle()
             if failure is not None:
                 _fail(order.future, failure)
             elif not order.future.done():
@@ -346,20 +390,20 @@ class JournalWriter:
 
         self._tell(settle)
 
-    def _settle(self, batch: list[_Waiting], outcome: int | ReadOnly | Indeterminate) -> None:
-        """`outcome`: the lsn of the first, or why nothing is there."""
+    def _announce(self, batch: list[_Waiting], outcome: _Outcome) -> None:
+        self._outcomes.append((batch, outcome))
+        self._loop_knows = False
+        hurry = True
+        if isinstance(outcome, int) and len(batch) <= _ANSWERED_EARLY:
+            told = [waiting.on_durable is not None and waiting.on_durable() for waiting in batch]
+            hurry = not all(told)
+        if hurry:
+            self._tell_outcomes()
 
-        def settle() -> None:
-            with turn():
-                for place, waiting in enumerate(batch):
-                    if waiting.future is None or waiting.future.done():
-                        continue
-                    if isinstance(outcome, int):
-                        waiting.future.set_result(outcome + place if waiting.entry.kind is RecordKind.CHANGES else None)
-                    else:  # one exception each: they gather tracebacks as they are raised
-                        _fail(waiting.future, type(outcome)(outcome.message, hint=outcome.hint, **outcome.data))
-
-        self._tell(settle)
+    def _tell_outcomes(self) -> None:
+        if not self._loop_knows:
+            self._loop_knows = True
+            self._tell(self.settle)
 
     def _quietly(self, call: Callable[[], None]) -> None:
         try:
@@ -370,6 +414,16 @@ class JournalWriter:
     def _give_up(self, error: BaseException) -> None:
         _log.error("the journal's writer failed; the daemon is read-only from now on", exc_info=error)
         self._segments.fail(error)
+
+
+def _settle(batch: list[_Waiting], outcome: _Outcome) -> None:
+    for place, waiting in enumerate(batch):
+        if waiting.future is None or waiting.future.done():
+            continue
+        if isinstance(outcome, int):
+            waiting.future.set_result(outcome + place if waiting.entry.kind is RecordKind.CHANGES else None)
+        else:  # one exception each: they gather tracebacks as they are raised
+            _fail(waiting.future, type(outcome)(outcome.message, hint=outcome.hint, **outcome.data))
 
 
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:

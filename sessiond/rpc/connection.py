@@ -38,6 +38,7 @@ from sessiond.eager import begin
 from sessiond.errors import Cancelled, SessiondError, TooLarge, Unauthorized
 from sessiond.limits import Limits
 from sessiond.rpc import lifecycle
+from sessiond.rpc.early import EarlyAnswer
 from sessiond.rpc.envelope import (
     ABSENT,
     NULL_ID,
@@ -56,6 +57,7 @@ from sessiond.rpc.jobs import Earlier, InFlight, Job, Request, Work, all_of, can
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
+from sessiond.rpc.reading import BATCH, CHOKED, FULL, OVER, Reading
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
     from sessiond.rpc.methods import Daemon
     from sessiond.service.sessions import Service
 
-_FULL, _CHOKED, _BATCH, _OVER = 1, 2, 4, 8
-"""Reasons for reading nothing more."""
 _LOG_ERROR = 1
 
 
@@ -83,6 +83,9 @@ class Host(Protocol):
     def admits(self, token: str | None) -> bool: ...
 
     def forget(self, connection: Connection) -> None: ...
+
+    def settle(self) -> None:
+        """Bring in what is durable already."""
 
 
 class Connection:
@@ -108,7 +111,7 @@ class Connection:
         """What came while a barrier was in flight, in order."""
         self._beginning: Request | None = None
         """The request whose handler is in its first step."""
-        self._holds = 0
+        self._reading = Reading(channel)
         self._dropped = False
         self._winding_up = False
         self._linger = False
@@ -133,7 +136,7 @@ class Connection:
         return self
 
     def notify(self, method: str, params: bytes) -> bool:
-        if self._holds & _CHOKED:
+        if self._reading.held(CHOKED):
             self._dropped = True
             return False
         self._channel.send(encode_notification(method, params), soon=True)
@@ -156,6 +159,7 @@ class Connection:
     # For the transport
 
     def received(self, message: bytes) -> None:
+        self._server.settle()
         item = decode(message, self._limits.batch_requests)
         if self._first is not None:
             self._first.cancel()
@@ -167,7 +171,7 @@ class Connection:
         elif isinstance(item, Refused):
             self._channel.send(item.answer())
         elif isinstance(item, list):
-            self._hold(_BATCH)
+            self._reading.hold(BATCH)
             request = Request(b"", "batch", outlives=True, order="after")
             self._take_in(request)
             earlier = self._in_flight.earlier(request)
@@ -180,10 +184,10 @@ class Connection:
         self._wind_up()
 
     def choked(self) -> None:
-        self._hold(_CHOKED)
+        self._reading.hold(CHOKED)
 
     def drained(self) -> None:
-        self._release(_CHOKED)
+        self._reading.release(CHOKED)
         if self._dropped:
             self._dropped = False
             self._server.service.drained(self)
@@ -205,7 +209,7 @@ class Connection:
 
     def end(self) -> None:
         """The daemon stops: answer what is in flight, then close."""
-        self._hold(_OVER)
+        self._reading.hold(OVER)
         self._wind_up()
 
     def abort(self) -> None:
@@ -289,7 +293,7 @@ class Connection:
             return None  # an answer to a request that nobody remembers
         own = METHODS.get(method)
         if method == "exit":
-            self._hold(_OVER)
+            self._reading.hold(OVER)
             self._drop_reads()
             self._wind_up()
             return None
@@ -359,7 +363,7 @@ class Connection:
     def _take_in(self, request: Request) -> None:
         self._in_flight.add(request)
         if self._in_flight.weight >= self._limits.in_flight_requests:
-            self._hold(_FULL)
+            self._reading.hold(FULL)
 
     def _begin(self, request: Request, work: Work, params: msgspec.Raw) -> None:
         if request.order == "session":
@@ -375,16 +379,24 @@ class Connection:
     def earlier(self, *methods: str) -> Awaitable[None]:
         return Earlier(self._in_flight.earlier(self._beginning, methods) if self._beginning is not None else [])
 
+    def early(self) -> EarlyAnswer | None:
+        request = self._beginning
+        if request is None or not request.id:
+            return None
+        request.early = EarlyAnswer(self._channel, request.id, self._limits.message_bytes)
+        return request.early
+
     def _done(self, request: Request, answer: bytes | None) -> None:
         self._in_flight.remove(request)
         if answer is not None:
             self._channel.send(answer, soon=bool(self._in_flight.requests))
+        if answer is not None or request.was_answered():
             self._server.greet(self)
         if self._barrier is request:
             self._barrier = None
             self._begin_backlog()
-        if self._holds & _FULL and self._in_flight.weight <= self._limits.in_flight_requests // 2:
-            self._release(_FULL)
+        if self._reading.held(FULL) and self._in_flight.weight <= self._limits.in_flight_requests // 2:
+            self._reading.release(FULL)
         if not self._in_flight.requests:
             self._tell_service()
             self._close_if_done()
@@ -417,7 +429,7 @@ class Connection:
             if earlier:
                 await all_of(earlier)
             result = await work(self, params)
-            if not request_id:
+            if not request_id or request.was_answered():
                 return None
             answer = success(request_id, result)
             if len(answer) <= self._limits.message_bytes:
@@ -431,7 +443,7 @@ class Connection:
             error = Cancelled("the request was cancelled")
         except Exception as raised:  # whatever it is, the peer gets an answer
             error = raised
-        if request_id:
+        if request_id and not request.was_answered():
             return failure(request_id, error)
         self._log_to_client(method, error)
         return None
@@ -454,7 +466,7 @@ class Connection:
                 )
             answers.append(answer)
             size += len(answer) + 1
-        self._release(_BATCH)
+        self._reading.release(BATCH)
         self._done(request, b"[" + b",".join(answers) + b"]" if answers else None)
 
     async def _answer_item(self, request: Request, item: Item) -> bytes | None:
@@ -473,19 +485,6 @@ class Connection:
         told = wire_error(error)
         params = encode_json({"type": _LOG_ERROR, "message": f"{method}: {told.message} ({told.data['kind']})"})
         self.notify("window/logMessage", params)
-
-    # Reading on and off
-
-    def _hold(self, reason: int) -> None:
-        if not self._holds:
-            self._channel.hold()
-        self._holds |= reason
-
-    def _release(self, reason: int) -> None:
-        if self._holds:
-            self._holds &= ~reason
-            if not self._holds:
-                self._channel.release()
 
     # The end
 

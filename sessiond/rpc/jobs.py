@@ -11,6 +11,7 @@ import msgspec
 from sessiond.eager import EagerTask
 from sessiond.errors import InvalidParams
 from sessiond.rpc import lifecycle
+from sessiond.rpc.early import EarlyAnswer
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.methods import METHODS, Call, Order
 
@@ -34,7 +35,7 @@ class Job(NamedTuple):
 class Request:
     """A request, notification or batch in flight. `id` is empty where no answer is due."""
 
-    __slots__ = ("cancelled", "done", "id", "method", "order", "outlives", "started", "task", "weight")
+    __slots__ = ("cancelled", "done", "early", "id", "method", "order", "outlives", "started", "task", "weight")
 
     def __init__(
         self, request_id: bytes, method: str, weight: int = 1, outlives: bool = False, order: Order = "free"
@@ -46,9 +47,15 @@ class Request:
         self.order = order
         self.done: asyncio.Future[None] | None = None
         """There once somebody waits for it."""
+        self.early: EarlyAnswer | None = None
+        """There if the answer may have been sent already when the request is done."""
         self.started = False
         self.cancelled = False
         self.task: asyncio.Task[None] | EagerTask | None = None
+
+    def was_answered(self) -> bool:
+        """Before it was done. From now on it is not."""
+        return self.early is not None and self.early.withdraw()
 
     @property
     def does_something(self) -> bool:

@@ -17,6 +17,7 @@ from sessiond.rpc.errors import invalid_params
 from sessiond.rpc.schema.types import Wire
 
 if typing.TYPE_CHECKING:
+    from sessiond.service.live import EarlyReply
     from sessiond.service.sessions import Service
 
 P = TypeVar("P", bound=Wire)
@@ -74,6 +75,11 @@ class Call(Protocol):
     def peer(self) -> Client: ...
 
     def progress(self, token: int | str, title: str) -> Progress: ...
+
+    def early(self) -> EarlyReply | None:
+        """To answer the request as soon as its change is durable. To be called in a handler's first step. None: nobody waits
+        for an answer, or only the loop can send it.
+        """
 
     def earlier(self, *methods: str) -> Awaitable[None]:
         """Resolves when the earlier requests of this connection are done: those of these methods, or all that do something.

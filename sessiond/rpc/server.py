@@ -44,6 +44,8 @@ class Server:
         self.documents = documents
         self.greeting: Callable[[], list[tuple[int, str]]] = list
         """What every client must be told once: LSP's MessageType, and the text."""
+        self.settle: Callable[[], None] = lambda: None
+        """Called before anything that a client sent is looked at: brings in what is durable already."""
         self._token = token
         self._connections: set[Connection] = set()
         self._turned_out: set[Connection] = set()

@@ -13,7 +13,7 @@ from sessiond.eager import EagerTask, spawn
 from sessiond.errors import SessiondError
 from sessiond.model.session import Absent, Session
 from sessiond.service.jobs import Guard, Job, Lane, Turn
-from sessiond.service.live import Peer
+from sessiond.service.live import EarlyReply, Peer
 from sessiond.service.planning import Draft
 
 log = logging.getLogger(__name__)
@@ -73,12 +73,13 @@ class Actor(ABC):
     # The queue
 
     def change(
-        self, plan: Callable[[Draft], T], origin: Peer | None = None, then: Callable[[], T] | None = None
-    ) -> Awaitable[T]:
+        self, plan: Callable[[Draft], T], origin: Peer | None = None, then: Callable[[], T] | None = None,
+        early: EarlyReply | None = None,
+    ) -> Awaitable[T]:  # fmt: skip
         """Queue a change; gives what `plan` returned, or what `then` returns right after it, once it is durable. `plan` may
-        be called more than once.
+        be called more than once. `early`: may be told what `plan` returned before this is done.
         """
-        return self._put(Job(plan=plan, origin=origin, then=then)).outcome()
+        return self._put(Job(plan=plan, origin=origin, then=then, early=early)).outcome()
 
     async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
         """What `look` says of the session in its turn. `whole`: with all messages in memory."""

@@ -6,11 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from sessiond.eager import EagerFuture
+from sessiond.journal.writer import OnDurable
 from sessiond.model.session import Session
-from sessiond.service.live import Peer
+from sessiond.service.live import Audience, EarlyReply, Peer
 from sessiond.service.planning import Draft
 
 Guard = Callable[[], AbstractAsyncContextManager[None]]
@@ -20,17 +22,19 @@ class Job:
     """One of `plan`, `look`, `save` and `alone` says what it is; `OpenSession` says what that means.
 
     `whole`: a look that wants all messages in memory. `apart`: a change that looks at what those before it did. `then`: what
-    to answer is asked right after it, of the session. `guard`: entered before a job that runs alone.
+    to answer is asked right after it, of the session. `early`: may be answered as soon as the record is durable. `guard`:
+    entered before a job that runs alone.
     """
 
     __slots__ = (
-        "alone", "answer", "apart", "begun", "end", "error", "guard", "look", "origin", "plan", "result", "save", "then", "whole",
+        "alone", "answer", "apart", "begun", "early", "end", "error", "guard", "look", "origin", "plan", "result", "save", "then", "whole",
     )  # fmt: skip
 
     def __init__(
         self, *, plan: Callable[[Draft], Any] | None = None, look: Callable[[Session], Any] | None = None,
         alone: Callable[[], Awaitable[Any]] | None = None, save: bool = False, origin: Peer | None = None,
         guard: Guard | None = None, whole: bool = False, apart: bool = False, then: Callable[[], Any] | None = None,
+        early: EarlyReply | None = None,
     ) -> None:  # fmt: skip
         self.plan = plan
         self.look = look
@@ -41,6 +45,7 @@ class Job:
         self.whole = whole
         self.apart = apart
         self.then = then
+        self.early = early
         self.begun = False
         self.end = 0
         """How many changes its draft had after it was planned."""
@@ -86,6 +91,25 @@ class Job:
                     self.answer.cancel()
                     raise
                 self._renew()
+
+
+def on_durable(taken: list[Job], audience: Audience) -> OnDurable | None:
+    """What sends the answer of the only job that shares this record, from any thread. Answers of several are sent by the
+    loop, in order: each is told of what the others changed before it.
+    """
+    if len(taken) > 1:
+        return None
+    job = taken[0]
+    if job.early is None or job.error is not None or job.then is not None:
+        return None
+    send = job.early.when_durable(job.result)
+    return partial(_then_hurry, send) if send is not None and audience.beside(job.origin) else send
+
+
+def _then_hurry(send: Callable[[], bool]) -> bool:
+    """Others wait to be told of the change."""
+    send()
+    return False
 
 
 class Lane:

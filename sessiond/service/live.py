@@ -28,6 +28,13 @@ class Peer(Protocol):
         """Send one that is not dropped, however much waits: it belongs to an answer, or is the last one of a session."""
 
 
+class EarlyReply(Protocol):
+    """Who asked for a change, and may be answered before the loop learns that it is durable."""
+
+    def when_durable(self, result: Any) -> Callable[[], bool] | None:
+        """Prepare the answer. What sends it, from any thread, and returns whether it is sent; None where only the loop can."""
+
+
 class _Attached:
     __slots__ = ("lagging", "peer", "since")
 
@@ -50,6 +57,10 @@ class Audience:
 
     def __contains__(self, peer: Peer) -> bool:
         return peer.id in self._attached
+
+    def beside(self, origin: Peer | None) -> bool:
+        """Whether anybody but the origin has it open."""
+        return len(self._attached) > (1 if origin is not None and origin in self else 0)
 
     def attach(self, peer: Peer, seq: int) -> None:
         self._attached[peer.id] = _Attached(peer, seq)

@@ -47,7 +47,7 @@ from sessiond.model.changes import Appended, Change, Extended, Finished, Updated
 from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json
 from sessiond.service.actor import Actor, told
-from sessiond.service.jobs import Job
+from sessiond.service.jobs import Job, on_durable
 from sessiond.service.live import Audience, Peer
 from sessiond.service.planning import Draft
 from sessiond.service.room import Room
@@ -253,7 +253,7 @@ class OpenSession(Actor):
                     return self._put_back(taken)
                 draft = self._planned(taken, session)
             if draft.changes:
-                await self.stored.commit(session, draft.changes)
+                await self.stored.commit(session, draft.changes, on_durable(taken, self.audience))
         except TooLarge as error:
             self._divide(taken, error)
         except Exception as error:
@@ -382,7 +382,7 @@ class OpenSession(Actor):
     def publish(self, changes: list[Change], origin: Peer | None) -> None:
         for change in changes:
             self._note_writer(change, origin)
-        if len(self.audience) > (1 if origin is not None and origin in self.audience else 0):
+        if self.audience.beside(origin):
             self.audience.changed(changes[-1].seq, self.wires(changes), origin)
 
     def wires(self, changes: list[Change]) -> list[dict[str, Json]]:

@@ -22,7 +22,7 @@ from sessiond.model.values import Json, is_session_id
 from sessiond.service import fitting, paging
 from sessiond.service.catalog import Catalog
 from sessiond.service.find import Finder
-from sessiond.service.live import Peer, send_later
+from sessiond.service.live import EarlyReply, Peer, send_later
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
@@ -228,15 +228,19 @@ class Service:
     # Messages
 
     async def append(
-        self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None
-    ) -> dict[str, Json]:
+        self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None, *,
+        early: EarlyReply | None = None,
+    ) -> dict[str, Json]:  # fmt: skip
         checked = self._check_messages(messages)
-
         one = self.open_sessions.at(session_id)
         if not checked:
             return {"seq": await one.look(lambda session: session.seq), "messages": []}
-        appended = await one.change(lambda draft: draft.append(checked, expected_seq), peer)
-        return {"seq": max([message["seq"] for message in appended]), "messages": appended}
+
+        def plan(draft: Draft) -> dict[str, Json]:
+            appended = draft.append(checked, expected_seq)
+            return {"seq": max([message["seq"] for message in appended]), "messages": appended}
+
+        return await one.change(plan, peer, early=early)
 
     def _check_messages(self, messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
         if len(messages) > self.limits.append_messages:

@@ -15,6 +15,7 @@ from sessiond.formats.base import Files, Format, Problem, Write
 from sessiond.formats.names import is_local_id
 from sessiond.formats.sidecar import decode_sidecar, sidecar_path
 from sessiond.fs import DiskFailed, Linked
+from sessiond.journal.writer import OnDurable
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
@@ -34,8 +35,12 @@ class Journal(Protocol):
     def check(self) -> None:
         """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
 
-    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
-        """Resolves with the record's lsn when durable. ReadOnly, Indeterminate."""
+    def commit(
+        self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
+    ) -> Awaitable[int]:
+        """Resolves with the record's lsn when durable. `on_durable` may be called before that, by another thread. ReadOnly,
+        Indeterminate.
+        """
 
     def note_saved(self, store: str, session: str, seq: int) -> None: ...
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
@@ -155,8 +156,9 @@ class Stored(Protocol):
     async def merge(self, session: Session) -> Session | None:
         """What the session is now. The same object: nothing happened. None: somebody removed it, it lies in the trash."""
 
-    async def commit(self, session: Session, changes: list[Change]) -> None:
-        """Make changes durable, all or none, then apply them. ReadOnly (nothing is there), Indeterminate (may or may not
+    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
+        """Make changes durable, all or none, then apply them. `on_durable` is called in between, by whichever thread knows
+        first, or not at all. ReadOnly (nothing is there), Indeterminate (may or may not
         be there), TooLarge.
         """
 

@@ -20,6 +20,7 @@ from sessiond.errors import AlreadyExists, BadFile, ReadOnly, SessiondError, Too
 from sessiond.formats.base import Write
 from sessiond.formats.names import id_in_trash
 from sessiond.fs import DiskFailed
+from sessiond.journal.writer import OnDurable
 from sessiond.limits import KIB
 from sessiond.model.changes import Appended, Change, encode_changes
 from sessiond.model.session import Session
@@ -121,10 +122,10 @@ class StoredSession:
 
     # Changing
 
-    async def commit(self, session: Session, changes: list[Change]) -> None:
+    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
         if session.absent:
             session.check(changes)
-        await self._recorded(changes)
+        await self._recorded(changes, on_durable)
         # From here on it is durable. No await until session and pending say so.
         for change in changes:
             session.apply(change)
@@ -136,14 +137,14 @@ class StoredSession:
         self._known.pending.append(change)
         return after
 
-    def _recorded(self, changes: list[Change]) -> Awaitable[int]:
+    def _recorded(self, changes: list[Change], on_durable: OnDurable | None = None) -> Awaitable[int]:
         around = self._around
         if around.problem is not None:
             around.check_writable()
         payload = encode_changes(changes)
         if len(payload) > self._largest:
             self._check_sizes(changes)
-        return around.journal.commit(around.name, self.local_id, changes[-1].seq, payload)
+        return around.journal.commit(around.name, self.local_id, changes[-1].seq, payload, on_durable)
 
     def _check_sizes(self, changes: list[Change]) -> None:
         """Every message must fit into an answer. Most are far from it, so their sizes are looked at only here."""

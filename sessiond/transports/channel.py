@@ -27,6 +27,11 @@ class Channel(Protocol):
     def send(self, message: bytes, *, soon: bool = False) -> None:
         """Write one message. `soon`: more will follow in this turn of the loop, so it may wait and be joined with them."""
 
+    def at_once(self, message: bytes) -> Callable[[], bool] | None:
+        """What sends one message from any thread, if nothing waits to go out before it; it returns whether the message is out
+        or on its way. None: only the loop can write here.
+        """
+
     def limit_messages(self, size: int) -> None:
         """From the next message on, refuse those of more bytes."""
 

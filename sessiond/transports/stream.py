@@ -6,19 +6,29 @@ of one turn are joined into one write. More than `outgoing_bytes` waiting means 
 out first. After a fault it also throws away what still arrives for a moment: closing a socket with unread bytes resets
 it, and the reset would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone
 does not.
+
+A single message may be written by another thread (`at_once`), if nothing waits before it. Whoever writes to the socket holds
+`_lock`; while the transport has bytes in its own buffer (`_backed_up`) only the loop writes. What such a write leaves over
+goes to the front of what waits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import select
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from sessiond.eager import turn
 from sessiond.limits import Limits
 from sessiond.transports.channel import Connect, Receiver
 from sessiond.transports.framing import Fault, Framing
+
+_PLAIN = ("unix", "tcp")
+"""Kinds whose messages are written as they are, whoever writes them."""
 
 
 class StreamChannel(asyncio.BufferedProtocol):
@@ -47,6 +57,10 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._receiver: Receiver | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._lock = threading.Lock()
+        self._fd = -1
+        """Of a socket that any thread may write to."""
+        self._backed_up = False
         self._flush_planned = False
         self._held = False
         self._finished_reading = False
@@ -59,6 +73,8 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self.kind in _PLAIN:
+            self._fd = transport.get_extra_info("socket").fileno()
         self._transport.set_write_buffer_limits(high=self._limits.outgoing_bytes, low=self._limits.outgoing_bytes // 4)
         self._receiver = self._connect(self)
 
@@ -90,7 +106,8 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._receiver.drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closing = True
+        with self._lock:  # the socket is closed after this: nobody may write to its number any more
+            self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         receiver, self._receiver, self._transport = self._receiver, None, None
@@ -115,6 +132,23 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._flush_planned = True
             self._loop.call_soon(self._flush)
 
+    def at_once(self, message: bytes) -> Callable[[], bool] | None:
+        return None if self._fd < 0 else partial(self._write_now, self._framing.encode(message))
+
+    def _write_now(self, framed: bytes) -> bool:
+        """From any thread. False: nothing of it is out."""
+        with self._lock:
+            if self._closing or self._backed_up or self._out:
+                return False
+            try:
+                count = os.write(self._fd, framed)
+            except OSError:  # it is full, or broken, which the loop finds out as well
+                return False
+            if count < len(framed):
+                self._out.insert(0, framed[count:])  # the loop may have put something there since
+                self._loop.call_soon_threadsafe(self._flush)
+            return True
+
     def limit_messages(self, size: int) -> None:
         self._framing.message_limit = size
 
@@ -132,9 +166,10 @@ class StreamChannel(asyncio.BufferedProtocol):
     def close(self, *, linger: bool = False) -> None:
         if self._closing or self._transport is None:
             return
-        self._out.append(self._framing.farewell())
-        self._flush()
-        self._closing = True
+        with self._lock:
+            self._out.append(self._framing.farewell())
+            self._write_out()
+            self._closing = True
         if linger and not self._finished_reading:
             self._transport.resume_reading()
             if self._transport.can_write_eof():
@@ -146,7 +181,8 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         if self._transport is not None:
-            self._closing = True
+            with self._lock:
+                self._closing = True
             self._transport.abort()
 
     # Within
@@ -190,11 +226,17 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._flush_planned = False
+        with self._lock:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        """Write what waits. The lock is held."""
         if self._out and self._transport is not None and not self._closing:
             data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
             self._out.clear()
             self._out_bytes = 0
             self._transport.write(data)
+            self._backed_up = self._transport.get_write_buffer_size() > 0
 
     def _watch_last_bytes(self, before: int) -> None:
         """A peer that takes none of its last answers within a while does not get them."""

@@ -60,6 +60,9 @@ class Life:
         await self.mounts.close()
         await self.journal.close()
 
+    def early(self) -> None:
+        return None
+
     def earlier(self, *_: str) -> Any:
         return asyncio.sleep(0)
 

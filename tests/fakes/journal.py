@@ -12,6 +12,7 @@ from sessiond.fs import FileSystem
 from sessiond.journal.record import Entry, RecordKind
 from sessiond.journal.replay import replay
 from sessiond.journal.segments import Segments
+from sessiond.journal.writer import OnDurable
 from sessiond.limits import Limits
 
 
@@ -30,7 +31,9 @@ class InlineJournal:
     def check(self) -> None:
         self._segments.check()
 
-    def commit(self, store: str, session: str, seq: int, payload: bytes) -> Awaitable[int]:
+    def commit(
+        self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
+    ) -> Awaitable[int]:
         return self._done(Entry(RecordKind.CHANGES, store, session, seq, payload))
 
     def note_saved(self, store: str, session: str, seq: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from sessiond.errors import AlreadyExists, SessionNotFound
+from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session, SessionInfo
 from sessiond.store.port import Event, HealthChanged, Listed, OutsideChange, Saved, Touched, Trashed
@@ -144,7 +145,7 @@ class StoredInMemory:
             self._store.unsaved.discard(self.local_id)
         return self._mine
 
-    async def commit(self, session: Session, changes: list[Change]) -> None:
+    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
         await _maybe(self._store.before_commit)
         for change in changes:
             session.apply(change)

@@ -71,7 +71,9 @@ class FakeService:
             "hasMore": False, "warnings": [],
         }  # fmt: skip
 
-    async def append(self, peer: Any, session_id: str, messages: list[Any], expected_seq: int | None = None) -> Any:
+    async def append(
+        self, peer: Any, session_id: str, messages: list[Any], expected_seq: int | None = None, early: Any = None
+    ) -> Any:
         kept = self._messages(session_id)
         if expected_seq is not None and expected_seq != len(kept):
             raise Conflict("another change came first", seq=len(kept))

@@ -340,11 +340,11 @@ async def test_a_batch_that_is_too_large_for_one_record_is_split(
     commit = stored.commit
     sizes: list[int] = []
 
-    async def small_records(session: Session, changes: list[Change]) -> None:
+    async def small_records(session: Session, changes: list[Change], on_durable: Any = None) -> None:
         if sum(len(str(change)) for change in changes) > 1000:
             raise TooLarge("too large for one record")
         sizes.append(len(changes))
-        await commit(session, changes)
+        await commit(session, changes, on_durable)
 
     monkeypatch.setattr(stored, "commit", small_records)
     sent = [f"{n}" * (2000 if n == 13 else 1) for n in range(40)]
@@ -589,9 +589,9 @@ async def test_an_outside_edit_between_plan_and_commit(tmp_path: Path, peer: Fak
     commit = stored.commit
     written = iter(("theirs", "theirs too"))
 
-    async def in_between(session: Session, changes: list[Change]) -> None:
+    async def in_between(session: Session, changes: list[Change], on_durable: Any = None) -> None:
         edited(house, next(written))
-        await commit(session, changes)
+        await commit(session, changes, on_durable)
 
     stored.commit = in_between
     assert (await service.append(peer, "a", _one("second")))["seq"] == 2

@@ -408,9 +408,9 @@ class OwnedSession(StoredInMemory):
         await self._slowly()
         return await super().read(whole=whole)
 
-    async def commit(self, session: Session, changes: Any) -> None:
+    async def commit(self, session: Session, changes: Any, on_durable: Any = None) -> None:
         await self._slowly()
-        await super().commit(session, changes)
+        await super().commit(session, changes, on_durable)
 
     async def save(self, session: Session) -> Any:
         await self._slowly()

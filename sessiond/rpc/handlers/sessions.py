@@ -53,7 +53,9 @@ async def append(call: Call, params: s.AppendParams) -> Any:
     """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids
     after a lost answer.
     """
-    return await call.service.append(call.peer, params.session_id, params.messages, params.expected_seq)
+    return await call.service.append(
+        call.peer, params.session_id, params.messages, params.expected_seq, early=call.early()
+    )
 
 
 @method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
