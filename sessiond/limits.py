@@ -83,6 +83,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """What such sessions may hold together; beyond it those that were used longest ago are dropped after a second."""
     empty_session_s: float = 600.0
     segment_bytes: int = 16 * MIB
+    segment_step_bytes: int = 256 * KIB
+    """A segment takes so much room at once where the disk gives it. 0: it grows with each record."""
     journal_bytes: int = 64 * MIB
     """Above this, sessions are saved so that the journal can be trimmed."""
     record_bytes: int = 80 * MIB

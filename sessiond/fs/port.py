@@ -39,13 +39,18 @@ class LogFile(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes in the file, those of a write that failed halfway included."""
+        """Bytes that were written, those of a write that failed halfway included. The file may be longer by zeros."""
 
     def write(self, data: bytes) -> None:
         """Append all of `data`, over as many write calls as it takes. After an OSError part of it may be there."""
 
     def sync(self) -> None:
         """fdatasync. DiskFailed: nothing that was written since the last success may be trusted, ever."""
+
+    def reserve(self, size: int) -> None:
+        """Write zeros till the file is so long, and sync them: a sync of what takes their place has no metadata to record. OSError:
+        the file is as it was. DiskFailed.
+        """
 
     def truncate(self, size: int) -> None: ...
 

@@ -147,9 +147,11 @@ class RealFileSystem:
 
     def open_log(self, path: str, mode: int = 0o600) -> RealLogFile:
         with self._confined.at(path) as (name, folder):
-            fd = os.open(name, _BASE | os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, mode, dir_fd=folder)
+            fd = os.open(name, _BASE | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, mode, dir_fd=folder)
         try:
-            return RealLogFile(fd, path, _regular(fd, path).st_size)
+            size = _regular(fd, path).st_size
+            os.lseek(fd, size, os.SEEK_SET)
+            return RealLogFile(fd, path, size)
         except BaseException:
             os.close(fd)
             raise
@@ -180,7 +182,12 @@ class RealFileSystem:
         return figures.f_bavail * figures.f_frsize
 
 
+_ZEROS = bytes(64 * 1024)
+
+
 class RealLogFile:
+    """`size` is where the next write goes; the file may be longer, so it is not opened for appending."""
+
     def __init__(self, fd: int, path: str, size: int) -> None:
         self._fd = fd
         self._path = path
@@ -197,9 +204,21 @@ class RealLogFile:
     def sync(self) -> None:
         _sync_file(self._fd, self._path)
 
+    def reserve(self, size: int) -> None:
+        # Zeros, and not fallocate: that blocks hold data from now on is metadata as well, which ext4 without a journal
+        # leaves out of an fdatasync.
+        try:
+            offset = self._size
+            while offset < size:
+                offset += os.pwrite(self._fd, _ZEROS[: size - offset], offset)
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self.sync()
+
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
-        self._size = size
+        self._size = os.lseek(self._fd, size, os.SEEK_SET)
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -48,7 +48,8 @@ def scan_held(data: bytes, header: SegmentHeader) -> Scan:
     found = scan(data, header, last=False)
     if not found.records or found.records[-1].entry.kind is not RecordKind.VOID:
         found.gaps.append(Gap(len(data), len(data), "its end is missing", torn=False))
-    return Scan([one for one in found.records if one.entry.kind is not RecordKind.VOID], found.gaps, found.last_lsn)
+    kept = [one for one in found.records if one.entry.kind is not RecordKind.VOID]
+    return Scan(kept, found.gaps, found.last_lsn, found.end)
 
 
 class Sound:

@@ -280,7 +280,7 @@ class _Reader:
                 lost = f"records {through + 1} to {following.first_lsn - 1} are missing"
                 found.gaps.append(Gap(len(data), len(data), lost, torn=False))
             through = following.first_lsn - 1
-        fresh, first_lsn = data, likely.first_lsn
+        fresh, first_lsn = data[: found.end], likely.first_lsn
         if found.gaps:
             first_lsn = first_lsn if after is None else after + 1
             fresh = encode_segment(SegmentHeader(likely.journal_id, number, first_lsn), found.records, through)

@@ -5,7 +5,8 @@ written (`back`), so the good records prove that everything up to `synced_to` wa
 that place is **corruption**: it was there, may have been acknowledged, and is lost. So is what had an lsn up to `durable`,
 which is known from elsewhere to have been synced. What is broken after both is **torn**
 instead: it was being written when the machine stopped, as any crash may leave it. Only the last segment can be torn,
-because a new one is begun only when all of the old one is synced.
+because a new one is begun only when all of the old one is synced. Zeros up to its end are neither: they are room that it
+took for records to come.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Scan(msgspec.Struct):
     gaps: list[Gap]
     last_lsn: int
     """Of the last record, or where there is none, of the last one before this segment."""
+    end: int
+    """Where the room for more begins."""
 
 
 def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = None, durable: int = 0) -> Scan:
@@ -47,6 +50,8 @@ def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = 
     found.expect(header.first_lsn, SEGMENT_HEADER_BYTES)
     offset = min(SEGMENT_HEADER_BYTES, len(data))
     while offset < len(data):
+        if last and not data[offset] and data.count(0, offset) == len(data) - offset:
+            break
         decoded = decode_record(data, offset, header.seed)
         if isinstance(decoded, str) or decoded[0].first_lsn <= found.last_lsn:
             reason = decoded if isinstance(decoded, str) else "lsn goes back"
@@ -58,12 +63,12 @@ def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = 
             offset = end
     synced_to = found.synced_to if last else len(data) + 1
     if last:
-        found.expect(durable + 1, len(data))
+        found.expect(durable + 1, offset)
     gaps = [
         Gap(gap.start, gap.end, gap.reason, synced_to <= gap.start < gap.end and durable <= lsn)
         for gap, lsn in zip(found.gaps, found.lsns, strict=True)
     ]
-    return Scan(found.records, gaps, found.last_lsn)
+    return Scan(found.records, gaps, found.last_lsn, offset)
 
 
 class _Findings:

@@ -98,6 +98,9 @@ class Segments:
         self._hint = SyncedHint(fs, folder)
         self._synced_lsn = 0
         self._rotate_next = False
+        self._room = 0
+        """How long the last segment's file is, at least."""
+        self._takes_room = True
         self._has_reserve = False
         self._holds = 0
         self._ledger = Ledger()
@@ -199,6 +202,7 @@ class Segments:
         needed = sum(HEADER_BYTES + body_bytes(entry) for entry in entries)
         changes = any(entry.kind is RecordKind.CHANGES for entry in entries)
         log = self._ready(needed, changes=changes)
+        self._take_room(log, needed)
         start, first = log.size, self.lsn + 1
         try:
             log.write(self._encode(entries, start, first))
@@ -215,6 +219,30 @@ class Segments:
         if changes:
             self.state = None
         return first
+
+    def _take_room(self, log: LogFile, needed: int) -> None:
+        """For some hundred records at once: a sync that has to record a new length takes longer by half."""
+        end, step = log.size + needed, self._limits.segment_step_bytes
+        if end <= self._room or not step or not self._takes_room:
+            return
+        size = max(end, min(-(-end // step) * step, self._limits.segment_bytes))
+        try:
+            log.reserve(size)
+        except DiskFailed as error:
+            self._refuse(error)
+        except OSError:  # it grows with each record then; if the disk is full, the write says so
+            self._takes_room = False
+        else:
+            self._room = size
+
+    def _end_segment(self, log: LogFile) -> None:
+        """All of it is on the disk, and nothing else is in it: only the last one may have room. OSError, Indeterminate."""
+        has_room = self._room > log.size or not self._takes_room
+        if has_room:
+            log.truncate(log.size)
+            self._room = log.size
+        if has_room or self._synced != log.size:
+            self._sync(log)
 
     def _known(self, oldest: int = 0) -> Synced:
         """What must be there, from that segment on."""
@@ -281,7 +309,7 @@ class Segments:
         except OSError as second:
             self.fail(second)
             raise _indeterminate("the disk failed while this was being written", error) from second
-        self._synced = start
+        self._synced = self._room = start
         self._rotate_next = error.errno == errno.EFBIG  # the next segment begins small
         self._refuse(error)
 
@@ -291,9 +319,8 @@ class Segments:
         """Begin a new segment, unless the last one is empty. ReadOnly, Indeterminate as in `write`."""
         log = self._last_log()
         if log.size > SEGMENT_HEADER_BYTES:
-            if self._synced != log.size:
-                self._sync(log)
             try:
+                self._end_segment(log)
                 self._begin_segment()
             except OSError as error:
                 self._refuse(error)
@@ -316,6 +343,7 @@ class Segments:
         if self._log is not None:
             self._log.close()
         self._log, self._synced, self._seed = log, log.size, header.seed
+        self._room, self._takes_room = log.size, True
         self._files.append(SegmentFile(number, path, log.size, header.first_lsn))
         self._rotate_next = False
 
@@ -391,13 +419,12 @@ class Segments:
         """Leave as little behind as possible: an empty segment if nothing is pending. Errors are for the next start."""
         if self._log is None:
             return
-        with contextlib.suppress(ReadOnly, Indeterminate):
+        with contextlib.suppress(ReadOnly, Indeterminate, OSError):
             if self.state is None:
                 if not self.oldest_pending():
                     self.rotate()
                 self.trim()
-                if self._synced != self._last_log().size:
-                    self._sync(self._last_log())
+                self._end_segment(self._last_log())
         self._last_log().close()
         self._log = None
         self._hint.close()

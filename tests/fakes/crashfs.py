@@ -105,6 +105,8 @@ class CrashFS:
         self._pending: list[_NameOp] = []
         self._locks: set[str] = set()
         self._now_ns = 1_000_000_000
+        self.written = 0
+        """Bytes, in all files."""
 
     # What tests do to it
 
@@ -407,24 +409,37 @@ class CrashFS:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         self._name(path, _File(mode, next(self._inos)))
 
-    def _write(self, path: str, data: bytes, node: _File | None = None) -> None:
+    def _write(self, path: str, data: bytes, node: _File | None = None, at: int | None = None) -> None:
         self._alive()
         node = node or self._file(path)
+        at = len(node.data) if at is None else at
         if self.crash_at == self.steps:
             self._step("write", path)
         self.steps += 1
         self.trace.append(f"write {posixpath.basename(path)} {len(data)}")
         fault = self._fault("write", path)
         through, error = (fault.written, fault.error) if fault else (len(data), 0)
-        if self.capacity is not None and through > (room := max(0, self.capacity - self.used())):
+        there = len(node.data) - at
+        if self.capacity is not None and through > (room := there + max(0, self.capacity - self.used())):
             through, error = room, errno.ENOSPC
         if through:
-            node.ops.append(_Op(len(node.data), bytes(data[:through])))
-            node.data += data[:through]
+            node.ops.append(_Op(at, bytes(data[:through])))
+            node.data[at : at + through] = data[:through]
+            self.written += through
             self._now_ns += 1_000_000
             node.mtime_ns = self._now_ns
         if error:
             raise OSError(error, os.strerror(error), path)
+
+    def _reserve(self, path: str, size: int, node: _File) -> None:
+        self._step("reserve", path)
+        more = size - len(node.data)
+        if self.capacity is not None and more > self.capacity - self.used():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if more > 0:
+            node.ops.append(_Op(len(node.data), bytes(more)))
+            node.data += bytes(more)
+        self._sync(path, node)
 
     def _truncate(self, path: str, size: int, node: _File | None = None) -> None:
         self._step("truncate", path)
@@ -506,19 +521,28 @@ class CrashLog:
         self._fs = fs
         self._path = path
         self._node = node
+        self._size = len(node.data)
 
     @property
     def size(self) -> int:
-        return len(self._node.data)
+        return self._size
 
     def write(self, data: bytes) -> None:
-        self._fs._write(self._path, data, self._node)
+        before = self._fs.written
+        try:
+            self._fs._write(self._path, data, self._node, self._size)
+        finally:
+            self._size += self._fs.written - before
+
+    def reserve(self, size: int) -> None:
+        self._fs._reserve(self._path, size, self._node)
 
     def sync(self) -> None:
         self._fs._sync(self._path, self._node)
 
     def truncate(self, size: int) -> None:
         self._fs._truncate(self._path, size, self._node)
+        self._size = size
 
     def close(self) -> None:
         pass

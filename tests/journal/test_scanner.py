@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,19 +74,24 @@ def test_a_turned_bit_is_never_passed_over(given_batches: list[list[Entry]], dat
 
 @given(batches, st.binary(min_size=1, max_size=80))
 def test_a_torn_end_is_no_corruption(given_batches: list[list[Entry]], end: bytes) -> None:
-    """Whatever a crash leaves behind the last record is torn."""
+    """Whatever a crash leaves behind the last record is torn, but for zeros: they are room for more."""
     raw, _ = segment(given_batches)
     found = scan(raw + end, HEADER, last=True)
     assert _entries(found) == [entry for batch in given_batches for entry in batch]
-    assert [(gap.start, gap.end, gap.torn) for gap in found.gaps] == [(len(raw), len(raw) + len(end), True)]
+    gaps = [(len(raw), len(raw) + len(end), True)] if any(end) else []
+    assert [(gap.start, gap.end, gap.torn) for gap in found.gaps] == gaps
 
 
-def test_zeros_at_the_end_are_torn() -> None:
-    """A tail of zeros, as delayed allocation leaves it, is torn."""
+@pytest.mark.parametrize("length", [1, 39, 40, 41, 5000])
+def test_zeros_at_the_end_are_room(length: int) -> None:
+    """In the last segment alone, and not where a record is known to have been there."""
     raw, _ = segment([[changes("a", 1)]])
-    found = scan(raw + bytes(5000), HEADER, last=True)
-    assert [gap.torn for gap in found.gaps] == [True]
-    assert len(found.records) == 1
+    found = scan(raw + bytes(length), HEADER, last=True)
+    assert (found.gaps, found.end, len(found.records)) == ([], len(raw), 1)
+    known = scan(raw + bytes(length), HEADER, last=True, durable=2)
+    assert [gap.torn for gap in known.gaps] == [False]
+    closed = scan(raw + bytes(length), HEADER, last=False)
+    assert [gap.torn for gap in closed.gaps] == [False]
 
 
 def test_a_reordered_batch_is_torn() -> None:
