@@ -194,8 +194,9 @@ class Segments:
 
     # Writing
 
-    def write(self, entries: Sequence[Entry], *, sync: bool) -> int:
-        """Append records, and make them and all before them durable if `sync`. The lsn of the first of them.
+    def write(self, entries: Sequence[Entry], *, sync: bool, durable: Callable[[int], None] = lambda _: None) -> int:
+        """Append records, and make them and all before them durable if `sync`. The lsn of the first of them, with which `durable`
+        is called as soon as that is so.
 
         ReadOnly: nothing of it is there. Indeterminate: it may or may not be there, and nothing more can be written.
         """
@@ -211,6 +212,7 @@ class Segments:
         if sync:
             self._sync(log)
         self.lsn += len(entries)
+        durable(first)
         if sync:
             self._synced_lsn = self.lsn
             self._hint.give(self._known())

@@ -349,7 +349,8 @@ class JournalWriter:
         entries = [waiting.entry for waiting in batch]
         marks = [waiting for waiting in batch if waiting.entry.kind is not RecordKind.CHANGES]
         try:
-            lsn = segments.write(entries, sync=any(waiting.future is not None for waiting in batch))
+            sync = any(waiting.future is not None for waiting in batch)
+            segments.write(entries, sync=sync, durable=lambda lsn: self._announce(batch, lsn))
         except ReadOnly as error:
             if marks and len(marks) < len(batch):
                 # The changes may have been too much where the marks, for which the reserve was given up, are not.
@@ -363,8 +364,6 @@ class JournalWriter:
         except BaseException as error:  # nobody may wait for ever because of a mistake here
             self._give_up(error)
             self._announce(batch, Indeterminate("the journal's writer failed", reason=str(error)))
-        else:
-            self._announce(batch, lsn)
         if marks:
             self._quietly(segments.trim)
 

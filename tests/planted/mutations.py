@@ -31,8 +31,8 @@ MUTATIONS = [
     Planted(
         "an answer goes out before its sync",
         "journal/writer.py",
-        "            lsn = segments.write(entries, sync=",
-        "            [waiting.on_durable() for waiting in batch if waiting.on_durable]\n            lsn = segments.write(entries, sync=",
+        "            segments.write(entries, sync=sync,",
+        "            [waiting.on_durable() for waiting in batch if waiting.on_durable]\n            segments.write(entries, sync=sync,",
         ("tests/journal/test_on_durable.py",),
     ),
     Planted(
