@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import Limits
 from tests.bench.durable import can_trace, line_to
-from tests.bench.measure import QUIET
+from tests.bench.measure import QUIET, Row
 from tests.bench.run import BENCHES, line, write
 from tests.home import Home
 
@@ -187,8 +188,6 @@ def test_every_benchmark_runs(tmp_path):
 
 def test_a_part_that_is_measured_again_takes_the_place_of_the_old_one(tmp_path):
     """`--only X --write` leaves every other row as it is."""
-    from tests.bench.measure import Row
-
     page = tmp_path / "page.md"
     page.write_text("a<!-- tests.bench.run: begin -->\n<!-- tests.bench.run: end -->z")
     one, two, three = (
@@ -200,6 +199,15 @@ def test_a_part_that_is_measured_again_takes_the_place_of_the_old_one(tmp_path):
     write(page, {"append": [three]})
     rows = [row for row in page.read_text().splitlines() if row.startswith(("| append", "| disk"))]
     assert rows == [three, two]
+
+
+def test_the_page_names_the_pythons_that_were_measured(tmp_path):
+    """Its head has the one that runs the benchmarks, and each whose rows are in the table."""
+    page = tmp_path / "page.md"
+    page.write_text("<!-- tests.bench.run: begin -->\n<!-- tests.bench.run: end -->")
+    other = "| append | one, Python 3.99.1 | 1 ms |  |  |  |  | 0 |"
+    write(page, {"append": [line("append", Row("one", "1 ms")), other]})
+    assert f"\nPython {platform.python_version()}, 3.99.1, " in page.read_text()
 
 
 def test_an_append_makes_few_calls(tmp_path):
