@@ -7,8 +7,6 @@ write instead.
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
 import os
 import re
@@ -171,6 +169,8 @@ def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
 
 
 def _nearest(name: str, known: list[str], listing: str) -> str:
+    import difflib  # for those who made a mistake
+
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
 
@@ -357,4 +357,4 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
 
 def _toml(text: str) -> str:
     """A basic string. TOML's escapes are JSON's, and DEL must be escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

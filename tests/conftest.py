@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.shell import Shell
+from tests.zygote import Zygote
 
 # How long an example takes is the machine's mood, and no claim of any test.
 settings.register_profile("untimed", deadline=None)
@@ -55,3 +57,31 @@ def home() -> Iterator[Shell]:
     made = Shell()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Daemons that share one import of the program: each is forked from it."""
+    made = Zygote()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def mounted() -> Iterator[Callable[..., Path]]:
+    """`mounted(arguments..., at=folder)`: a file system on a folder, taken away at the end. Skips where nothing mounts."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    made: list[Path] = []
+
+    def mount(*arguments: str, at: Path) -> Path:
+        at.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(["mount", *arguments, str(at)], check=False, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"this machine does not mount that: {done.stderr.strip()}")
+        made.append(at)
+        return at
+
+    yield mount
+    for folder in reversed(made):
+        subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)

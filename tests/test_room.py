@@ -28,13 +28,6 @@ ALPHABETS = ("x", "é", "語", "\n", '"', "\x01", "😀")
 """Some are longer in JSON than in UTF-8."""
 
 
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    made = Zygote()
-    yield made
-    made.close()
-
-
 class Grower:
     """Makes sessions grow by every request that can, in any order, and knows what was accepted."""
 

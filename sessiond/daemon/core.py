@@ -15,7 +15,7 @@ from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
 from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors, ws_doors
 from sessiond.daemon.memory import give_back
-from sessiond.daemon.parts import Parts
+from sessiond.daemon.parts import Parts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
@@ -122,8 +122,9 @@ class Daemon:
         released = 0
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
+        await asyncio.sleep(pause)
+        await asyncio.to_thread(load_the_rest)
         while True:
-            await asyncio.sleep(pause)
             try:
                 await self._unix.look_after()
             except (SessiondError, OSError) as error:
@@ -137,6 +138,7 @@ class Daemon:
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("nobody came and nothing was to do for %g s", patience)
                 self.stop()
+            await asyncio.sleep(pause)
 
     # The wire's side
 

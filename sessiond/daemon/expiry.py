@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from sessiond.clock import Clock
+from sessiond.daemon.keeper import Keeper
 from sessiond.fs import off_loop
 from sessiond.limits import Limits
 from sessiond.store.moves import Moves
@@ -17,27 +18,24 @@ _ROUND_S = 3600.0
 _DAY_MS = 24 * 3600 * 1000
 
 
-class Expiry:
+class Expiry(Keeper):
     """Looks into every trash at start and once an hour. `trashes`: by the store's name, as they are now."""
+
+    name = "trash expiry"
 
     def __init__(
         self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits, moves: Moves | None = None
     ) -> None:
+        super().__init__()
         self._trashes = trashes
         self._clock = clock
         self._limits = limits
         self._moves = moves or Moves()
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Where `trash_days` is 0 the trash is kept for ever."""
         if self._limits.trash_days:
-            self._task = asyncio.create_task(self._run(), name="trash expiry")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            super().start()
 
     async def _run(self) -> None:
         while True:

@@ -7,14 +7,14 @@ derived from both. The end is the other way round: the service lets go, the stor
 from __future__ import annotations
 
 import logging
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.daemon.adoption import Adoption
-from sessiond.daemon.backup import Backups
 from sessiond.daemon.expiry import Expiry
 from sessiond.daemon.health import Health
 from sessiond.daemon.reading import SessionDocuments
@@ -27,7 +27,21 @@ from sessiond.service.sessions import Service
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts
 
+if TYPE_CHECKING:
+    from sessiond.daemon.backup import Backups
+
 _log = logging.getLogger(__name__)
+
+
+def load_the_rest() -> None:
+    """What no first answer needs, so that a start does not wait for it. Loaded while all is quiet and not at its first use: by then
+    an upgrade may have put another version's files in its place.
+    """
+    try:
+        import sessiond.daemon.backup
+        import sessiond.index.search  # noqa: F401
+    except ImportError as error:  # an upgrade was faster; the rest of the daemon runs on
+        _log.warning("not all of the program could be loaded: %s", error)
 
 
 class Parts:
@@ -45,7 +59,6 @@ class Parts:
         self._service: Service | None = None
         self._upkeep: Upkeep | None = None
         self._expiry: Expiry | None = None
-        self.backups: Backups
 
     async def open(self) -> Service:
         """Everything, ready to be asked. SessiondError, OSError."""
@@ -91,7 +104,6 @@ class Parts:
             interval_s=config.autosave_interval_s,
             idle_s=config.autosave_idle_s,
         )
-        self.backups = Backups(self._fs, where, config, self._clock, journal, mounts, self._service.open_sessions)
         await self._service.start()
         self._upkeep = Upkeep(journal, self._service.open_sessions, config.limits)
         self._upkeep.start()
@@ -142,6 +154,17 @@ class Parts:
         assert self._mounts is not None
         assert self._service is not None
         return SessionDocuments(self._mounts.stores, self._service)
+
+    @cached_property
+    def backups(self) -> Backups:
+        from sessiond.daemon.backup import Backups  # see `load_the_rest`
+
+        assert self._journal is not None
+        assert self._mounts is not None
+        assert self._service is not None
+        return Backups(
+            self._fs, self._where, self._config, self._clock, self._journal, self._mounts, self._service.open_sessions
+        )
 
     async def status(self) -> dict[str, Any]:
         return {} if self._service is None else await self._service.status()

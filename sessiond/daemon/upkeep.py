@@ -8,6 +8,7 @@ import asyncio
 import logging
 from typing import Protocol
 
+from sessiond.daemon.keeper import Keeper
 from sessiond.errors import SessiondError
 from sessiond.limits import KIB, Limits
 from sessiond.service.open_sessions import OpenSessions
@@ -29,20 +30,14 @@ class GrowingJournal(Protocol):
     async def hold_back(self) -> bool: ...
 
 
-class Upkeep:
+class Upkeep(Keeper):
+    name = "journal upkeep"
+
     def __init__(self, journal: GrowingJournal, open_sessions: OpenSessions, limits: Limits) -> None:
+        super().__init__()
         self._journal = journal
         self._open_sessions = open_sessions
         self._limits = limits
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="journal upkeep")
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:

@@ -7,7 +7,6 @@ before on, so equal texts are told apart by their order.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -79,13 +78,19 @@ def _find(text: str, message: Message, position: int) -> int | None:
 
 
 def _id_needles(message: Message) -> list[str]:
-    quoted = json.dumps(message.id, ensure_ascii=False)
+    quoted = _quoted(message.id)
     return [f'"id":{quoted}', f'"id": {quoted}', f":id {quoted}"]
 
 
 def _text_needles(message: Message) -> list[str]:
     first = message.text().lstrip().partition("\n")[0][:_ENOUGH]
-    return [first, json.dumps(first, ensure_ascii=False)[1:-1]] if first.strip() else []
+    return [first, _quoted(first)[1:-1]] if first.strip() else []
+
+
+def _quoted(text: str) -> str:
+    import json  # only where somebody looks at a file: a daemon's start needs nothing else of it
+
+    return json.dumps(text, ensure_ascii=False)
 
 
 class _LineStarts:

@@ -28,11 +28,9 @@ from sessiond.index import catalogue, schema
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import Held
 from sessiond.index.lanes import Step
+from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.search import search_text
-from sessiond.index.semantic import SemanticSearch
-from sessiond.index.semantic import available as can_find_meaning
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
@@ -41,6 +39,7 @@ from sessiond.model.values import Json
 
 if TYPE_CHECKING:
     from sessiond.index.regex import RegexSearch
+    from sessiond.index.semantic import SemanticSearch
 
 _SEARCHING = 2
 _PART_BYTES = 160 * 1024
@@ -80,11 +79,7 @@ class Index:
         self._lister = Readers(self._path, 1, "index-list", self._writer)
         self._held = Held(self._limits.held_hits_bytes)
         self._regex: RegexSearch | None = None
-        self._semantic = (
-            SemanticSearch(self._path, self._limits, self._readers, self._held, lambda: self._writer.behind)
-            if with_meaning
-            else None
-        )
+        self._semantic = self._by_meaning() if with_meaning else None
         self._checking = Ticket(float("inf"))
         self._checker = (
             threading.Thread(target=self._check, name="index-check", daemon=True) if state == "unclean" else None
@@ -281,7 +276,7 @@ class Index:
                 page = await self._semantic.search(query)
             else:
                 ticket = Ticket(self._limits.search_s)
-                page = await self._readers.run(lambda db: search_text(db, query, self._limits, self._held), ticket)
+                page = await self._readers.run(lambda db: self._by_words(db, query), ticket)
         except (sqlite3.Error, schema.Unusable, DamagedChunk) as error:
             self._met(error, generation)
             page = SearchPage(hits=[], total=0, incomplete=True)
@@ -294,9 +289,19 @@ class Index:
 
     # Within
 
+    def _by_words(self, db: sqlite3.Connection, query: SearchQuery) -> SearchPage:
+        from sessiond.index.search import search_text  # off the way to a daemon's first answer, as the other two
+
+        return search_text(db, query, self._limits, self._held)
+
+    def _by_meaning(self) -> SemanticSearch:
+        from sessiond.index.semantic import SemanticSearch
+
+        return SemanticSearch(self._path, self._limits, self._readers, self._held, lambda: self._writer.behind)
+
     def _by_regex(self) -> RegexSearch:
         if self._regex is None:
-            from sessiond.index.regex import RegexSearch  # off the way to a daemon's first answer
+            from sessiond.index.regex import RegexSearch
 
             self._regex = RegexSearch(self._path, self._limits, self._readers, self._held)
         return self._regex

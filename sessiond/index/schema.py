@@ -15,7 +15,6 @@ its words moved.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sqlite3
@@ -177,8 +176,8 @@ def seal(db: sqlite3.Connection, path: str) -> None:
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     found = os.stat(path)
-    with open(path + ".seal", "w", encoding="ascii") as file:
-        json.dump([found.st_size, found.st_mtime_ns, found.st_ino], file)
+    with open(path + ".seal", "wb") as file:
+        file.write(msgspec.json.encode([found.st_size, found.st_mtime_ns, found.st_ino]))
 
 
 def is_damage(error: BaseException) -> bool:
@@ -234,8 +233,8 @@ def _unseal(path: str) -> bool | None:
     taken away.
     """
     try:
-        with open(path + ".seal", encoding="ascii") as file:
-            noted = json.load(file)
+        with open(path + ".seal", "rb") as file:
+            noted = msgspec.json.decode(file.read())
     except FileNotFoundError:
         return None
     except (ValueError, OSError):

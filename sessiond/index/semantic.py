@@ -9,7 +9,6 @@ meaning the `MEANT` best are in it.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import logging
 import os
@@ -20,7 +19,6 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from os.path import dirname, join
 from typing import Any
 
@@ -61,15 +59,6 @@ _FIELDS = 5
 """Numbers held for a hit: document, score in millionths, and the passage that is near (text, start, end), or -1."""
 
 _log = logging.getLogger(__name__)
-
-
-@cache
-def available() -> bool:
-    """Whether the extra `semantic` is installed, its model included. Imports none of it; looks at the disk."""
-    found = importlib.util.find_spec("wordllama")
-    if found is None or found.origin is None or importlib.util.find_spec("numpy") is None:
-        return False
-    return os.path.isdir(join(dirname(found.origin), "weights"))
 
 
 class _Position(msgspec.Struct, array_like=True):

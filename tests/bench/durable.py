@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from tests.bench.measure import (
     QUIET,
@@ -41,20 +42,40 @@ _OTHERS = ("langgraph", "langchain-sql", "langchain-file", "llm")
 
 def request(session: str, text: str) -> bytes:
     """An append as one line."""
-    params = {"sessionId": session, "messages": [{"role": "user", "content": text}]}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/append", "params": params}).encode() + b"\n"
+    return call("session/append", {"sessionId": session, "messages": [{"role": "user", "content": text}]})
+
+
+def call(method: str, params: dict[str, object]) -> bytes:
+    """A request as one line."""
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+
+
+class Wire(Protocol):
+    """A connected stream socket, or what does as one."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def fileno(self) -> int: ...
 
 
 class Line:
     """A connection that sends one line and waits for one: as little as a client can do."""
 
-    def __init__(self, connection: socket.socket, line: bytes) -> None:
+    def __init__(self, connection: Wire, line: bytes) -> None:
         self.socket = connection
         self.line = line
         self.received = b""
 
     def round_trip(self) -> None:
         self.send()
+        while not self.answered():
+            pass
+
+    def receive(self) -> None:
+        """Wait for a line that was not asked for."""
+        self.received = b""
         while not self.answered():
             pass
 
@@ -76,25 +97,32 @@ class Line:
 
 
 @contextmanager
-def echo(folder: Path, line: bytes) -> Iterator[Line]:
-    """A bare asyncio echo with a connection to it."""
+def echo(folder: Path, line: bytes, *, tcp: bool = False) -> Iterator[Line]:
+    """A bare asyncio echo with a connection to it, over `folder/echo.sock` or over TCP."""
     path = str(folder / "echo.sock")
-    command = [sys.executable, str(Path(__file__).with_name("echo.py")), path]
+    command = [sys.executable, str(Path(__file__).with_name("echo.py")), *([] if tcp else [path])]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
-        server.stdout.readline()
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(path)
+        port = int(server.stdout.readline())
+        with socket.socket(socket.AF_INET if tcp else socket.AF_UNIX) as connection:
+            connection.connect(("127.0.0.1", port) if tcp else path)
+            if tcp:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield Line(connection, line)
         server.kill()
 
 
 def line_to(home: Home, session: str, text: str) -> Line:
     """The one connection that has the session open, as a client's own is."""
-    params = {"sessionId": session}
-    new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": params}
-    line = Line(home.connect(), json.dumps(new).encode() + b"\n")
-    line.round_trip()
+    return appending(home.connect(), session, text)
+
+
+def appending(wire: Wire, session: str, text: str, *first: bytes) -> Line:
+    """A connection that has made a session and sends appends from now on. `first`: what it says before that."""
+    line = Line(wire, b"")
+    for one in (*first, call("session/new", {"sessionId": session})):
+        line.line = one
+        line.round_trip()
     line.line = request(session, text)
     return line
 
@@ -203,7 +231,7 @@ def processes(peers: Sequence[Peer], each: int) -> float:
 
 def many_clients(scale: Scale) -> Iterator[Row]:
     """Sixteen clients at once, each with a session of its own, against sixteen processes on one SQLite file."""
-    yield from _many(scale, "16 clients, appends in all", [], 3)
+    yield from _many(scale, "16 clients, appends in all", [], 4, or_calls=9_000)
 
 
 def slow_disk(scale: Scale) -> Iterator[Row]:
@@ -223,7 +251,8 @@ def can_trace() -> bool:
         return False
 
 
-def _many(scale: Scale, what: str, under: list[str], aim: float) -> Iterator[Row]:
+def _many(scale: Scale, what: str, under: list[str], aim: float, or_calls: int = 0) -> Iterator[Row]:
+    """`or_calls`: so many a second are enough, however fast SQLite is."""
     each = scale.calls
     text = Words().text(500)
     with house_under(under) as home, contextlib.ExitStack() as stack:
@@ -241,13 +270,14 @@ def _many(scale: Scale, what: str, under: list[str], aim: float) -> Iterator[Row
         faster = ratio(theirs, ours)
         late = statistics.median(slowest)
         limit = 0.05 + (8 * SYNC_DELAY_US / 1e6 if under else 0)
-        met = faster.median >= aim and late <= limit
+        fast = faster.median >= aim or (or_calls > 0 and 1 / middle(ours, statistics.mean) >= or_calls)
+        met = fast and late <= limit
         yield Row(
             what,
             f"{per_second(ours)}, slowest call {ms(late)}",
             f"16 processes on sqlite3 WAL FULL {per_second(theirs)}",
             str(faster),
-            f">= {aim:g}" + ("" if under else ", slowest <= 50 ms"),
+            f">= {aim:g}" + ("" if under else f" or {or_calls:,}/s; slowest <= 50 ms"),
             met,
         )
         for times in (one for one in scale.growth if one <= 10):

@@ -1,4 +1,6 @@
-"""The limit of a round trip: `python echo.py SOCKET` answers every line that arrives with itself, by bare asyncio, and does nothing else."""
+"""The limit of a round trip: `python echo.py [SOCKET]` answers every line that arrives with itself, by bare asyncio, and does nothing else.
+Without a socket's path it listens on TCP. It prints the port, or 0.
+"""
 
 import asyncio
 import sys
@@ -12,11 +14,16 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)
 
 
-async def main(path):
-    server = await asyncio.get_running_loop().create_unix_server(Echo, path)
-    print("ready", flush=True)
+async def main(path=None):
+    loop = asyncio.get_running_loop()
+    if path is None:
+        server = await loop.create_server(Echo, "127.0.0.1", 0)
+        print(server.sockets[0].getsockname()[1], flush=True)
+    else:
+        server = await loop.create_unix_server(Echo, path)
+        print(0, flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

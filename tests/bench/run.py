@@ -1,10 +1,11 @@
 """The benchmarks: every figure beside its limit or peer, interleaved in one run, as ratios with their spread.
 
-    python -m tests.bench.run [--only NAME ...] [--quick | --smoke] [--write docs/performance.md]
+    python -m tests.bench.run [--only NAME ...] [--quick | --smoke] [--python PATH ...] [--write docs/performance.md]
 
 Machines differ and are noisy, so nothing here is a test: only ratios of medians from the same run mean anything. `--smoke` runs everything once on
 next to nothing, without the peers that must be installed, to see that it runs. `--write` puts the rows that were measured in the place of those of
-the same name in the file's table, and leaves everything else in it as it is. TMPDIR decides which disk is measured.
+the same name in the file's table, and leaves everything else in it as it is. TMPDIR decides which disk is measured. `--python` measures the same
+once more on each of these interpreters, which must have this checkout installed (`PATH -m pip install -e .`); their rows name them.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ import argparse
 import datetime
 import os
 import platform
+import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import durable, footprint, reading, start
+from tests.bench import durable, footprint, reading, start, ways
 from tests.bench.measure import FULL, QUICK, SMOKE, Row, Scale
 
+
+def appends(scale: Scale) -> Iterator[Row]:
+    for bench in (durable.one_client, ways.through_the_relay, ways.over_tcp, ways.attended):
+        yield from bench(scale)
+
+
 BENCHES: dict[str, Callable[[Scale], Iterator[Row]]] = {
-    "append": durable.one_client,
+    "append": appends,
     "length": durable.length,
     "many": durable.many_clients,
     "slow-disk": durable.slow_disk,
@@ -62,25 +71,46 @@ def write(path: Path, measured: dict[str, list[str]]) -> None:
             lines.setdefault(name, []).append(one)
     lines |= measured
     table = "\n".join(one for name in BENCHES for one in lines.get(name, []))
-    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}"
+    pythons = ", ".join([platform.python_version(), *sorted(set(re.findall(r", Python (3\.\S+) \|", table)))])
+    machine = f"Python {pythons}, {os.cpu_count()} cores, {platform.system()}, {datetime.date.today():%Y-%m-%d}"
     path.write_text(f"{before}{BEGIN}\n\n{machine}.\n\n{_HEAD}{table}\n\n{END}{after}")
+
+
+def elsewhere(python: str, names: list[str], scale: list[str]) -> Iterator[tuple[str, str]]:
+    """(bench, line) of the same run by another interpreter."""
+    said = subprocess.run([python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
+    command = [python, "-m", "tests.bench.run", *scale, "--only", *names]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for one in child.stdout:
+            cells = one.rstrip("\n").split("|")
+            cells[2] = f"{cells[2].rstrip()}, {said} "
+            yield cells[1].strip(), "|".join(cells)
+    if child.returncode:
+        raise RuntimeError(f"{python} ended with {child.returncode}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_const", const=QUICK, default=FULL, dest="scale")
-    parser.add_argument("--smoke", action="store_const", const=SMOKE, dest="scale")
+    parser.add_argument("--quick", action="store_const", const=["--quick"], default=[], dest="scale")
+    parser.add_argument("--smoke", action="store_const", const=["--smoke"], dest="scale")
     parser.add_argument("--only", nargs="+", choices=list(BENCHES), default=list(BENCHES), metavar="NAME")
+    parser.add_argument("--python", nargs="+", default=[], metavar="PATH")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
+    scale = {"--quick": QUICK, "--smoke": SMOKE}.get("".join(options.scale), FULL)
     measured: dict[str, list[str]] = {}
     for name in options.only:
         began = time.monotonic()
         measured[name] = []
-        for row in BENCHES[name](options.scale):
+        for row in BENCHES[name](scale):
             measured[name].append(line(name, row))
             print(measured[name][-1], flush=True)
         print(f"({name}: {time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    for python in options.python:
+        for name, one in elsewhere(python, options.only, options.scale):
+            measured[name].append(one)
+            print(one, flush=True)
     if options.write:
         write(options.write, measured)
     return 0

@@ -103,8 +103,8 @@ def spawned(scale: Scale) -> Iterator[Row]:
             ms(middle(none)),
             f"python -I -c pass {ms(middle(python))}",
             str(aim),
-            "<= 12",
-            aim.median <= 12,
+            "<= 10",
+            aim.median <= 10,
         )
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.index.semantic import available
+from sessiond.index.meaning import can_find_meaning
 from tests.home import Home
 from tests.shell import Shell
 
 pytestmark = pytest.mark.skipif(
-    not available() and os.environ.get("CI") != "true", reason="the extra `semantic` is not installed"
+    not can_find_meaning() and os.environ.get("CI") != "true", reason="the extra `semantic` is not installed"
 )
 
 

@@ -21,10 +21,11 @@ from sessiond.errors import Cancelled, InvalidParams, Unavailable
 from sessiond.index import index as index_module
 from sessiond.index import semantic
 from sessiond.index.index import Index
+from sessiond.index.meaning import can_find_meaning
 from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
 from sessiond.index.query import wording
 from sessiond.index.readers import Ticket
-from sessiond.index.semantic import MEANT, available, fused
+from sessiond.index.semantic import MEANT, fused
 from sessiond.index.semantic_worker import refuse_network
 from sessiond.index.values import SearchPage
 from tests.index.feeding import info, message, note, opened, search
@@ -69,7 +70,7 @@ The invoice was sent twice, please ignore the second one.""".splitlines()
 
 
 def skip_reason() -> str | None:
-    return None if available() else "the extra `semantic` is not installed"
+    return None if can_find_meaning() else "the extra `semantic` is not installed"
 
 
 pytestmark = pytest.mark.skipif(skip_reason() is not None and os.environ.get("CI") != "true", reason=str(skip_reason()))
@@ -479,6 +480,6 @@ def test_without_its_packages_it_is_not_available(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name, missing=missing: None if name == missing else found(name)
         )
-        assert available.__wrapped__() is False
+        assert can_find_meaning.__wrapped__() is False
     monkeypatch.undo()
-    assert available.__wrapped__() is True
+    assert can_find_meaning.__wrapped__() is True

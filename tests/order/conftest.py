@@ -14,13 +14,6 @@ STILL = "[autosave]\ninterval_s = 0\nidle_s = 0\n"
 """No save that nobody asked for."""
 
 
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    made = Zygote()
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def still(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
     """A home whose daemon saves only when it is told to."""

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,26 +25,6 @@ LOOPS = {
 """File system -> (least size of a device in MiB, what makes it)."""
 CONFIG = "[autosave]\nidle_s = 0.05\n"
 Mount = Callable[..., Path]
-
-
-@pytest.fixture
-def mounted() -> Iterator[Mount]:
-    """`mounted(arguments..., at=folder)`: skips where nothing mounts; all is taken away at the end."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount")
-    made: list[Path] = []
-
-    def mount(*arguments: str, at: Path) -> Path:
-        at.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", *arguments, str(at)], check=False, capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"this machine does not mount that: {done.stderr.strip()}")
-        made.append(at)
-        return at
-
-    yield mount
-    for folder in reversed(made):
-        subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
 
 
 def placed(kind: str, top: Path, mounted: Mount) -> Path:

@@ -1,0 +1,17 @@
+"""Whether this installation can search by meaning. Apart from the search itself, which a daemon loads only where it can."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+from os.path import dirname, join
+
+
+@cache
+def can_find_meaning() -> bool:
+    """Whether the extra `semantic` is installed, its model included. Imports none of it; looks at the disk."""
+    found = importlib.util.find_spec("wordllama")
+    if found is None or found.origin is None or importlib.util.find_spec("numpy") is None:
+        return False
+    return os.path.isdir(join(dirname(found.origin), "weights"))
