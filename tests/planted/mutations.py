@@ -704,6 +704,20 @@ MUTATIONS = [
         "        for _ in mine:\n",
         ("tests/fairness/test_counts.py", "-k", "some_sessions_at_a_time"),
     ),
+    Planted(
+        "all of memory is searched whenever Python likes",
+        "daemon/garbage.py",
+        "    gc.set_threshold(YOUNG, MIDDLE, _NEVER)\n",
+        "",
+        ("tests/fairness/test_garbage.py", "-k", "only_what_is_young"),
+    ),
+    Planted(
+        "a daemon that works searches all of memory",
+        "daemon/garbage.py",
+        "        unnoticed = quiet and (",
+        "        unnoticed = (",
+        ("tests/fairness/test_garbage.py", "-k", "who_works"),
+    ),
     # Clients
     Planted(
         "expectedSeq is ignored",
