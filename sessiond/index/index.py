@@ -33,7 +33,7 @@ from sessiond.index.readers import Readers, Ticket
 from sessiond.index.search import search_text
 from sessiond.index.semantic import SemanticSearch
 from sessiond.index.semantic import available as can_find_meaning
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
@@ -47,6 +47,9 @@ _PART_BYTES = 160 * 1024
 """What of a whole session is prepared and written at a time: a few hundred messages."""
 _STEP_BYTES = 500
 """What one message or note weighs in memory beside its text, about."""
+
+_MOST_UNSEEN = 1000
+"""Sessions that a list takes from memory because they are not written yet; where they are more it waits for them."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -129,10 +132,14 @@ class Index:
         if self._writer.diverted(info.session_id):
             # Lists have it at once. Its fingerprint has to wait for what stands before it.
             bare = msgspec.structs.replace(info, fingerprint=None)
-            self._writer.submit(
-                Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp)), ahead=True
+            step = Step(
+                info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp), shows=Unseen(stamp, bare)
             )
-        self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp))
+            self._writer.submit(step, ahead=True)
+            shows = None
+        else:
+            shows = Unseen(stamp, info)
+        self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp), shows=shows)
 
     def put_saved(self, info: IndexedInfo) -> None:
         """Its fingerprint, of a session of which all else was fed. Lists and searches do not wait for it."""
@@ -213,7 +220,8 @@ class Index:
         self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True, gone=True)
 
     def remove(self, session_id: str) -> None:
-        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True)
+        shows = Unseen(next(self._stamps), None)
+        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True, shows=shows)
 
     async def settled(self, patience_s: float | None = None) -> None:
         """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
@@ -230,6 +238,15 @@ class Index:
             await asyncio.wrap_future(self._writer.mark(bulk=False))
         if whole:
             await asyncio.wait(whole, timeout=patience_s)
+
+    async def listable(self, *, goes_on: bool) -> None:
+        """Until `list` shows all that was fed before: at once for a first page, which takes what is not written yet from memory,
+        unless that is very much. `goes_on`: the page is a later one.
+        """
+        if goes_on or self._writer.unseen > _MOST_UNSEEN:
+            await self.settled(0)
+        else:
+            self._writer.ask()  # the writer takes smaller slices while somebody asks
 
     @property
     def erasing(self) -> bool:
@@ -264,7 +281,11 @@ class Index:
         fresh one just now, of which nobody was told yet: ask again.
         """
         generation = self._writer.generation
-        page = await self._ask(lambda db: catalogue.list_sessions(db, query, self._limits), Page(items=[], lost=True))
+        # Before the file is read: what is committed in between is in both, and counts once.
+        unseen = {} if query.cursor is not None or self._writer.unseen > _MOST_UNSEEN else self._writer.shown()
+        page = await self._ask(
+            lambda db: catalogue.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
+        )
         lost = page.lost or not generation == self._writer.generation == self._told_of
         return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)
 
@@ -302,9 +323,10 @@ class Index:
         return self._regex
 
     def _feed(
-        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
-    ) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk))
+        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False,
+        shows: Unseen | None = None,
+    ) -> None:  # fmt: skip
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows))
         self._tell_semantic(gone=gone)
 
     def _tell_semantic(self, *, gone: bool) -> None:

@@ -271,6 +271,11 @@ class Catalog:
         self.feed()
         await self.index.settled(_PATIENCE_S)
 
+    async def listable(self, *, goes_on: bool) -> None:
+        """What was changed before is listed. `goes_on`: by a later page of a list."""
+        self.feed()
+        await self.index.listable(goes_on=goes_on)
+
     async def searchable(self) -> None:
         """All of it is findable, whole sessions too."""
         while self._putting:

@@ -82,7 +82,8 @@ class Finder:
         while True:
             if not self._catalog.listed.is_set():
                 await _within(asked + _PATIENCE_S - now(), self._catalog.listed.wait())
-            settled = await _within(max(_LEAST_S, asked + self._patience - now()), self._catalog.settled())
+            fed = self._catalog.listable(goes_on=query.cursor is not None)
+            settled = await _within(max(_LEAST_S, asked + self._patience - now()), fed)
             page = await self._catalog.index.list(query)
             whole = settled and self._catalog.listed.is_set()
             if not page.lost and (whole or now() > asked + _PATIENCE_S):

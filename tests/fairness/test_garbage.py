@@ -69,7 +69,7 @@ def test_python_itself_searches_only_what_is_young(thresholds: None) -> None:
 def test_nobody_who_works_waits_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon that does something has none, however long, until far too much has come together."""
     daemon = Daemon(monkeypatch)
-    assert not any(daemon.look(0.1) for _ in range(1000))
+    assert not any(daemon.look(0.1, alone=number % 2 == 0) for number in range(1000))
     daemon.searches = OVERDUE
     assert daemon.look(0.1)
 

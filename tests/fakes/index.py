@@ -53,6 +53,9 @@ class FakeIndex:
     async def settled(self, patience_s=None):
         return None
 
+    async def listable(self, *, goes_on):
+        return None
+
     erasing = False
 
     async def erased(self):

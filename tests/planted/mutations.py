@@ -718,6 +718,27 @@ MUTATIONS = [
         "        unnoticed = (",
         ("tests/fairness/test_garbage.py", "-k", "who_works"),
     ),
+    Planted(
+        "a list does not show what is not written yet",
+        "index/index.py",
+        "        unseen = {} if query.cursor is not None",
+        "        unseen = {} if query.cursor is None",
+        ("tests/fairness/test_lists.py", "-k", "before_a_list_returns"),
+    ),
+    Planted(
+        "a session that moved a moment ago is on two pages",
+        "index/catalogue.py",
+        "        if session_id in nos and key != before:\n",
+        "        if False:\n",
+        ("tests/fairness/test_lists.py", "-k", "go_on_where_it_ended"),
+    ),
+    Planted(
+        "what was removed a moment ago is listed",
+        "index/index.py",
+        "        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True, shows=shows)",
+        "        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True)",
+        ("tests/fairness/test_lists.py", "-k", "before_a_list_returns"),
+    ),
     # Clients
     Planted(
         "expectedSeq is ignored",
