@@ -277,8 +277,8 @@ MUTATIONS = [
     Planted(
         "somebody else's write is written over",
         "store/files.py",
-        "            if self.print_of(write.path) != wanted:\n                raise OutsideChange(write.path)\n            if write.how",
-        "            if write.how",
+        "            if self.print_of(write.path) != wanted:\n                raise OutsideChange(write.path)\n            if posixpath",
+        "            if posixpath",
         ("tests/store/test_folder.py", "-k", "same_length"),
     ),
     Planted(
