@@ -239,14 +239,12 @@ class Index:
         if whole:
             await asyncio.wait(whole, timeout=patience_s)
 
-    async def listable(self, *, goes_on: bool) -> None:
-        """Until `list` shows all that was fed before: at once for a first page, which takes what is not written yet from memory,
-        unless that is very much. `goes_on`: the page is a later one.
+    def listable(self) -> bool:
+        """Whether a first page shows all that was fed before, because it takes what is not written yet from memory; False where that
+        is too much: then it is to be `settled`.
         """
-        if goes_on or self._writer.unseen > _MOST_UNSEEN:
-            await self.settled(0)
-        else:
-            self._writer.ask()  # the writer takes smaller slices while somebody asks
+        self._writer.ask()  # it takes smaller slices while somebody asks
+        return self._writer.unseen <= _MOST_UNSEEN
 
     @property
     def erasing(self) -> bool:

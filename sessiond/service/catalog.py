@@ -271,10 +271,10 @@ class Catalog:
         self.feed()
         await self.index.settled(_PATIENCE_S)
 
-    async def listable(self, *, goes_on: bool) -> None:
-        """What was changed before is listed. `goes_on`: by a later page of a list."""
+    def listable(self) -> bool:
+        """Whether the first page of a list shows what was changed before, whether that is settled or not."""
         self.feed()
-        await self.index.listable(goes_on=goes_on)
+        return self.index.listable()
 
     async def searchable(self) -> None:
         """All of it is findable, whole sessions too."""

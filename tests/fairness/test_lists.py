@@ -90,7 +90,7 @@ async def test_nothing_is_written_before_a_list_returns(tmp_path: Path) -> None:
             index.put_info(info("a", minutes=3, name="changed"))
             index.remove("b")
             index.put_info(info("c", minutes=4))
-            await index.listable(goes_on=False)
+            assert index.listable()
             page = await listed(index)
             assert [(one.session_id, one.name) for one in page.items] == [("c", None), ("a", "changed")]
         await index.settled()
@@ -105,7 +105,7 @@ async def test_a_list_does_not_wait_for_a_message_of_another_session(tmp_path: P
             index.put_info(info("large", minutes=1))
             index.add_messages("large", [message(1, "word " * 100_000)])
             index.put_info(info("small", minutes=2))
-            await index.listable(goes_on=False)
+            assert index.listable()
             assert [one.session_id for one in (await listed(index)).items] == ["small", "large"]
 
 
@@ -146,7 +146,7 @@ async def test_pages_after_such_a_first_one_go_on_where_it_ended(tmp_path: Path,
             for session_id in chance.sample(expected, 4):
                 shown = msgspec.structs.replace(some(chance, session_id), archived=False, deleted=False)
                 index.put_info(shown)
-            await index.listable(goes_on=True)
+            await index.settled()
             page = await listed(index, sort=sort, limit=3, cursor=page.next_cursor)
             seen += [one.session_id for one in page.items]
         assert seen == expected
@@ -156,7 +156,9 @@ async def test_very_much_is_waited_for(tmp_path: Path, monkeypatch: pytest.Monke
     """A list copies no more than some sessions out of memory; beyond that it asks the file, once all is there."""
     monkeypatch.setattr(index_module, "_MOST_UNSEEN", 5)
     async with opened(tmp_path) as index:
-        for number in range(200):
-            index.put_info(info(f"s{number}", minutes=number))
-        await index.listable(goes_on=False)
+        with busy(index):
+            for number in range(200):
+                index.put_info(info(f"s{number}", minutes=number))
+            assert not index.listable()
+        await index.settled()
         assert len((await listed(index, limit=1000)).items) == 200
