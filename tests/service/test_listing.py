@@ -157,6 +157,7 @@ async def test_a_list_does_not_wait_for_an_index_that_is_built_anew(
         await gate.wait()
 
     monkeypatch.setattr(service.index, "settled", waits)
+    monkeypatch.setattr(service.index, "erasing", True)
     monkeypatch.setattr(service.index, "listable", lambda: False)
     assert (await service.list())["incomplete"] is True
     assert (await service.search(None, query="text"))["incomplete"] is True
