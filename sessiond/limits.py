@@ -26,6 +26,8 @@ LARGE_SAVES_AT_A_TIME = 4
 LARGE_SAVE_BYTES = 256 * KIB
 LEAVING_AT_A_TIME = 16
 """Sessions that a connection which has ended leaves at once."""
+MESSAGES_AT_A_TIME = 32
+"""Of one connection in a turn of the loop. Whoever sends hundreds at once does not keep the others waiting for all of them."""
 MAX_SOCKET_PATH_BYTES = 107
 """What `sun_path` holds on Linux, less its NUL. macOS has 103; `endpoint.py` takes the smaller there."""
 

@@ -14,6 +14,7 @@ import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
 from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors, ws_doors
+from sessiond.daemon.garbage import Garbage
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import Parts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
@@ -120,6 +121,7 @@ class Daemon:
     async def _look_after(self) -> None:
         idle_since = self._clock.monotonic()
         released = 0
+        garbage = Garbage()
         patience = self.limits.daemon_idle_exit_s
         pause = min(_LOOK_AFTER_S, patience / 4) if patience else _LOOK_AFTER_S
         await asyncio.sleep(pause)
@@ -133,6 +135,7 @@ class Daemon:
             if released > _GIVE_BACK_BYTES:
                 released = 0
                 await asyncio.to_thread(give_back)
+            garbage.look(alone=not self._server.connections)
             if self._server.connections or self._parts.unsaved():
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -24,6 +23,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from sessiond.daemon.garbage import leave_the_old_alone
 from sessiond.endpoint import NoHome, Places, places, read_endpoint
 from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem
@@ -144,8 +144,7 @@ class _Word:
             self._fd = -1
 
     def ready(self) -> None:
-        gc.freeze()  # what is there now stays: no collection need look at it
-        gc.enable()
+        leave_the_old_alone()
         self._say("ready")
 
     def taken(self, where: Places) -> None:

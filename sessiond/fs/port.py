@@ -32,6 +32,8 @@ class Stat(msgspec.Struct, frozen=True):
     nlink: int
     is_file: bool
     is_dir: bool
+    is_link: bool = False
+    """Only `look` can say so."""
 
 
 class LogFile(Protocol):
@@ -88,6 +90,9 @@ class FileSystem(Protocol):
 
     def stat(self, path: str) -> Stat | None:
         """None if there is nothing (a dangling link is nothing)."""
+
+    def look(self, path: str) -> Stat | None:
+        """As `stat`, but of a link itself, not of what it leads to. None where the name is free."""
 
     def has_name(self, path: str) -> bool:
         """Whether the name is taken, be it by a link that leads nowhere."""

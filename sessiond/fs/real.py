@@ -41,6 +41,13 @@ class RealFileSystem:
                 return None
             raise
 
+    def look(self, path: str) -> Stat | None:
+        name, folder = self._confined.held(path)
+        try:
+            return _stat_of(os.lstat(name, dir_fd=folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def has_name(self, path: str) -> bool:
         name, folder = self._confined.held(path)
         try:
@@ -358,4 +365,5 @@ def _stat_of(stat: os.stat_result) -> Stat:
         nlink=stat.st_nlink,
         is_file=statmod.S_ISREG(stat.st_mode),
         is_dir=statmod.S_ISDIR(stat.st_mode),
+        is_link=statmod.S_ISLNK(stat.st_mode),
     )

@@ -4,25 +4,36 @@ A page goes on exactly where the last one ended, also when sessions move in the 
 epoch of the first page, and a session that has changed since stands where its keys of that epoch put it (`history`). No
 order is kept in memory, so a cursor lives as long as the index file, unless so much has happened that the history was
 cut.
+
+Nobody waits for the writing thread: a first page shows what was fed and is not committed (`Unseen`) as if it were. The epoch
+of its cursor knows nothing of that, so the cursor says where the first page had these sessions.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.index import cursors
-from sessiond.index.filters import Conditions, page_limit, parse_filter, session_conditions
+from sessiond.index.filters import Conditions, Filter, fits, page_limit, parse_filter, session_conditions
 from sessiond.index.schema import DELETED, UNKNOWN
-from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page
+from sessiond.index.sessions import keys_of
+from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page, Unseen
 from sessiond.limits import Limits
 from sessiond.ready import ready
 
 _SORTS = {"updatedAt": "updated", "createdAt": "created", "name": "name_key", "messageCount": "count"}
+_COLUMNS = ("updated", "created", "name_key", "count")
+"""As `keys_of` has them."""
+_NEW = 1 << 62
+"""Numbers from here on stand for sessions that the file does not have yet: they come after all that it has, in the order of feeding."""
+_Moved: TypeAlias = list[tuple[int, int | str | None]]
 _info = msgspec.json.Decoder(IndexedInfo)
+_encode = msgspec.json.Encoder().encode
 _BEFORE = (
     "SELECT no, min(epoch) AS epoch, updated, created, name_key, count FROM history WHERE epoch > :epoch GROUP BY no"
 )
@@ -35,13 +46,19 @@ class _Position(msgspec.Struct, array_like=True):
     epoch: cursors.Int64
     key: cursors.Int64 | str
     no: cursors.Int64
+    moved: list[tuple[cursors.Int64, cursors.Int64 | str | None]] = []
+    """Sessions (no) that were not where the epoch has them when the first page was made: their keys then. None: not in the list."""
 
 
 ready(_Position)
 
 
-def list_sessions(db: sqlite3.Connection, query: ListQuery, limits: Limits) -> Page:
-    """One page. InvalidParams for a limit, sort, filter or cursor that cannot be."""
+def list_sessions(
+    db: sqlite3.Connection, query: ListQuery, limits: Limits, unseen: Mapping[str, Unseen] | None = None
+) -> Page:
+    """One page. InvalidParams for a limit, sort, filter or cursor that cannot be. `unseen`: what counts more than the file says,
+    by session; of a first page only.
+    """
     limit = page_limit(query.limit, limits.default_list_page, limits.list_page)
     sort = DEFAULT_SORT if query.sort is None else query.sort
     if not isinstance(sort, str) or sort.removeprefix("-") not in _SORTS:
@@ -51,19 +68,19 @@ def list_sessions(db: sqlite3.Connection, query: ListQuery, limits: Limits) -> P
     facts = dict(db.execute("SELECT key, value FROM meta"))
     if query.cursor is None:
         position = None
-        rows = _first(db, wanted, sort, limit + 1)
+        rows, moved = _first(db, wanted, sort, limit + 1, unseen or {})
         epoch = facts["epoch"]
     else:
         position = cursors.decode(query.cursor, facts["instance"], digest, _Position)
         if not facts.get("history_from", 0) <= position.epoch <= facts["epoch"]:
             raise cursors.stale()
         rows = _later(db, wanted, sort, limit + 1, position)
-        epoch = position.epoch
+        epoch, moved = position.epoch, position.moved
     cursor = None
     fit = min(_fitting(rows, limits.page_most), limit)
     if len(rows) > fit:
         rows = rows[:fit]
-        cursor = cursors.encode(facts["instance"], digest, _Position(epoch, rows[-1][0], rows[-1][1]))
+        cursor = cursors.encode(facts["instance"], digest, _Position(epoch, rows[-1][0], rows[-1][1], moved))
     return Page(items=[_info.decode(raw) for _, _, raw in rows], next_cursor=cursor)
 
 
@@ -77,12 +94,36 @@ def _fitting(rows: list[Any], most: int) -> int:
     return len(rows)
 
 
-def _first(db: sqlite3.Connection, wanted: Any, sort: str, count: int) -> list[Any]:
+def _first(
+    db: sqlite3.Connection, wanted: Filter, sort: str, count: int, unseen: Mapping[str, Unseen]
+) -> tuple[list[Any], _Moved]:
+    """The rows, and the sessions that stand elsewhere in them than the file has them."""
     conditions = Conditions()
     session_conditions(wanted, conditions)
     column, order = _column(sort)
+    if unseen:
+        conditions.add("s.id NOT IN (SELECT value FROM json_each(?))", _json(list(unseen)))
     sql = f"SELECT s.{column}, s.no, s.info FROM session s WHERE {conditions.sql()} ORDER BY s.{column} {order}, s.no {order} LIMIT {count}"  # noqa: S608
-    return db.execute(sql, conditions.params).fetchall()
+    rows = db.execute(sql, conditions.params).fetchall()
+    if not unseen:
+        return rows, []
+    known = f"SELECT id, no, {column} FROM session WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+    nos = {session_id: (no, key) for session_id, no, key in db.execute(known, (_json(list(unseen)),))}
+    moved: _Moved = []
+    at = _COLUMNS.index(column)
+    for session_id, (stamp, info) in unseen.items():
+        no, before = nos.get(session_id, (_NEW + stamp, None))
+        key = None if info is None or not fits(wanted, info) else keys_of(info)[at]
+        if info is not None and key is not None:
+            rows.append((key, no, _encode(info)))
+        if session_id in nos and key != before:
+            moved.append((no, key))
+    return _in_order(rows, order)[:count], moved
+
+
+def _in_order(rows: list[Any], order: str) -> list[Any]:
+    """By key, then by number. Codepoint order is SQLite's byte order of UTF-8."""
+    return sorted(rows, key=lambda row: (row[0], row[1]), reverse=order == "DESC")
 
 
 def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _Position) -> list[Any]:
@@ -100,14 +141,37 @@ def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _P
         conditions.add(f"({keys}.{column}, s.no) {beyond} (?, ?)", after.key, after.no)
         if keys == "s":
             conditions.add("s.no NOT IN (SELECT no FROM history WHERE epoch > :epoch)")
+        if after.moved:
+            conditions.add("s.no NOT IN (SELECT value FROM json_each(?))", _json([no for no, _ in after.moved]))
         sql = (
             f"SELECT {keys}.{column}, s.no, s.info FROM {source} WHERE {conditions.sql()} "  # noqa: S608
             f"ORDER BY {keys}.{column} {order}, s.no {order} LIMIT {count}"
         )
         rows.extend(db.execute(sql, conditions.params))
-    # Codepoint order is SQLite's byte order of UTF-8.
-    rows.sort(key=lambda row: (row[0], row[1]), reverse=order == "DESC")
-    return rows[:count]
+    if after.moved:
+        rows += _moved(db, wanted, order, after)
+    return _in_order(rows, order)[:count]
+
+
+def _moved(db: sqlite3.Connection, wanted: Filter, order: str, after: _Position) -> Iterator[tuple[Any, int, bytes]]:
+    """Those that the first page had elsewhere than its epoch, where they come after the cursor."""
+    conditions = Conditions()
+    session_conditions(msgspec.structs.replace(wanted, since=None, until=None, name=None), conditions)
+    conditions.add("s.no IN (SELECT value FROM json_each(?))", _json([no for no, _ in after.moved]))
+    keys = dict(after.moved)
+    for no, info in db.execute(f"SELECT s.no, s.info FROM session s WHERE {conditions.sql()}", conditions.params):  # noqa: S608
+        key: Any = keys[no]
+        place: Any = (after.key, after.no)
+        if (
+            key is not None
+            and type(key) is type(after.key)
+            and ((key, no) < place if order == "DESC" else (key, no) > place)
+        ):
+            yield key, no, info
+
+
+def _json(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def _column(sort: str) -> tuple[str, str]:

@@ -9,6 +9,8 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.index.schema import ARCHIVED, DELETED, LIVE
+from sessiond.index.sessions import keys_of, shelf_of
+from sessiond.index.values import IndexedInfo
 from sessiond.model.values import epoch_ms
 
 _SEARCH_ONLY = ("role", "sessionId")
@@ -120,6 +122,24 @@ def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s
         conditions.add(f"{keys}.updated < ?", wanted.until)
     if wanted.name is not None:
         conditions.add(f"instr({keys}.name_key, ?) > 0", wanted.name.casefold())
+
+
+def fits(wanted: Filter, info: IndexedInfo) -> bool:
+    """The same of a session that has no row yet, as `session_conditions` asks of a row."""
+    updated, _, name_key, _ = keys_of(info)
+    bare = None if wanted.cwd is None else wanted.cwd.rstrip("/")
+    return (
+        shelf_of(info) == wanted.shelf
+        and (info.archived or not (wanted.deleted and wanted.archived))
+        and wanted.session_id in (None, info.session_id)
+        and wanted.store in (None, info.store)
+        and wanted.model in (None, info.model)
+        and (bare is None or info.cwd in (bare or "/", bare + "/"))
+        and all(tag in info.tags for tag in wanted.tags)
+        and (wanted.since is None or updated >= wanted.since)
+        and (wanted.until is None or updated < wanted.until)
+        and (wanted.name is None or wanted.name.casefold() in name_key)
+    )
 
 
 def _text(value: Any, field: str) -> str:

@@ -31,7 +31,7 @@ from sessiond.index.lanes import Step
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
@@ -46,6 +46,9 @@ _PART_BYTES = 160 * 1024
 """What of a whole session is prepared and written at a time: a few hundred messages."""
 _STEP_BYTES = 500
 """What one message or note weighs in memory beside its text, about."""
+
+_MOST_UNSEEN = 1000
+"""Sessions that a list takes from memory because they are not written yet; where they are more it waits for them."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -124,10 +127,14 @@ class Index:
         if self._writer.diverted(info.session_id):
             # Lists have it at once. Its fingerprint has to wait for what stands before it.
             bare = msgspec.structs.replace(info, fingerprint=None)
-            self._writer.submit(
-                Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp)), ahead=True
+            step = Step(
+                info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp), shows=Unseen(stamp, bare)
             )
-        self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp))
+            self._writer.submit(step, ahead=True)
+            shows = None
+        else:
+            shows = Unseen(stamp, info)
+        self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp), shows=shows)
 
     def put_saved(self, info: IndexedInfo) -> None:
         """Its fingerprint, of a session of which all else was fed. Lists and searches do not wait for it."""
@@ -208,7 +215,8 @@ class Index:
         self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True, gone=True)
 
     def remove(self, session_id: str) -> None:
-        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True)
+        shows = Unseen(next(self._stamps), None)
+        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True, shows=shows)
 
     async def settled(self, patience_s: float | None = None) -> None:
         """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
@@ -225,6 +233,13 @@ class Index:
             await asyncio.wrap_future(self._writer.mark(bulk=False))
         if whole:
             await asyncio.wait(whole, timeout=patience_s)
+
+    def listable(self) -> bool:
+        """Whether a first page shows all that was fed before, because it takes what is not written yet from memory; False where that
+        is too much: then it is to be `settled`.
+        """
+        self._writer.ask()  # it takes smaller slices while somebody asks
+        return self._writer.unseen <= _MOST_UNSEEN
 
     @property
     def erasing(self) -> bool:
@@ -259,7 +274,11 @@ class Index:
         fresh one just now, of which nobody was told yet: ask again.
         """
         generation = self._writer.generation
-        page = await self._ask(lambda db: catalogue.list_sessions(db, query, self._limits), Page(items=[], lost=True))
+        # Before the file is read: what is committed in between is in both, and counts once.
+        unseen = {} if query.cursor is not None or self._writer.unseen > _MOST_UNSEEN else self._writer.shown()
+        page = await self._ask(
+            lambda db: catalogue.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
+        )
         lost = page.lost or not generation == self._writer.generation == self._told_of
         return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)
 
@@ -307,9 +326,10 @@ class Index:
         return self._regex
 
     def _feed(
-        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False
-    ) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk))
+        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False,
+        shows: Unseen | None = None,
+    ) -> None:  # fmt: skip
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows))
         self._tell_semantic(gone=gone)
 
     def _tell_semantic(self, *, gone: bool) -> None:

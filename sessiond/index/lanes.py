@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from sessiond.index.values import Unseen
+
 if TYPE_CHECKING:
     from sessiond.index.batch import Batch
     from sessiond.index.preparer import Job
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 class Step(msgspec.Struct, frozen=True):
     """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: what
-    must be ready before its turn comes; in the bulk lane only. `late`: nobody waits for it.
+    must be ready before its turn comes; in the bulk lane only. `late`: nobody waits for it. `shows`: what lists show from now on.
     """
 
     session_id: str
@@ -32,6 +34,7 @@ class Step(msgspec.Struct, frozen=True):
     bulk: bool = False
     job: Job | None = None
     late: bool = False
+    shows: Unseen | None = None
 
 
 Mark: TypeAlias = "Future[None]"
@@ -49,6 +52,7 @@ class Lanes:
         self._behind: set[int] = set()
         self._single: set[int] = set()
         self._fresh: set[int] = set()
+        self._unseen: dict[str, Unseen] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._live_marks = 0
@@ -60,6 +64,8 @@ class Lanes:
         """`ahead`: it goes live even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
+            if step.shows is not None:
+                self._unseen[step.session_id] = step.shows
             older = self._late.pop(step.session_id, None)
             if older is not None:
                 self.weight -= older.weight
@@ -176,6 +182,16 @@ class Lanes:
         """Whether anybody began to wait for the live lane in the last seconds."""
         return time.monotonic() - self._last_live_mark < seconds
 
+    @property
+    def unseen(self) -> int:
+        """Of how many sessions something that lists show is not written."""
+        return len(self._unseen)
+
+    def shown(self) -> dict[str, Unseen]:
+        """What that is."""
+        with self._changed:
+            return self._unseen.copy()
+
     def diverted(self, session_id: str) -> bool:
         """Whether something of a session waits in the bulk lane."""
         return session_id in self._diverted
@@ -190,3 +206,7 @@ class Lanes:
             self._behind.difference_update(map(id, steps))
             self._single.difference_update(map(id, steps))
             self._fresh.difference_update(map(id, steps))
+            for step in steps:
+                known = self._unseen.get(step.session_id) if step.shows is not None else None
+                if known is not None and step.shows is not None and known.stamp <= step.shows.stamp:
+                    del self._unseen[step.session_id]

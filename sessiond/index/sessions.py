@@ -67,7 +67,7 @@ class Sessions:
         """Write all that a session's row and tags say; `known` follows, its shelf too: its documents are the caller's
         business.
         """
-        keys = (moment(info.updated_at), moment(info.created_at), (info.name or "").casefold(), info.message_count)
+        keys = keys_of(info)
         if keys != known.keys and known.shelf != UNKNOWN and known.no not in self._recorded:
             self._recorded.add(known.no)
             self._db.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?)", (self.epoch + 1, known.no, *known.keys))
@@ -131,6 +131,11 @@ class Sessions:
         seqs = [self._db.execute(top, (no, kind)).fetchone()[0] or 0 for kind in (MESSAGE, NOTE)]
         tags = tuple(tag for (tag,) in self._db.execute("SELECT tag FROM tag WHERE no = ?", (no,)))
         return Known(no, shelf, max(seqs), (updated, created, name_key, count), name, tags)
+
+
+def keys_of(info: IndexedInfo) -> tuple[int, int, str, int]:
+    """What lists are sorted by: updated, created, name_key, count."""
+    return moment(info.updated_at), moment(info.created_at), (info.name or "").casefold(), info.message_count
 
 
 def shelf_of(info: IndexedInfo) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,13 @@ class IndexedInfo(SessionInfo, frozen=True, kw_only=True, rename="camel"):
     """Of the session's files when all that was fed here was read from them, or None where that is not known."""
     deleted: bool = False
     """It lies in the trash: listed only where that was asked for, never found."""
+
+
+class Unseen(NamedTuple):
+    """What lists show of a session, fed and not committed yet. `info`: None where it was removed. `stamp`: grows with every feeding."""
+
+    stamp: int
+    info: IndexedInfo | None
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from sessiond.index import erasing, schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
 from sessiond.index.lanes import Lanes, Mark, Step
+from sessiond.index.values import Unseen
 
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.2
@@ -115,6 +116,15 @@ class Writer:
     def ask(self) -> bool:
         """Somebody asks: whether he has to wait for single changes that are not committed."""
         return self._lanes.ask()
+
+    @property
+    def unseen(self) -> int:
+        """Of how many sessions something that lists show is not committed."""
+        return self._lanes.unseen
+
+    def shown(self) -> dict[str, Unseen]:
+        """What that is, by session."""
+        return self._lanes.shown()
 
     def room(self) -> Mark | None:
         """Done when there is room again; None: there is."""

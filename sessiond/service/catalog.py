@@ -271,6 +271,11 @@ class Catalog:
         self.feed()
         await self.index.settled(_PATIENCE_S)
 
+    def listable(self) -> bool:
+        """Whether the first page of a list shows what was changed before, whether that is settled or not."""
+        self.feed()
+        return self.index.listable()
+
     async def searchable(self) -> None:
         """All of it is findable, whole sessions too."""
         while self._putting:

@@ -82,7 +82,9 @@ class Finder:
         while True:
             if not self._catalog.listed.is_set():
                 await _within(asked + _PATIENCE_S - now(), self._catalog.listed.wait())
-            settled = await _within(max(_LEAST_S, asked + self._patience - now()), self._catalog.settled())
+            settled = query.cursor is None and self._catalog.listable()
+            if not settled:
+                settled = await _within(max(_LEAST_S, asked + self._patience - now()), self._catalog.settled())
             page = await self._catalog.index.list(query)
             whole = settled and self._catalog.listed.is_set()
             if not page.lost and (whole or now() > asked + _PATIENCE_S):

@@ -124,15 +124,17 @@ class StoreFiles:
         """
         for _ in range(_LOOKS):
             try:
-                self._check_way(relative)
-                stat = self.fs.stat(self.path(relative))
-                absent = stat is None and not self.fs.has_name(self.path(relative))
+                self._check_folders(relative)
+                found = self.fs.look(self.path(relative))
+                if found is None:
+                    return None
+                if found.is_link and relative.startswith(FOLDER + "/"):
+                    raise linked(self.path(relative))
+                stat = self.fs.stat(self.path(relative)) if found.is_link else found
             except OSError as error:
                 path = self.path(relative)
                 what = f"{path} cannot be looked at: {error.strerror}"
                 raise BadFile(what, hint="check the mode and owner of its folder", path=path, line=None) from error
-            if absent:
-                return None
             if stat is not None:
                 break
         else:  # its name is there each time, and never a file behind it: not just made, nor just removed
@@ -144,7 +146,7 @@ class StoreFiles:
                 path=self.path(relative),
                 line=None,
             )
-        if stat.uid != os.geteuid() and self.fs.is_link(self.path(relative)):
+        if stat.uid != os.geteuid() and found.is_link:
             raise BadFile(
                 f"{self.path(relative)} is a link to another user's file",
                 hint="sessiond follows a link to a file of yours only",
@@ -155,8 +157,13 @@ class StoreFiles:
 
     def _check_way(self, relative: str) -> None:
         """No folder below the root is reached by a link, and no file of ours is one. BadFile."""
+        self._check_folders(relative)
+        if relative.startswith(FOLDER + "/") and self.fs.is_link(self.path(relative)):
+            raise linked(self.path(relative))
+
+    def _check_folders(self, relative: str) -> None:
         parts = relative.split("/")
-        for count in range(1, len(parts) + (parts[0] == FOLDER)):
+        for count in range(1, len(parts)):
             path = self.path("/".join(parts[:count]))
             if self.fs.is_link(path):
                 raise linked(path)
@@ -231,9 +238,8 @@ class StoreFiles:
         one = self.print_of(relative)
         if one is None:
             return Tail(exists=False)
-        size = one[1]
-        start = max(0, size - TAIL_BYTES)
-        return Tail(exists=True, size=size, end=self.fs.read(self.path(relative), start, size - start))
+        start = max(0, one[1] - TAIL_BYTES)
+        return Tail(exists=True, size=one[1], end=self.fs.read(self.path(relative), start, one[1] - start))
 
     def perform(
         self, writes: Sequence[Write], expected: Mapping[str, Print], done: dict[str, Print] | None = None
@@ -253,11 +259,11 @@ class StoreFiles:
 
     def _perform(self, writes: Sequence[Write], expected: Mapping[str, Print], done: dict[str, Print]) -> None:
         for write in writes:
-            self._check_way(write.path)
-            self._make_folder(posixpath.dirname(self.path(write.path)))
             wanted = done.get(write.path, expected.get(write.path))
             if self.print_of(write.path) != wanted:
                 raise OutsideChange(write.path)
+            if posixpath.dirname(write.path):  # the root is there: it is held
+                self._make_folder(posixpath.dirname(self.path(write.path)))
             if write.how != "remove":
                 with self.own.writing(write.path):
                     put = self._append if write.how == "append" else self._replace
@@ -293,7 +299,7 @@ class StoreFiles:
 
     def _append(self, write: Write, wanted: Print | None, done: dict[str, Print]) -> Print:
         path = self._target(write.path, wanted)
-        there = self.fs.stat(path)
+        there = None if wanted is None else self.fs.stat(path)
         if there is not None and there.nlink > 1:  # written in place, a file elsewhere would change, too
             whole = self.fs.read(path)
             if wanted is None or len(whole) != wanted[1]:

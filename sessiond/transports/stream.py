@@ -23,7 +23,7 @@ from functools import partial
 from typing import cast
 
 from sessiond.eager import turn
-from sessiond.limits import Limits
+from sessiond.limits import MESSAGES_AT_A_TIME, Limits
 from sessiond.transports.channel import Connect, Receiver
 from sessiond.transports.framing import Fault, Framing
 
@@ -63,6 +63,8 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._backed_up = False
         self._flush_planned = False
         self._held = False
+        self._yielded = False
+        """More was received than one turn of the loop takes: the next one goes on."""
         self._finished_reading = False
         """The peer's last byte has arrived."""
         self._told_end = False
@@ -189,7 +191,13 @@ class StreamChannel(asyncio.BufferedProtocol):
 
     def _deliver(self) -> None:
         receiver = self._receiver
+        self._yielded = False
+        taken = 0
         while receiver is not None and not self._held and not self._closing:
+            if taken == MESSAGES_AT_A_TIME:
+                self._yield()
+                return
+            taken += 1
             item = self._framing.next()
             if reply := self._framing.replies():
                 self._write(reply, soon=True)
@@ -208,6 +216,13 @@ class StreamChannel(asyncio.BufferedProtocol):
             else:
                 receiver.ended()
 
+    def _yield(self) -> None:
+        """Others have their turns before the next messages are taken. Nothing more is read till then."""
+        self._yielded = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._loop.call_soon(self._go_on)
+
     def _hung_up(self) -> bool:
         """Whether the peer can not read any more either. (Over TCP that shows only when something is written.)"""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
@@ -220,8 +235,9 @@ class StreamChannel(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         if self._held or self._closing or self._transport is None:
             return
-        self._deliver()
-        if not (self._held or self._closing or self._finished_reading):
+        with turn():
+            self._deliver()
+        if not (self._held or self._yielded or self._closing or self._finished_reading):
             self._transport.resume_reading()
 
     def _flush(self) -> None:

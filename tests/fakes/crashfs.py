@@ -256,6 +256,9 @@ class CrashFS:
         links = sum(1 for _, other in self._walk(self._root, "/") if other is node)
         return Stat(1, node.ino, size, mtime, node.mode, os.getuid(), links, is_file, not is_file)
 
+    def look(self, path: str) -> Stat | None:
+        return self.stat(path)
+
     def has_name(self, path: str) -> bool:
         return self.stat(path) is not None
 

@@ -53,6 +53,9 @@ class FakeIndex:
     async def settled(self, patience_s=None):
         return None
 
+    def listable(self):
+        return True
+
     erasing = False
 
     async def erased(self):

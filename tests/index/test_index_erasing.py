@@ -86,7 +86,7 @@ async def test_11_no_word_of_what_was_removed_is_left(tmp_path: Path, seed: int)
 
 
 async def test_nobody_waits_while_the_file_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks has what was there before at once; only who wants to see what was fed meanwhile waits for it."""
+    """A list shows what was fed meanwhile, too; only who searches for that waits for it."""
     begun, go_on = threading.Event(), threading.Event()
     erase = erasing.erase
 
@@ -111,6 +111,8 @@ async def test_nobody_waits_while_the_file_is_made_anew(tmp_path: Path, monkeypa
             index.put_info(info("c"))
             waiting = asyncio.create_task(index.settled(0.1))
             await asyncio.sleep(0)
+            assert index.listable()
+            assert [one.session_id for one in (await index.list(ListQuery())).items] == ["c", "a"]
             assert not waiting.done() and not erased.done()
         finally:
             go_on.set()

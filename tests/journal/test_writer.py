@@ -123,6 +123,7 @@ async def test_a_saved_mark_costs_no_sync(open_journal: Open) -> None:
     fs = CrashFS()
     writer, _ = await open_journal(fs)
     await writer.commit("default", "a", 1, b"x")
+    await writer.commit("default", "a", 2, b"x")  # what follows the first one is done
     steps = fs.steps
     writer.note_saved("default", "a", 1)
     while fs.steps == steps:
@@ -337,6 +338,7 @@ async def test_the_files_are_private(open_journal: Open, tmp_path: Path) -> None
     """The journal's files are 0600 and its folders 0700."""
     writer, _ = await open_journal()
     await writer.commit("default", "a", 1, b"x")
+    await writer.commit("default", "a", 2, b"x")  # what follows the first one is done
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").rglob("*")}
     assert modes == {"journal": 0o700, "00000001.journal": 0o600, "reserve": 0o600, "synced": 0o600}
 

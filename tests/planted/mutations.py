@@ -340,8 +340,8 @@ MUTATIONS = [
     Planted(
         "somebody else's write is written over",
         "store/files.py",
-        "            if self.print_of(write.path) != wanted:\n                raise OutsideChange(write.path)\n            if write.how",
-        "            if write.how",
+        "            if self.print_of(write.path) != wanted:\n                raise OutsideChange(write.path)\n            if posixpath",
+        "            if posixpath",
         ("tests/store/test_folder.py", "-k", "same_length"),
     ),
     Planted(
@@ -767,6 +767,48 @@ MUTATIONS = [
         "        for _ in mine:\n",
         ("tests/fairness/test_counts.py", "-k", "some_sessions_at_a_time"),
     ),
+    Planted(
+        "all of memory is searched whenever Python likes",
+        "daemon/garbage.py",
+        "    gc.set_threshold(YOUNG, MIDDLE, _NEVER)\n",
+        "",
+        ("tests/fairness/test_garbage.py", "-k", "only_what_is_young"),
+    ),
+    Planted(
+        "a daemon that works searches all of memory",
+        "daemon/garbage.py",
+        "        unnoticed = quiet and (",
+        "        unnoticed = (",
+        ("tests/fairness/test_garbage.py", "-k", "who_works"),
+    ),
+    Planted(
+        "a list does not show what is not written yet",
+        "index/index.py",
+        "        unseen = {} if query.cursor is not None",
+        "        unseen = {} if query.cursor is None",
+        ("tests/fairness/test_lists.py", "-k", "before_a_list_returns"),
+    ),
+    Planted(
+        "a session that moved a moment ago is on two pages",
+        "index/catalogue.py",
+        "        if session_id in nos and key != before:\n",
+        "        if False:\n",
+        ("tests/fairness/test_lists.py", "-k", "go_on_where_it_ended"),
+    ),
+    Planted(
+        "what was removed a moment ago is listed",
+        "index/index.py",
+        "        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True, shows=shows)",
+        "        self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True)",
+        ("tests/fairness/test_lists.py", "-k", "before_a_list_returns"),
+    ),
+    Planted(
+        "a turn of the loop takes whatever one connection has sent",
+        "transports/stream.py",
+        "            if taken == MESSAGES_AT_A_TIME:\n",
+        "            if taken < 0:\n",
+        ("tests/fairness/test_turns.py", "-k", "takes_some"),
+    ),
     # Clients
     Planted(
         "expectedSeq is ignored",
@@ -1050,8 +1092,8 @@ MUTATIONS = [
     Planted(
         "a linked sidecar is read and written",
         "store/files.py",
-        "        for count in range(1, len(parts) + (parts[0] == FOLDER)):\n",
-        "        for count in range(1, len(parts)):\n",
+        '                if found.is_link and relative.startswith(FOLDER + "/"):\n',
+        "                if False:\n",
         ("tests/store/test_links.py", "-k", "sidecar"),
     ),
 ]

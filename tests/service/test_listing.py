@@ -153,10 +153,12 @@ async def test_a_list_does_not_wait_for_an_index_that_is_built_anew(
     await service.new(peer, session_id="a")
     gate = asyncio.Event()
 
-    async def settled(patience_s: float | None = None) -> None:
+    async def waits(*_: object, **__: object) -> None:
         await gate.wait()
 
-    monkeypatch.setattr(service.index, "settled", settled)
+    monkeypatch.setattr(service.index, "settled", waits)
+    monkeypatch.setattr(service.index, "erasing", True)
+    monkeypatch.setattr(service.index, "listable", lambda: False)
     assert (await service.list())["incomplete"] is True
     assert (await service.search(None, query="text"))["incomplete"] is True
     assert (await service.status())["stores"][0]["sessions"] == 1

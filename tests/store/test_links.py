@@ -29,7 +29,7 @@ from tests.store.conftest import NOW, message
 
 TRIES = int(os.environ.get("SESSIOND_LINKS", "5"))
 KINDS = ("to a file", "to a folder", "to nothing", "hard")
-READING = ("stat", "has_name", "is_link", "list_dir", "real_path", "read", "free_bytes", "confine")
+READING = ("stat", "look", "has_name", "is_link", "list_dir", "real_path", "read", "free_bytes", "confine")
 
 
 class Traced(RealFileSystem):
