@@ -56,6 +56,7 @@ from sessiond.journal.recovery import (
     segment_path,
 )
 from sessiond.journal.replay import Key, Ledger
+from sessiond.journal.room import Room
 from sessiond.limits import Limits
 from sessiond.model.values import timestamp
 
@@ -98,9 +99,7 @@ class Segments:
         self._hint = SyncedHint(fs, folder)
         self._synced_lsn = 0
         self._rotate_next = False
-        self._room = 0
-        """How long the last segment's file is, at least."""
-        self._takes_room = True
+        self._room = Room(limits)
         self._has_reserve = False
         self._holds = 0
         self._ledger = Ledger()
@@ -188,6 +187,7 @@ class Segments:
         last = self._files[-1]
         self._log = self._fs.open_log(last.path)
         self._synced = self._log.size
+        self._room.begin(self._log)
         self._seed = SegmentHeader(self._journal_id, last.number, 0).seed
         self._synced_lsn = self.lsn
         self._hint.give(self._known())
@@ -203,7 +203,10 @@ class Segments:
         needed = sum(HEADER_BYTES + body_bytes(entry) for entry in entries)
         changes = any(entry.kind is RecordKind.CHANGES for entry in entries)
         log = self._ready(needed, changes=changes)
-        self._take_room(log, needed)
+        try:
+            self._room.take(log, needed)
+        except DiskFailed as error:
+            self._refuse(error)
         start, first = log.size, self.lsn + 1
         try:
             log.write(self._encode(entries, start, first))
@@ -212,38 +215,19 @@ class Segments:
         if sync:
             self._sync(log)
         self.lsn += len(entries)
+        self._files[-1].size = log.size
+        if changes:
+            self.state = None
         durable(first)
         if sync:
             self._synced_lsn = self.lsn
             self._hint.give(self._known())
-        self._files[-1].size = log.size
         self._apply(entries)
-        if changes:
-            self.state = None
         return first
-
-    def _take_room(self, log: LogFile, needed: int) -> None:
-        """For some hundred records at once: a sync that has to record a new length takes longer by half."""
-        end, step = log.size + needed, self._limits.segment_step_bytes
-        if end <= self._room or not step or not self._takes_room:
-            return
-        size = max(end, min(-(-end // step) * step, self._limits.segment_bytes))
-        try:
-            log.reserve(size)
-        except DiskFailed as error:
-            self._refuse(error)
-        except OSError:  # it grows with each record then; if the disk is full, the write says so
-            self._takes_room = False
-        else:
-            self._room = size
 
     def _end_segment(self, log: LogFile) -> None:
         """All of it is on the disk, and nothing else is in it: only the last one may have room. OSError, Indeterminate."""
-        has_room = self._room > log.size or not self._takes_room
-        if has_room:
-            log.truncate(log.size)
-            self._room = log.size
-        if has_room or self._synced != log.size:
+        if self._room.cut(log) or self._synced != log.size:
             self._sync(log)
 
     def _known(self, oldest: int = 0) -> Synced:
@@ -311,7 +295,8 @@ class Segments:
         except OSError as second:
             self.fail(second)
             raise _indeterminate("the disk failed while this was being written", error) from second
-        self._synced = self._room = start
+        self._synced = start
+        self._room.begin(log)
         self._rotate_next = error.errno == errno.EFBIG  # the next segment begins small
         self._refuse(error)
 
@@ -345,7 +330,7 @@ class Segments:
         if self._log is not None:
             self._log.close()
         self._log, self._synced, self._seed = log, log.size, header.seed
-        self._room, self._takes_room = log.size, True
+        self._room.begin(log)
         self._files.append(SegmentFile(number, path, log.size, header.first_lsn))
         self._rotate_next = False
 

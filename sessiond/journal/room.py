@@ -1,0 +1,50 @@
+"""Room that the last segment takes ahead of its records.
+
+A sync that has to record a new length of the file takes longer by half. So the file is made longer by some hundred records at
+once, with zeros, and these are synced. Only the last segment may end in zeros: before the next one begins they are cut off.
+"""
+
+from __future__ import annotations
+
+from sessiond.fs import DiskFailed, LogFile
+from sessiond.limits import Limits
+
+
+class Room:
+    """Of one segment's file."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._step = limits.segment_step_bytes
+        self._most = limits.segment_bytes
+        self._end = 0
+        """How long the file is, at least."""
+        self._refused = False
+
+    def begin(self, log: LogFile) -> None:
+        """Another file, which ends where its records end."""
+        self._end, self._refused = log.size, False
+
+    def take(self, log: LogFile, needed: int) -> None:
+        """See that there is room for so many bytes more. DiskFailed. A disk that gives no room is no trouble: the file grows with
+        each record then, and if there is none even for that, the write says so.
+        """
+        end, step = log.size + needed, self._step
+        if end <= self._end or not step or self._refused:
+            return
+        size = max(end, min(-(-end // step) * step, self._most))
+        try:
+            log.reserve(size)
+        except DiskFailed:
+            raise
+        except OSError:
+            self._refused = True
+        else:
+            self._end = size
+
+    def cut(self, log: LogFile) -> bool:
+        """Let the file end where its records end; whether that is still to be synced. OSError."""
+        if self._end <= log.size and not self._refused:
+            return False
+        log.truncate(log.size)
+        self.begin(log)
+        return True
