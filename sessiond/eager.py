@@ -41,35 +41,24 @@ class EagerFuture(asyncio.Future[T]):
     other threads.
     """
 
-    _waiter: EagerTask | None = None
+    waiter: EagerTask | None = None
+    """The eager task that goes on with it; others wait for it as for any future."""
 
     def set_result(self, result: T) -> None:
         super().set_result(result)
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        if self.waiter is not None:
+            turn.add(self.waiter)
 
     def set_exception(self, exception: type | BaseException) -> None:
         super().set_exception(exception)
-        if self._waiter is not None:
-            self._wake(self._waiter)
+        if self.waiter is not None:
+            turn.add(self.waiter)
 
     def cancel(self, msg: Any | None = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled and self._waiter is not None:
-            self._wake(self._waiter)
+        if cancelled and self.waiter is not None:
+            turn.add(self.waiter)
         return cancelled
-
-    def wait_with(self, task: EagerTask) -> bool:
-        """Have `task` go on when this is settled. False where another one waits for it."""
-        if self._waiter is not None:
-            return False
-        self._asyncio_future_blocking = False  # as a task says that it has understood
-        self._waiter = task
-        return True
-
-    def _wake(self, waiter: EagerTask) -> None:
-        self._waiter = None
-        waiter.wake()
 
 
 class EagerTask:
@@ -94,7 +83,7 @@ class EagerTask:
             return self._task.cancel()
         if self._work is None:
             return False
-        if self._awaits is None or not self._awaits.cancel():
+        if self._awaits is None or self._awaits.done() or not self._awaits.cancel():
             self._must_cancel = True
         return True
 
@@ -104,13 +93,9 @@ class EagerTask:
             self._work.close()
             self._work = None
 
-    def wake(self) -> None:
-        self._awaits = None
-        _turn.add(self)
-
     def step(self) -> None:
         """Up to the next thing that it has to wait for."""
-        work = self._work
+        work, self._awaits = self._work, None
         if work is None:
             return
         try:
@@ -130,14 +115,17 @@ class EagerTask:
                 {"message": f"an eager task failed: {self._name or work}", "exception": error}
             )
         else:
-            self._wait(work, awaits)
+            if type(awaits) is EagerFuture and awaits.waiter is None:
+                awaits._asyncio_future_blocking = False  # as a task says that it has understood
+                awaits.waiter = self
+                self._awaits = awaits
+                if self._must_cancel and awaits.cancel():
+                    self._must_cancel = False
+            else:
+                self._hand_over(work, awaits)
 
-    def _wait(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
-        if type(awaits) is EagerFuture and awaits.wait_with(self):
-            self._awaits = awaits
-            if self._must_cancel and awaits.cancel():
-                self._must_cancel = False
-            return
+    def _hand_over(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
+        """A task of asyncio's goes on."""
         self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name)
         if self._must_cancel:
             self._task.cancel()
@@ -177,8 +165,10 @@ class _GoOn(Coroutine[Any, Any, None]):
         raise TypeError("only a task goes on with this")
 
 
-class _Turn(threading.local):
-    """What is ready in this thread's loop, and whether somebody will see to it."""
+class Turn(threading.local):
+    """What is ready in this thread's loop, and whether somebody will see to it. `with turn:` what becomes ready inside goes on
+    when the outermost one ends, in this turn of the loop.
+    """
 
     def __init__(self) -> None:
         self.ready: deque[EagerTask] = deque()
@@ -224,12 +214,7 @@ class _Turn(threading.local):
             self.run()
 
 
-_turn = _Turn()
-
-
-def turn() -> _Turn:
-    """`with turn():` what becomes ready inside goes on when the outermost one ends, in this turn of the loop."""
-    return _turn
+turn = Turn()
 
 
 def begin(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
@@ -242,5 +227,5 @@ def begin(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask
 def spawn(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:
     """Run `work` at the end of the turn, or in the next round of the loop."""
     task = EagerTask(work, name)
-    _turn.add(task)
+    turn.add(task)
     return task

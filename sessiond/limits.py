@@ -86,7 +86,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     empty_session_s: float = 600.0
     segment_bytes: int = 16 * MIB
     segment_step_bytes: int = 256 * KIB
-    """A segment takes so much room at once where the disk gives it. 0: it grows with each record."""
+    """A segment takes so much room at once where the disk gives it. 1: it grows with each record."""
     journal_bytes: int = 64 * MIB
     """Above this, sessions are saved so that the journal can be trimmed."""
     record_bytes: int = 80 * MIB

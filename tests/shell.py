@@ -36,7 +36,10 @@ class Done:
     @property
     def json(self) -> Any:
         """Standard output as the one document that it must be."""
-        return json.loads(self.out)
+        try:
+            return json.loads(self.out)
+        except ValueError:
+            raise AssertionError(f"standard output is not a JSON document: {self!r}") from None
 
 
 class Shell:

@@ -59,9 +59,9 @@ async def test_what_becomes_ready_in_a_turn_goes_on_at_its_end():
 
     for number in range(3):
         begin(work(number))
-    with turn():
+    with turn:
         for number in (2, 0, 1):
-            with turn():
+            with turn:
                 gates[number].set_result(number)
         assert seen == []
     assert seen == [2, 0, 1]
@@ -93,7 +93,7 @@ async def test_spawned_work_starts_at_the_end_of_the_turn():
         spawn(inner())
         seen.append("outer")
 
-    with turn():
+    with turn:
         begin(outer())
         assert seen == ["outer"]
     assert seen == ["outer", "inner"]
@@ -110,7 +110,7 @@ async def test_tasks_of_asyncio_may_await_an_eager_future_too():
     waiting = [asyncio.create_task(work()) for _ in range(2)]
     eager = [begin(work()) for _ in range(2)]
     await asyncio.sleep(0)
-    with turn():
+    with turn:
         gate.set_result(7)
     await asyncio.gather(*waiting)
     for one in eager:
@@ -182,7 +182,7 @@ async def test_work_that_cancels_itself_is_told_at_its_next_wait():
             told.append("cancelled")
 
     tasks.append(begin(work()))
-    with turn():
+    with turn:
         gate.set_result(None)
     await till_done(tasks[0])
     assert told == ["cancelled"]
@@ -217,7 +217,7 @@ def test_what_a_closed_loop_left_ready_never_runs():
     loop.close()
 
     async def next_loop() -> None:
-        with turn():
+        with turn:
             pass
         await asyncio.sleep(0)
 

@@ -7,6 +7,7 @@ derived from both. The end is the other way round: the service lets go, the stor
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -181,10 +182,11 @@ class Parts:
     def unsaved(self) -> bool:
         return self._service is not None and bool(self._service.open_sessions.dirty)
 
-    def settle(self) -> None:
-        """Tell those who wait what the journal has made durable by now."""
-        if self._journal is not None:
-            self._journal.settle()
+    @property
+    def settle(self) -> Callable[[], None]:
+        """Tells those who wait what the journal has made durable by now."""
+        assert self._journal is not None
+        return self._journal.settle
 
     def _journal_status(self) -> dict[str, Any]:
         assert self._journal is not None

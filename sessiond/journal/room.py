@@ -29,9 +29,11 @@ class Room:
         each record then, and if there is none even for that, the write says so.
         """
         end, step = log.size + needed, self._step
-        if end <= self._end or not step or self._refused:
+        if end <= self._end or self._refused:
             return
-        size = max(end, min(-(-end // step) * step, self._most))
+        size = min(-(-end // step) * step, self._most)
+        if size <= end:
+            return
         try:
             log.reserve(size)
         except DiskFailed:

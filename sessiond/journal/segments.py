@@ -218,10 +218,10 @@ class Segments:
         self._files[-1].size = log.size
         if changes:
             self.state = None
-        durable(first)
         if sync:
             self._synced_lsn = self.lsn
             self._hint.give(self._known())
+        durable(first)
         self._apply(entries)
         return first
 

@@ -205,10 +205,10 @@ class JournalWriter:
         what it changed, so this is called before anything is taken from a client. Not to be called by an eager task.
         """
         if self._outcomes:
-            with turn():
+            with turn:
                 while self._outcomes:
                     _settle(*self._outcomes.popleft())
-                turn().run()
+                turn.run()
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
         """Every change up to `seq` is durable in the session's file and its folder. Nobody waits for the mark."""

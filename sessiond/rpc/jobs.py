@@ -55,7 +55,9 @@ class Request:
 
     def was_answered(self) -> bool:
         """Before it was done. From now on it is not."""
-        return self.early is not None and self.early.withdraw()
+        if self.early is None:
+            return False
+        return self.early.sent or self.early.withdraw()
 
     @property
     def does_something(self) -> bool:

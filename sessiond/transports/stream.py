@@ -87,7 +87,7 @@ class StreamChannel(asyncio.BufferedProtocol):
         if not self._closing:
             self._framing.feed(self._shared_buffer[:nbytes])
             if not self._held:
-                with turn():
+                with turn:
                     self._deliver()
 
     def eof_received(self) -> bool:
@@ -235,7 +235,7 @@ class StreamChannel(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         if self._held or self._closing or self._transport is None:
             return
-        with turn():
+        with turn:
             self._deliver()
         if not (self._held or self._yielded or self._closing or self._finished_reading):
             self._transport.resume_reading()

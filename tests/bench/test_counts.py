@@ -85,7 +85,9 @@ def test_bytes_written_for_an_append(tmp_path):
 
 @pytest.mark.skipif(not can_trace(), reason="no strace, or it may not trace here")
 def test_system_calls_for_an_append(tmp_path):
-    """The loop's thread needs no more than one read, one send, one byte of its waker each way and six polls; the disk is written and synced once."""
+    """The loop's thread needs no more than one read and three polls: the journal's thread writes the answer and does not wake it. The
+    disk is written and synced once.
+    """
     with Home(tmp_path, QUIET) as home:
         client = line_to(home, "s", "x" * 500)
         client.round_trip()
@@ -102,14 +104,13 @@ def test_system_calls_for_an_append(tmp_path):
         strace.wait()
         after = _calls(trace, home.process.pid)
         client.socket.close()
-    done = {name: after[name] - before[name] for name in after}
+    done = after - before
     slack = 12  # what was under way when the counting began, and timers
     assert done["fdatasync"] <= APPENDS + slack
-    assert (
-        done["main recvfrom"] <= APPENDS + 2 * APPENDS + slack
-    )  # the message, the waker, and that there is no more of it
-    assert done["main sendto"] + done.get("main write", 0) <= APPENDS + slack
-    assert done["main epoll_wait"] <= 7 * APPENDS + slack
+    assert done["main recvfrom"] <= 2 * APPENDS + slack  # the message, and that there is no more of it
+    assert done["main sendto"] + done["main write"] <= slack
+    assert done["main epoll_wait"] <= 3 * APPENDS + slack
+    assert done["write"] <= 2 * APPENDS + slack  # the record and the answer
 
 
 def _calls(trace, main):
@@ -134,7 +135,7 @@ def test_imports_of_the_relay():
 
 def test_imports_of_a_daemon_that_a_client_starts(tmp_path):
     """It loads neither what the command line needs, nor importers, nor what speaks LSP, searches or makes backups, before somebody
-    asks for it; and of our own modules, each of which costs a quarter of a millisecond, no more than 160.
+    asks for it; and of our own modules, each of which costs a quarter of a millisecond, no more than 162.
     """
     code = (
         "import sys; sys.argv = ['sessiond', 'serve', '--ready-fd', '-1']\n"
@@ -150,7 +151,7 @@ def test_imports_of_a_daemon_that_a_client_starts(tmp_path):
         "click", "rich", "pygls", "lsprotocol", "sessiond.importers.registry", "tomllib", "watchfiles", "difflib", "json",
         "sessiond.daemon.backup", "sessiond.index.search", "sessiond.index.regex", "sessiond.index.semantic",
     }  # fmt: skip
-    assert sum(name.startswith("sessiond") for name in loaded) <= 160
+    assert sum(name.startswith("sessiond") for name in loaded) <= 162
 
 
 @pytest.mark.skipif(not can_trace(), reason="no strace, or it may not trace here")
@@ -211,9 +212,9 @@ def test_the_page_names_the_pythons_that_were_measured(tmp_path):
 
 
 def test_an_append_makes_few_calls(tmp_path):
-    """From the bytes on the socket to the answer, fewer than 125 of our own Python calls run on the loop; there were 135 while a
-    session had two owners.
+    """From the bytes on the socket to the answer, fewer than 145 of our own Python calls run on the loop. There were 122 while three more
+    rounds of the loop lay between them, each of which took as long as all that was added since.
     """
     command = [sys.executable, "-m", "tests.bench.walk", str(tmp_path / "home")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert float(done.stdout) < 125
+    assert float(done.stdout) < 145

@@ -25,7 +25,7 @@ SECOND = f"{FOLDER}/00000002.journal"
 
 def opened(fs: CrashFS, **limits: int) -> tuple[Segments, Contents]:
     segments = Segments(
-        fs, FOLDER, Limits(**{"reserve_bytes": 0, "segment_step_bytes": 0, **limits}), lambda: 1_768_141_822.0
+        fs, FOLDER, Limits(**{"reserve_bytes": 0, "segment_step_bytes": 1, **limits}), lambda: 1_768_141_822.0
     )
     return segments, segments.recover(lambda: ID)
 

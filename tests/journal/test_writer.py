@@ -205,7 +205,7 @@ async def test_marks_go_through_when_the_changes_beside_them_do_not(
 ) -> None:
     """In a batch that is too large for the disk the changes are refused and the marks are written."""
     fs = CrashFS()
-    writer, _ = await open_journal(fs, segment_step_bytes=0)
+    writer, _ = await open_journal(fs, segment_step_bytes=1)
     await writer.commit("default", "a", 1, b"x")
     gate = Gate(monkeypatch)
     holding = writer.commit("default", "b", 1, b"x")

@@ -45,7 +45,7 @@ MUTATIONS = [
     Planted(
         "what is durable is brought in after the request",
         "journal/writer.py",
-        "                turn().run()\n",
+        "                turn.run()\n",
         "",
         ("tests/order/test_early.py",),
     ),

@@ -52,8 +52,8 @@ class SimWriter(JournalWriter):
                     self._obey(order)
                 self._tell_state()
 
-    def _hand_over(self, entry: Any) -> Any:
-        future = super()._hand_over(entry)
+    def _hand_over(self, entry: Any, on_durable: Any = None) -> Any:
+        future = super()._hand_over(entry, on_durable)
         self._wake.set()
         return future
 
