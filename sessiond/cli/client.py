@@ -19,6 +19,10 @@ Notification = Callable[[str, dict[str, Any]], None]
 _READ_BYTES = 256 * 1024
 _ANSWER_S = 5.0
 _LOOK_AGAIN_S = 0.02
+_QUESTIONS = frozenset({
+    "daemon/hello", "daemon/status", "session/list", "session/read", "session/search", "note/list", "state/get",
+})  # fmt: skip
+"""What changes nothing, and may be asked twice."""
 
 
 def _kinds() -> dict[str, type[SessiondError]]:
@@ -38,6 +42,8 @@ class Client:
         self._buffer = bytearray()
         self._last_id = 0
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
+        self._dial: Callable[[], socket.socket] | None = None
+        """Until something was heard: makes the connection once more."""
 
     @classmethod
     def connect(
@@ -52,13 +58,19 @@ class Client:
 
         `timeout_s`: how long an answer may take; for ever if None.
         """
-        from sessiond.reach import Unreachable
 
-        try:
-            raw = reach(where or places(), start=start, patience_s=patience_s)
-        except Unreachable as error:
-            raise DaemonUnreachable(str(error)) from None
-        return cls(socket.socket(fileno=raw.detach()), timeout_s)
+        def dial() -> socket.socket:
+            from sessiond.reach import Unreachable
+
+            try:
+                raw = reach(where or places(), start=start, patience_s=patience_s)
+            except Unreachable as error:
+                raise DaemonUnreachable(str(error)) from None
+            return socket.socket(fileno=raw.detach())
+
+        client = cls(dial(), timeout_s)
+        client._dial = dial
+        return client
 
     def __enter__(self) -> Client:
         return self
@@ -72,14 +84,28 @@ class Client:
     def call(self, method: str, params: dict[str, Any] | None = None, *, notified: Notification | None = None) -> Any:
         """The result of a request. Raises what the daemon answered, as the SessiondError of its kind; ConnectionError.
 
-        Notifications that arrive before the answer go to `notified`, or wait for `notifications`.
+        Notifications that arrive before the answer go to `notified`, or wait for `notifications`. A question is asked once more if
+        the connection ends before a word: a daemon that was just ending had let it in.
         """
-        self._last_id += 1
-        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params or {}})
-        message = self._answer(notified)
+        try:
+            message = self._ask(method, params, notified)
+        except ConnectionResetError:
+            dial, self._dial = self._dial, None
+            if dial is None or method not in _QUESTIONS:
+                raise
+            timeout_s = self._socket.gettimeout()
+            self._socket.close()
+            self._socket = dial()
+            self._socket.settimeout(timeout_s)
+            message = self._ask(method, params, notified)
         if "error" in message:
             raise error_of(message["error"])
         return message.get("result")
+
+    def _ask(self, method: str, params: dict[str, Any] | None, notified: Notification | None) -> dict[str, Any]:
+        self._last_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params or {}})
+        return self._answer(notified)
 
     def cancel(self, *, notified: Notification | None = None) -> None:
         """After an interrupted `call`: have the daemon stop it, and wait till it has."""
@@ -152,6 +178,7 @@ class Client:
                 raise _ended() from None
             if not chunk:
                 raise _ended()
+            self._dial = None
             self._buffer += chunk
 
 

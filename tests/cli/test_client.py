@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +110,45 @@ def test_an_error_of_any_shape_is_an_exception(wire: Any, kind: type[SessiondErr
         assert (error.data["seq"], error.hint) == (5, "h")
     if "brandNew" in str(wire):
         assert error.data["kind"] == "brandNew"
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "again"),
+    [("session/list", 0, True), ("session/append", 0, False), ("session/list", 1, False)],
+)
+def test_a_question_to_a_daemon_that_is_just_ending_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, words: int, again: bool
+) -> None:
+    """Once, on a new connection, and only what changes nothing, as long as nothing was heard on the connection."""
+    path = str(tmp_path / "s")
+    asked: list[str] = []
+
+    def reach(*_: object, **__: object) -> socket.socket:
+        found = socket.socket(socket.AF_UNIX)
+        found.connect(path)
+        return found
+
+    def serve(listening: socket.socket) -> None:
+        for answers in (words, 9):
+            end, _ = listening.accept()
+            with end, end.makefile("rb") as lines:
+                for number, line in enumerate(lines):
+                    asked.append(json.loads(line)["method"])
+                    if number >= answers:
+                        break
+                    say(end, {"id": json.loads(line)["id"], "result": "heard"})
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        monkeypatch.setattr("sessiond.cli.client.reach", reach)
+        with Client.connect(timeout_s=10) as client:
+            for _ in range(words):
+                assert client.call("daemon/hello") == "heard"
+            if again:
+                assert client.call(method) == "heard"
+            else:
+                with pytest.raises(ConnectionResetError):
+                    client.call(method)
+    assert asked == ["daemon/hello"] * words + [method] * (1 + again)
