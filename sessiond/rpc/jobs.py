@@ -54,10 +54,8 @@ class Request:
         self.task: asyncio.Task[None] | EagerTask | None = None
 
     def was_answered(self) -> bool:
-        """Before it was done. From now on it is not."""
-        if self.early is None:
-            return False
-        return self.early.sent or self.early.withdraw()
+        """By the journal's thread, before it was done. To be asked when it is done: if not, only the loop answers it now."""
+        return self.early is not None and self.early.withdraw()
 
     @property
     def does_something(self) -> bool:

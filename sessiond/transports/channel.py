@@ -27,9 +27,9 @@ class Channel(Protocol):
     def send(self, message: bytes, *, soon: bool = False) -> None:
         """Write one message. `soon`: more will follow in this turn of the loop, so it may wait and be joined with them."""
 
-    def at_once(self, message: bytes) -> Callable[[], bool] | None:
-        """What sends one message from any thread, if nothing waits to go out before it; it returns whether the message is out
-        or on its way. None: only the loop can write here.
+    def at_once(self, message: bytes, claim: Callable[[], bool]) -> Callable[[], bool] | None:
+        """What sends one message from any thread, if nothing waits to go out before it and `claim` then says that it may; it
+        returns whether the message is out or on its way. None: only the loop can write here.
         """
 
     def limit_messages(self, size: int) -> None:

@@ -134,18 +134,18 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._flush_planned = True
             self._loop.call_soon(self._flush)
 
-    def at_once(self, message: bytes) -> Callable[[], bool] | None:
-        return None if self._fd < 0 else partial(self._write_now, self._framing.encode(message))
+    def at_once(self, message: bytes, claim: Callable[[], bool]) -> Callable[[], bool] | None:
+        return None if self._fd < 0 else partial(self._write_now, self._framing.encode(message), claim)
 
-    def _write_now(self, framed: bytes) -> bool:
-        """From any thread. False: nothing of it is out."""
+    def _write_now(self, framed: bytes, claim: Callable[[], bool]) -> bool:
+        """From any thread. False: nothing of it is out, nor will be."""
         with self._lock:
-            if self._closing or self._backed_up or self._out:
+            if self._closing or self._backed_up or self._out or not claim():
                 return False
             try:
                 count = os.write(self._fd, framed)
-            except OSError:  # it is full, or broken, which the loop finds out as well
-                return False
+            except OSError:  # it is full; or it is broken, which the loop finds out as well
+                count = 0
             if count < len(framed):
                 self._out.insert(0, framed[count:])  # the loop may have put something there since
                 self._loop.call_soon_threadsafe(self._flush)

@@ -52,8 +52,8 @@ MUTATIONS = [
     Planted(
         "a thread writes between what the transport still has",
         "transports/stream.py",
-        "if self._closing or self._backed_up or self._out:",
-        "if self._closing or self._out:",
+        "if self._closing or self._backed_up or self._out or not claim():",
+        "if self._closing or self._out or not claim():",
         ("tests/transports/test_at_once.py",),
     ),
     Planted(
@@ -66,15 +66,15 @@ MUTATIONS = [
     Planted(
         "the loop answers what the thread has answered",
         "rpc/early.py",
-        "            self._withdrawn = True\n        return self.sent\n",
-        "            self._withdrawn = True\n        return False\n",
+        "        return not self._withdrawn\n",
+        "        return False\n",
         ("tests/rpc/test_early.py",),
     ),
     Planted(
         "the thread answers what the loop has answered",
         "rpc/early.py",
-        "            if not self._withdrawn:\n",
-        "            if True:\n",
+        "        except IndexError:\n            return False\n",
+        "        except IndexError:\n            return True\n",
         ("tests/rpc/test_early.py",),
     ),
     Planted(

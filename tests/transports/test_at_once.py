@@ -60,7 +60,7 @@ async def test_two_writers_do_not_mix(tmp_path, seed):
     def write() -> None:
         for number in range(200):
             message = b"thread %d %b" % (number, os.urandom(size).hex().encode())
-            send = channel.at_once(message)
+            send = channel.at_once(message, lambda: True)
             if send is not None and send():
                 out.append(message)
             threading.Event().wait(pauses.choice((0, 0, 0.002)))
@@ -87,11 +87,25 @@ async def test_two_writers_do_not_mix(tmp_path, seed):
 async def test_nothing_is_written_once_the_channel_is_closed(tmp_path):
     """Its socket's number may belong to somebody else by then."""
     channel, peer, acceptor = await channel_and_peer(tmp_path)
-    send = channel.at_once(b"late")
+    send = channel.at_once(b"late", lambda: True)
     channel.abort()
     assert not send()
     await acceptor.made[0].gone.wait()
     with open(tmp_path / "other", "wb") as other:
         assert not send()
         assert other.tell() == 0
+    peer.close()
+
+
+async def test_what_may_not_be_sent_is_not(tmp_path):
+    """Somebody else has sent it; it is asked only when nothing else stands in the way."""
+    channel, peer, _ = await channel_and_peer(tmp_path)
+    asked = []
+    send = channel.at_once(b"twice", lambda: asked.append(1) is not None)
+    assert not send()
+    assert asked == [1]
+    channel.send(b"waits", soon=True)
+    assert not send()
+    assert asked == [1]
+    channel.close()
     peer.close()
