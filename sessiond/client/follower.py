@@ -14,6 +14,8 @@ from typing import Any
 from sessiond.client.changes import Change, Deleted, Reread, first_seq, read_change, without_known
 from sessiond.client.types import Notice, Opened, Page
 
+EARLY_NOTICES = 1000
+
 
 class Follower:
     """Follows one session from the change after `since`; with None from whatever its seq is when it is first opened."""
@@ -28,9 +30,14 @@ class Follower:
         self.more_since: int | None = None
         """Messages with a greater seq have to be read, for the last page left them out."""
         self._reading_to = 0
+        self._early: list[tuple[str, Notice]] = []
+        self._too_early = False
+        """More was told meanwhile than is kept."""
 
     def opening(self) -> dict[str, Any]:
         """Params of `session/open`."""
+        self._early.clear()
+        self._too_early = False
         start = {"last": 0} if self.known is None else {"since": self.known}
         return {"sessionId": self.session_id, **start}
 
@@ -50,6 +57,15 @@ class Follower:
                     self.known = fresh.seq
                     yield fresh
             self.known = max(self.known, now)
+        if self.more_since is None:
+            yield from self._after_all()
+
+    def _after_all(self) -> Iterator[Change]:
+        """What was told meanwhile."""
+        early, self._early = self._early, []
+        self.stale = self._too_early
+        for method, notice in early:
+            yield from self.told(method, notice)
 
     def _reread(self, result: Opened) -> Iterator[Change]:
         since, self.known = self.known or 0, result.session.seq
@@ -73,13 +89,20 @@ class Follower:
             self.more_since = messages[-1].seq
         if messages:
             yield Reread(seq=self._reading_to, session_id=self.session_id, since=since, messages=messages)
+        if self.more_since is None:
+            yield from self._after_all()
 
     def told(self, method: str, notice: Notice) -> Iterator[Change]:
         """What a notification about this session brings. Afterwards `stale` says whether to open it again."""
-        if self.gone or (self.stale and method != "session/deleted"):
+        if self.gone:
             return
         if method == "session/deleted":
             yield self.deleted()
+        elif self.stale or self.more_since is not None:
+            if len(self._early) < EARLY_NOTICES:
+                self._early.append((method, notice))
+            else:
+                self._too_early = True
         elif method == "session/resync":
             self.stale = self.stale or notice.seq != self.known
         elif method == "session/reloaded":
@@ -106,5 +129,6 @@ class Follower:
     def lost(self) -> None:
         """The connection ended."""
         self.stale = not self.gone
+        self._early.clear()
         if self.more_since is not None:
             self.known, self.more_since = self.more_since, None
