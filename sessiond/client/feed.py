@@ -42,6 +42,8 @@ class Changes(Iterator[Change]):
         self._lookout = lookout
         self._connection: Connection | None = None
         self._ready: deque[Change] = deque()
+        self._given: dict[str, int] = {}
+        """Session -> the seq of its last change that was taken."""
         self._closed = False
         self._lock = allocate_lock()
         """Held by whoever reads."""
@@ -79,7 +81,9 @@ class Changes(Iterator[Change]):
                     if self._over:
                         return None
                     raise
-            return self._ready.popleft()
+            change = self._ready.popleft()
+            self._given[change.session_id] = change.seq
+            return change
 
     def attend(self) -> None:
         """Connect and open what is followed, so that nothing after this is missed. SessiondError."""
@@ -107,7 +111,18 @@ class Changes(Iterator[Change]):
         except msgspec.MsgspecError as error:
             self._lost()
             raise strange("word of a change", error) from None
+        except Exception:
+            raise
+        except BaseException:  # an interrupt, perhaps between learning of a change and giving it on
+            self._interrupted()
+            raise
         return True
+
+    def _interrupted(self) -> None:
+        self._lost()
+        seqs = self._given | {change.session_id: change.seq for change in self._ready}
+        for follower in list(self._followers.values()):
+            follower.interrupted(seqs.get(follower.session_id))
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -222,6 +237,7 @@ class Changes(Iterator[Change]):
 
     def _forget(self, follower: Follower) -> None:
         self._followers.pop(follower.session_id, None)
+        self._given.pop(follower.session_id, None)
         if self._lookout is not None:
             self._lookout.gone(follower.session_id)
 

@@ -24,6 +24,8 @@ class Follower:
         self.session_id = session_id
         self.known = since
         """The last seq that was given on."""
+        self.begun = since
+        """The seq after which it began; None until it is known."""
         self.stale = True
         """It has to be opened before anything that the daemon says of it is of use."""
         self.gone = False
@@ -46,7 +48,7 @@ class Follower:
         self.stale = False
         now = result.session.seq
         if self.known is None:
-            self.known = now
+            self.begun = self.known = now
         elif result.changes is None:
             if now != self.known or result.messages:
                 yield from self._reread(result)
@@ -132,3 +134,10 @@ class Follower:
         self._early.clear()
         if self.more_since is not None:
             self.known, self.more_since = self.more_since, None
+
+    def interrupted(self, given_on: int | None) -> None:
+        """As `lost`, where the last change may not have been given on: the last that surely was has the seq `given_on`."""
+        self.lost()
+        last = self.begun if given_on is None else given_on
+        if last is not None and self.known is not None:
+            self.known = min(self.known, last)

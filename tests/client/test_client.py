@@ -13,6 +13,7 @@ from sessiond.client import (
     AlreadyExists,
     AnswerLost,
     Appended,
+    Change,
     Cleared,
     Closed,
     Conflict,
@@ -32,6 +33,8 @@ from sessiond.client import (
     Updated,
     connect,
 )
+from sessiond.client.follower import Follower
+from sessiond.client.types import Notice
 from tests.client.proxy import Proxy
 from tests.client.served import served_home
 from tests.shell import Shell, wait_until
@@ -335,3 +338,27 @@ def test_threads_share_a_client(sessiond: Sessiond) -> None:
     texts = [one.text for one in chat.messages()]
     for number in range(8):
         assert [text for text in texts if text.startswith(f"{number} ")] == [f"{number} {turn}" for turn in range(20)]
+
+
+@pytest.mark.parametrize("where", ["before it is known", "after it is known"])
+def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Ctrl-C while a change is being taken: the next `next()` gives that change, once, and then what follows."""
+    told = Follower.told
+
+    def interrupted(self: Follower, method: str, notice: Notice) -> Iterator[Change]:
+        monkeypatch.undo()
+        if where == "after it is known":
+            next(told(self, method, notice))
+        raise KeyboardInterrupt
+        yield
+
+    chat = sessiond.new(name="x")
+    chat.append("user", "zero")
+    with chat.changes(since=0) as changes:
+        assert next(changes).seq == 1
+        monkeypatch.setattr(Follower, "told", interrupted)
+        chat.append("user", "one")
+        with pytest.raises(KeyboardInterrupt):
+            next(changes)
+        chat.append("user", "two")
+        assert [next(changes).seq, next(changes).seq] == [2, 3]

@@ -1114,8 +1114,8 @@ MUTATIONS = [
     Planted(
         "the client forgets pieces of a reply that were on their way",
         "client/tape.py",
-        '                self._texts = deque(["".join(self._texts)])\n',
-        "                self._texts.clear()\n",
+        '                self._pieces = deque([(self._pieces[0][0], "".join(text for _, text in self._pieces))])\n',
+        "                self._pieces.clear()\n",
         ("tests/client/test_client_parts.py", "-k", "tape"),
     ),
     Planted(
