@@ -154,6 +154,8 @@ class Changes(Iterator[Change]):
             self._catch_up(follower)
             if follower.gone:
                 self._forget(follower)
+        if self._lookout is not None:
+            self._let_go(self._lookout)
 
     def _catch_up(self, follower: Follower) -> None:
         while follower.stale:
@@ -173,10 +175,13 @@ class Changes(Iterator[Change]):
         while (request := lookout.due(time.monotonic())) is not None:
             for session_id, since in lookout.listed(self._ask(request), time.monotonic()):
                 self._followers.setdefault(session_id, Follower(session_id, since))
+
+    def _let_go(self, lookout: Lookout) -> None:
+        """Of sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
         for session_id in lookout.quiet(time.monotonic()):
             follower = self._followers.pop(session_id, None)
+            lookout.left(session_id, (follower.known if follower is not None else None) or 0)
             if follower is not None and not follower.gone:
-                lookout.left(session_id, follower.known or 0)
                 self._ask(requests.close(session_id))
 
     def _connected(self) -> Connection:

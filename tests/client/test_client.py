@@ -33,6 +33,7 @@ from sessiond.client import (
     Updated,
     connect,
 )
+from sessiond.client import lookout as lookout_module
 from sessiond.client.follower import Follower
 from sessiond.client.types import Notice
 from tests.client.proxy import Proxy
@@ -362,3 +363,49 @@ def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: p
             next(changes)
         chat.append("user", "two")
         assert [next(changes).seq, next(changes).seq] == [2, 3]
+
+
+def test_a_killed_daemon_is_started_again(home: Shell) -> None:
+    """By whatever is called next, in the middle of a reply too; who follows goes on, and is told of each change once."""
+    with connect(home=str(home.path)) as client:
+        chat = client.new(name="x")
+        changes = chat.changes()
+        home.kill()
+        assert chat.append("user", "one").seq == 1
+        with chat.stream("assistant") as reply:
+            reply.write("before, ")
+            reply.flush()
+            home.kill()
+            reply.write("after")
+        assert [(one.text, one.status) for one in chat.messages()] == [("one", None), ("before, after", "done")]
+        seen = [next(changes)]
+        while not (isinstance(seen[-1], Finished) and seen[-1].status == "done"):
+            seen.append(next(changes))
+        assert [one.seq for one in seen] == list(range(1, len(seen) + 1))
+
+
+def test_changes_of_all_sessions_go_on(served: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a kill -9, and after a session was closed because nothing happened in it: nothing is missed, nothing comes twice."""
+    monkeypatch.setattr(lookout_module, "QUIET_S", 0.0)
+    with connect(home=str(served.path), start=False) as client, client.changes(look_s=0.05) as changes:
+        chat = client.new(id="x", name="x")
+        seqs = []
+        for number in range(6):
+            if number == 3:
+                served.kill()
+                served.start()
+                wait_until(lambda: connects(served))
+            chat.append("user", str(number))
+            change = changes.wait(30)
+            assert isinstance(change, Appended)
+            seqs.append(change.seq)
+        wait_until(lambda: changes.wait(0.1) is None and chat.info().attached <= 1)
+    assert seqs == [1, 2, 3, 4, 5, 6]
+
+
+def connects(served: ForkedHome) -> bool:
+    try:
+        connect(home=str(served.path), start=False).close()
+    except DaemonUnreachable:
+        return False
+    return True

@@ -27,6 +27,7 @@ from sessiond.client import (
     Unauthorized,
     aconnect,
 )
+from sessiond.client import lookout as lookout_module
 from sessiond.client.aio import feed as feed_module
 from sessiond.client.aio.feed import AsyncChanges
 from sessiond.client.feed import Changes
@@ -225,3 +226,19 @@ async def test_a_consumer_that_does_not_take_changes_costs_no_memory(
             await chat.append("user", str(number))
         seqs = [(await changes.__anext__()).seq for _ in range(50)]
     assert seqs == list(range(1, 51))
+
+
+async def test_changes_of_all_sessions_go_on(sessiond: AsyncSessiond, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a session was closed because nothing happened in it: nothing is missed, nothing comes twice."""
+    monkeypatch.setattr(lookout_module, "QUIET_S", 0.0)
+    async with await sessiond.changes(look_s=0.05) as changes:
+        chat = await sessiond.new(id="x", name="x")
+        seqs = []
+        for number in range(4):
+            await chat.append("user", str(number))
+            change = await changes.wait(30)
+            assert isinstance(change, Appended)
+            seqs.append(change.seq)
+            while await changes.wait(0.1) or (await chat.info()).attached > 1:
+                pass
+    assert seqs == [1, 2, 3, 4]

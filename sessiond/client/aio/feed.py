@@ -121,6 +121,8 @@ class AsyncChanges(AsyncIterator[Change]):
             await self._catch_up(follower)
             if follower.gone:
                 self._forget(follower)
+        if self._lookout is not None:
+            await self._let_go(self._lookout)
 
     async def _catch_up(self, follower: Follower) -> None:
         while follower.stale:
@@ -140,10 +142,13 @@ class AsyncChanges(AsyncIterator[Change]):
         while (request := lookout.due(time.monotonic())) is not None:
             for session_id, since in lookout.listed(await self._ask(request), time.monotonic()):
                 self._followers.setdefault(session_id, Follower(session_id, since))
+
+    async def _let_go(self, lookout: Lookout) -> None:
+        """Of sessions in which nothing happened for a while. What happens in one meanwhile shows in the next list."""
         for session_id in lookout.quiet(time.monotonic()):
             follower = self._followers.pop(session_id, None)
+            lookout.left(session_id, (follower.known if follower is not None else None) or 0)
             if follower is not None and not follower.gone:
-                lookout.left(session_id, follower.known or 0)
                 await self._ask(requests.close(session_id))
 
     async def _connected(self) -> Connection:
