@@ -163,3 +163,32 @@ def without_known(change: Change, known: int) -> Change | None:
     if isinstance(change, Appended) and first_seq(change) <= known:
         return msgspec.structs.replace(change, messages=[one for one in change.messages if one.seq > known])
     return change
+
+
+def as_they_were(changes: list[Change]) -> list[Change]:
+    """Every message with the content that it was appended with.
+
+    Where the daemon knows an append from the file only, it tells the message as it is now, and then what made it so: whoever puts
+    text after text would have it twice.
+    """
+    offsets: dict[str, int] = {}
+    finished: set[str] = set()
+    told = []
+    for change in reversed(changes):
+        if isinstance(change, Extended):
+            offsets[change.message_id] = change.offset
+        elif isinstance(change, Finished):
+            finished.add(change.message_id)
+        elif isinstance(change, Appended) and any(one.id in offsets or one.id in finished for one in change.messages):
+            messages = [_as_it_was(one, offsets.pop(one.id, None), one.id in finished) for one in change.messages]
+            finished.difference_update(one.id for one in messages)
+            change = msgspec.structs.replace(change, messages=messages)  # noqa: PLW2901
+        told.append(change)
+    return told[::-1]
+
+
+def _as_it_was(message: Message, offset: int | None, finished: bool) -> Message:
+    if offset is None and not finished:
+        return message
+    content = message.content[:offset] if isinstance(message.content, str) else message.content
+    return msgspec.structs.replace(message, content=content, status="streaming")

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sessiond.client.changes import Change, Deleted, Reread, first_seq, read_change, without_known
+from sessiond.client.changes import (
+    Change,
+    Deleted,
+    Reread,
+    as_they_were,
+    first_seq,
+    read_change,
+    without_known,
+)
 from sessiond.client.types import Notice, Opened, Page
 
 EARLY_NOTICES = 1000
@@ -53,8 +61,8 @@ class Follower:
             if now != self.known or result.messages:
                 yield from self._reread(result)
         else:
-            for raw in result.changes:
-                fresh = without_known(read_change(raw, self.session_id), self.known)
+            for change in as_they_were([read_change(raw, self.session_id) for raw in result.changes]):
+                fresh = without_known(change, self.known)
                 if fresh is not None:
                     self.known = fresh.seq
                     yield fresh

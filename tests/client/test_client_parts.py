@@ -123,6 +123,23 @@ def test_a_long_stretch_that_is_cut_off_begins_again_where_it_was() -> None:
     assert follower.stale and follower.opening() == {"sessionId": "s", "since": 5}
 
 
+def test_text_is_not_told_twice() -> None:
+    """A daemon that knows an append from the file tells the message as it is now, and then what was added: the client puts it back."""
+    now = {"id": "m", "seq": 2, "role": "assistant", "content": "abc", "status": "done"}
+    other = {"id": "n", "seq": 1, "role": "user", "content": "xyz"}
+    wires = [
+        {"kind": "appended", "seq": 2, "messages": [other, now]},
+        {"kind": "extended", "seq": 3, "messageId": "m", "text": "b", "offset": 1},
+        {"kind": "extended", "seq": 4, "messageId": "m", "text": "c", "offset": 2},
+        {"kind": "finished", "seq": 5, "messageId": "m", "status": "done"},
+    ]
+    changes = [msgspec.Raw(msgspec.json.encode(one)) for one in wires]
+    told = list(Follower("s", 0).opened(Opened(session=SessionInfo(session_id="s", seq=5), changes=changes)))
+    assert [one.seq for one in told] == [2, 3, 4, 5]
+    assert isinstance(told[0], Appended)
+    assert [(one.text, one.status) for one in told[0].messages] == [("xyz", None), ("a", "streaming")]
+
+
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=8), st.data())
 def test_lines_are_cut_anywhere(sizes: list[int], data: st.DataObject) -> None:
     """Messages come out whole and in order, however the bytes come in."""
