@@ -123,6 +123,26 @@ def test_a_long_stretch_that_is_cut_off_begins_again_where_it_was() -> None:
     assert follower.stale and follower.opening() == {"sessionId": "s", "since": 5}
 
 
+def test_a_gap_is_read_and_not_passed_over() -> None:
+    """Of seqs 1 to 3 only the third is heard: it is not given on before the others are."""
+    follower = Follower("s", 0)
+    assert not list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=0), changes=[])))
+    assert not list(follower.told("session/changed", said([[3]])))
+    assert follower.stale and follower.opening() == {"sessionId": "s", "since": 0}
+    everything = [wire_change([seq]) for seq in (1, 2, 3)]
+    told = list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=3), changes=everything)))
+    assert [one.seq for one in told] == [1, 2, 3] and not follower.stale
+
+
+def test_a_change_that_is_heard_before_the_response_waits_for_it() -> None:
+    """It comes with the response in one read: it is given on after what the response tells."""
+    follower = Follower("s", 0)
+    follower.opening()
+    assert not list(follower.told("session/changed", said([[2]])))
+    told = list(follower.opened(Opened(session=SessionInfo(session_id="s", seq=1), changes=[wire_change([1])])))
+    assert [one.seq for one in told] == [1, 2] and not follower.stale
+
+
 def test_text_is_not_told_twice() -> None:
     """A daemon that knows an append from the file tells the message as it is now, and then what was added: the client puts it back."""
     now = {"id": "m", "seq": 2, "role": "assistant", "content": "abc", "status": "done"}

@@ -1123,14 +1123,14 @@ MUTATIONS = [
         "client/follower.py",
         "                self._early.append((method, notice))\n",
         "                pass\n",
-        ("tests/client/test_client_parts.py", "-k", "given_on_once"),
+        ("tests/client/test_client_parts.py", "-k", "heard_before_the_response"),
     ),
     Planted(
         "the client goes on after a gap",
         "client/follower.py",
         "            if first_seq(change) != known + 1:\n",
         "            if False:\n",
-        ("tests/client/test_client_parts.py", "-k", "given_on_once"),
+        ("tests/client/test_client_parts.py", "-k", "a_gap_is_read"),
     ),
     Planted(
         "the client does not ask a silent daemon whether it is there",
