@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sessiond import errors
 from sessiond.cli.streams import wait
+from sessiond.client.failures import error_of
 from sessiond.endpoint import Places, places
-from sessiond.errors import DaemonUnreachable, InvalidParams, SessiondError
+from sessiond.errors import DaemonUnreachable, InvalidParams
 from sessiond.reach import PATIENCE_S, is_held, reach
 
 Notification = Callable[[str, dict[str, Any]], None]
@@ -23,14 +23,6 @@ _QUESTIONS = frozenset({
     "daemon/hello", "daemon/status", "session/list", "session/read", "session/search", "note/list", "state/get",
 })  # fmt: skip
 """What changes nothing, and may be asked twice."""
-
-
-def _kinds() -> dict[str, type[SessiondError]]:
-    found = (value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, SessiondError))
-    return {error.kind: error for error in found}
-
-
-_KINDS = _kinds()
 
 
 class Client:
@@ -199,17 +191,3 @@ def connect_if_running(where: Places) -> Client | None:
             if time.monotonic() > deadline:
                 raise DaemonUnreachable(f"a daemon owns {where.data}, but {error.message}") from None
         time.sleep(_LOOK_AGAIN_S)  # it is just starting or stopping
-
-
-def error_of(error: Any) -> SessiondError:
-    """A JSON-RPC error object as the exception that the daemon raised."""
-    data = error.get("data") if isinstance(error, dict) else None
-    fields = dict(data) if isinstance(data, dict) else {}
-    kind, hint = fields.pop("kind", ""), fields.pop("hint", None)
-    message = str(error.get("message", "the request failed")) if isinstance(error, dict) else str(error)
-    fields.pop("message", None)
-    found = _KINDS.get(kind, SessiondError)(message, hint=hint)
-    found.data.update(fields)
-    if kind not in _KINDS:
-        found.data["kind"] = kind  # one that has no class here; nobody else would know what it was
-    return found

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from sessiond.cli.client import error_of
+from sessiond.client.failures import error_of
 from sessiond.errors import SessiondError
 
 _ANSWER_S = 30.0

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessiond.cli.client import Client, error_of
+from sessiond.cli.client import Client
+from sessiond.client.failures import error_of
 from sessiond.errors import Conflict, DaemonUnreachable, InvalidParams, SessiondError
 
 Ends = tuple[Client, socket.socket]

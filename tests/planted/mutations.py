@@ -1096,4 +1096,47 @@ MUTATIONS = [
         "                if False:\n",
         ("tests/store/test_links.py", "-k", "sidecar"),
     ),
+    # The Python client
+    Planted(
+        "the client leaves the id of a message to the daemon",
+        "client/requests.py",
+        "    sent = [with_id(one) for one in messages]\n",
+        "    sent = list(messages)\n",
+        ("tests/client/test_client_histories.py", "-k", "every_acknowledged"),
+    ),
+    Planted(
+        "the client clears a session twice",
+        "client/requests.py",
+        'return Request("session/clear", {"sessionId": session_id}, _session, again=False)',
+        'return Request("session/clear", {"sessionId": session_id}, _session)',
+        ("tests/client/test_client.py", "-k", "must_not_be_repeated"),
+    ),
+    Planted(
+        "the client forgets pieces of a reply that were on their way",
+        "client/tape.py",
+        '                self._pieces = deque([(self._pieces[0][0], "".join(text for _, text in self._pieces))])\n',
+        "                self._pieces.clear()\n",
+        ("tests/client/test_client_parts.py", "-k", "tape"),
+    ),
+    Planted(
+        "the client passes over a change that comes with the response to an open",
+        "client/follower.py",
+        "                self._early.append((method, notice))\n",
+        "                pass\n",
+        ("tests/client/test_client_parts.py", "-k", "heard_before_the_response"),
+    ),
+    Planted(
+        "the client goes on after a gap",
+        "client/follower.py",
+        "            if first_seq(change) != known + 1:\n",
+        "            if False:\n",
+        ("tests/client/test_client_parts.py", "-k", "a_gap_is_read"),
+    ),
+    Planted(
+        "the client does not ask a silent daemon whether it is there",
+        "client/feed.py",
+        "                self._ask(requests.hello())\n",
+        "                pass\n",
+        ("tests/client/test_client_deadlines.py", "-k", "silent"),
+    ),
 ]

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from sessiond.cli.client import error_of
+from sessiond.client.failures import error_of
 from sessiond.errors import InvalidParams
 from sessiond.limits import DEFAULT
 

@@ -1,0 +1,1 @@
+"""The same client for asyncio. Nothing here is imported by `connect`."""

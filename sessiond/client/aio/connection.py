@@ -1,0 +1,147 @@
+"""One connection for asyncio. Requests may be in flight side by side; it is of no use after it ended."""
+
+from __future__ import annotations
+
+import _socket
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from sessiond.client.connection import read_welcome
+from sessiond.client.dialing import Target, check_welcome, introduction
+from sessiond.client.wire import Incoming, Lines, refusal, request
+
+T = TypeVar("T")
+Heard = Callable[[Incoming], None]
+_READ_BYTES = 256 * 1024
+
+
+class Connection:
+    """`heard` gets notifications in the order in which they came, between responses. What it raises ends the connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Heard | None) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._heard = heard
+        self._last_id = 0
+        self._awaited: dict[int, asyncio.Future[Incoming]] = {}
+        self.ended: BaseException | None = None
+        """Why it is of no use any more."""
+        self.told_of_end: Callable[[], None] | None = None
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def to(cls, target: Target, name: str, timeout_s: float, heard: Heard | None = None) -> Connection:
+        """A connection that has introduced itself. DaemonUnreachable, Unauthorized; OSError where it ended meanwhile."""
+        deadline = time.monotonic() + timeout_s
+        # The token may lie in a file, and a daemon may have to be started: neither belongs on the loop.
+        raw, token = await _in_thread(lambda: (target.dial(deadline), target.token()))
+        raw.settimeout(0)
+        plain = socket.socket(fileno=raw.detach())
+        try:
+            reader, writer = await asyncio.open_connection(sock=plain)
+        except BaseException:
+            plain.close()
+            raise
+        connection = cls(reader, writer, heard)
+        try:
+            answer = await connection.ask("initialize", introduction(name, token))
+            check_welcome(answer.error, read_welcome(answer))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Incoming:
+        """The response to a request. ConnectionError."""
+        return await (await self.send(method, params))
+
+    async def send(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Incoming]:
+        """Send a request. What will have the response; ConnectionError."""
+        if self.ended is not None:
+            raise ConnectionResetError(str(self.ended))
+        line = request(self._last_id + 1, method, params)
+        self._last_id += 1
+        answer: asyncio.Future[Incoming] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_look_at)
+        self._awaited[self._last_id] = answer
+        self._writer.write(line)
+        await self._writer.drain()
+        return answer
+
+    def close(self) -> None:
+        """At once, whatever the other side does."""
+        self._end(ConnectionResetError("the connection was closed"))
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        lines = Lines()
+        try:
+            while chunk := await self._reader.read(_READ_BYTES):
+                for incoming in lines.feed(chunk):
+                    self._take(incoming)
+            self._end(ConnectionResetError("the daemon ended the connection"))
+        except Exception as error:
+            self._end(error)
+
+    def _take(self, incoming: Incoming) -> None:
+        if incoming.method is None:
+            answer = self._awaited.pop(incoming.id, None) if isinstance(incoming.id, int) else None
+            if answer is not None and not answer.done():
+                answer.set_result(incoming)
+        elif incoming.id is not None:
+            self._writer.write(refusal(incoming))
+        elif self._heard is not None:
+            self._heard(incoming)
+
+    def _end(self, error: BaseException) -> None:
+        if self.ended is None:
+            self.ended = error
+            self._writer.transport.abort()
+            for answer in self._awaited.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionResetError(str(error)))
+            self._awaited.clear()
+            if self.told_of_end is not None:
+                self.told_of_end()
+
+
+def _look_at(answer: asyncio.Future[Incoming]) -> None:
+    """Nobody may be waiting for it any more; asyncio complains of an exception that nobody looks at."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+async def _in_thread(work: Callable[[], tuple[_socket.socket, T]]) -> tuple[_socket.socket, T]:
+    """As asyncio.to_thread, but nothing waits for the thread when the caller leaves: reaching a daemon may take long."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[_socket.socket, T]] = loop.create_future()
+
+    def give(result: tuple[_socket.socket, T] | None, error: BaseException | None) -> None:
+        if done.done():
+            if result is not None:
+                result[0].close()
+        elif result is not None:
+            done.set_result(result)
+        elif error is not None:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(give, result, error)
+        except RuntimeError:  # the loop is closed: nobody asks any more
+            if result is not None:
+                with contextlib.suppress(OSError):
+                    result[0].close()
+
+    threading.Thread(target=run, daemon=True, name="sessiond reach").start()
+    return await done

@@ -1,0 +1,133 @@
+"""A connection for asyncio that comes back: requests are sent again over the next one where that does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+from sessiond.client.aio.connection import Connection
+from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
+from sessiond.client.failures import answer_lost, closed, no_answer
+from sessiond.client.requests import Request, extend
+from sessiond.client.tape import Tape
+
+T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """What ends with the link that it belongs to."""
+
+    def close(self) -> None: ...
+
+
+class Link:
+    """Requests of several tasks go side by side. `timeout_s`: unless a call says otherwise."""
+
+    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
+        self.target = target
+        self.name = name
+        self.timeout_s = timeout_s
+        self.closed = False
+        self._connection: Connection | None = None
+        self._dialing = asyncio.Lock()
+        self.feeds: WeakSet[Closable] = WeakSet()
+
+    async def reach(self) -> None:
+        """Connect now. DaemonUnreachable, Unauthorized."""
+
+        async def nothing(connection: Connection) -> None:
+            return None
+
+        await self._over("initialize", None, nothing, again=True)
+
+    async def call(self, request: Request[T], timeout_s: float | None = None) -> T:
+        """The result. The SessiondError that the daemon returned; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
+        sendings = 0
+
+        async def ask(connection: Connection) -> T:
+            nonlocal sendings
+            sendings += 1
+            answer = await connection.ask(request.method, request.params)
+            if answer.error is not None:
+                return request.failed(answer.error, resent=sendings > 1)
+            return request.result(answer.result)
+
+        return await self._over(request.method, timeout_s, ask, again=request.again)
+
+    async def play(self, tape: Tape, timeout_s: float | None, *, to_end: bool) -> None:
+        """Send what a tape holds. With `to_end` until all of it is durable, else only until little enough is in flight.
+
+        As `call`.
+        """
+
+        async def send(connection: Connection) -> None:
+            tape.over(connection)
+            while True:
+                while not tape.full and (params := tape.next()) is not None:
+                    tape.sent(await connection.send("session/extend", params))
+                oldest = tape.oldest
+                if oldest is None:
+                    return
+                if not oldest.done() and not (to_end or tape.full):
+                    return
+                answer = await oldest
+                if answer.error is not None:
+                    extend({}).failed(answer.error, resent=False)
+                tape.acknowledged()
+
+        await self._over("session/extend", timeout_s, send, again=True)
+
+    def close(self) -> None:
+        """End the connection and all feeds; whoever waits gets Closed. Does not wait for anything."""
+        self.closed = True
+        self._drop(self._connection)
+        for feed in list(self.feeds):
+            feed.close()
+
+    async def _over(
+        self, method: str, timeout_s: float | None, work: Callable[[Connection], Awaitable[T]], *, again: bool
+    ) -> T:
+        """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
+        patience = self.timeout_s if timeout_s is None else timeout_s
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(patience):
+                pause = LOOK_AGAIN_S
+                while True:
+                    connection = None
+                    try:
+                        connection = await self._connected(patience)
+                        return await work(connection)
+                    except TimeoutError:
+                        raise
+                    except OSError:
+                        self._drop(connection)
+                        if self.closed:
+                            raise closed() from None
+                        if connection is not None and not again:
+                            raise answer_lost(method) from None
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE_S)
+        except TimeoutError:
+            self._drop(connection)  # what still comes over it has nobody to go to
+            raise no_answer(method, patience) from None
+
+    async def _connected(self, patience: float) -> Connection:
+        async with self._dialing:
+            if self.closed:
+                raise closed()
+            if self._connection is None or self._connection.ended is not None:
+                made = await Connection.to(self.target, self.name, patience)
+                self._connection = made
+                if self.closed:  # by another task meanwhile
+                    self._drop(made)
+                    raise closed()
+            return self._connection
+
+    def _drop(self, connection: Connection | None) -> None:
+        if connection is not None:
+            connection.close()
+            if self._connection is connection:
+                self._connection = None

@@ -1,0 +1,63 @@
+"""A message that streams in, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from sessiond.client import requests
+from sessiond.client.aio.link import Link
+from sessiond.client.reply import LEAVE_S
+from sessiond.client.tape import Tape
+from sessiond.client.types import ToolCall
+from sessiond.errors import SessiondError
+
+
+class AsyncReply:
+    """Made by `await session.stream(...)`; an async context manager. Left normally, the message is `done` and durable. Left by an
+    exception or a cancellation, it is `interrupted` and keeps what was written. One task writes.
+    """
+
+    def __init__(self, link: Link, session_id: str, message_id: str, seq: int, length: int) -> None:
+        self.id = message_id
+        self.seq = seq
+        self.status = "streaming"
+        self._link = link
+        self._session_id = session_id
+        self._tape = Tape(session_id, message_id, length)
+
+    async def write(self, text: str, *, timeout_s: float | None = None) -> None:
+        """Add text. As `Reply.write`: others see it at once, and it is durable after `flush` or the end of the block."""
+        self._tape.add(text)
+        await self._link.play(self._tape, timeout_s, to_end=False)
+
+    async def flush(self, *, timeout_s: float | None = None) -> None:
+        """Returns when everything written so far is durable. Errors as for `write`."""
+        await self._link.play(self._tape, timeout_s, to_end=True)
+
+    async def finish(
+        self,
+        status: str = "done",
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        tool_calls: Iterable[ToolCall] = (),
+        timeout_s: float | None = None,
+    ) -> None:
+        """End the message as `done`, `interrupted` or `error`, durably. Leaving the block does this by itself."""
+        await self.flush(timeout_s=timeout_s)
+        request = requests.finish(self._session_id, self.id, status, metadata, tool_calls)
+        await self._link.call(request, timeout_s)
+        self.status = status
+
+    async def __aenter__(self) -> AsyncReply:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self.status != "streaming":
+            return
+        if kind is None:
+            await self.finish()
+            return
+        with suppress(SessiondError):  # the caller hears of what cut it off
+            await self.finish("interrupted", timeout_s=min(LEAVE_S, self._link.timeout_s))

@@ -1,0 +1,178 @@
+"""The blocking client: what `connect` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sessiond.client import requests
+from sessiond.client.dialing import Target
+from sessiond.client.feed import Changes
+from sessiond.client.link import Link
+from sessiond.client.lookout import Lookout
+from sessiond.client.session import Session
+from sessiond.client.types import Hit, Imported, NewMessage, SessionInfo, Status
+
+
+class Sessiond:
+    """A connection to the daemon that comes back by itself; a context manager. Threads may share it.
+
+    Every method raises DaemonUnreachable where no daemon can be reached or started, NoAnswer where it does not respond within
+    `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
+    """
+
+    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
+        self._link = Link(target, name, timeout_s)
+        self._link.reach()
+
+    def __enter__(self) -> Sessiond:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection and every iteration over changes. Does not wait for the daemon; what was acknowledged is durable."""
+        self._link.close()
+
+    def new(
+        self,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        store: str | None = None,
+        messages: Iterable[NewMessage] = (),
+        timeout_s: float | None = None,
+    ) -> Session:
+        """Make a session, with messages or without. AlreadyExists where the `id` is taken; InvalidParams, TooLarge, ReadOnly.
+
+        Without an `id` the client makes one, and a request that is sent again makes no second session. A session without a name
+        that stays empty is forgotten ten minutes after this client let go of it.
+        """
+        given = None if tags is None else list(tags)
+        request = requests.new(
+            id, messages, store=store, name=name, model=model, cwd=cwd, tags=given, metadata=metadata
+        )
+        return Session(self._link, self._link.call(request, timeout_s).session.session_id)
+
+    def session(self, session_id: str) -> Session:
+        """A session that is there. Asks nothing of the daemon."""
+        return Session(self._link, session_id)
+
+    def sessions(
+        self,
+        *,
+        sort: str = "-updatedAt",
+        store: str | None = None,
+        tags: Iterable[str] | None = None,
+        archived: bool | None = None,
+        deleted: bool | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        name: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Iterator[SessionInfo]:
+        """All sessions for which everything given holds, page by page as you iterate. Archived and deleted ones only if asked for.
+
+        `sort`: `updatedAt`, `createdAt`, `name` or `messageCount`, with `-` for the greatest first. `since` and `until` are
+        RFC 3339, on `updated_at`. `name` is a part of the name.
+        """
+        which = {
+            "store": store,
+            "tags": None if tags is None else list(tags),
+            "archived": archived,
+            "deleted": deleted,
+            "model": model,
+            "cwd": cwd,
+            "since": since,
+            "until": until,
+            "name": name,
+        }
+        cursor: str | None = None
+        while True:
+            page = self._link.call(requests.list_(cursor, None, sort, which), timeout_s)
+            yield from page.sessions
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: str = "text",
+        timeout_s: float | None = None,
+        **filter: Any,
+    ) -> Iterator[Hit]:
+        """Messages, names and notes that match, best first, page by page as you iterate.
+
+        `mode`: `text`, `regex` or `semantic`. `filter`: those of `sessions`, `role` and `session_id`. Cancelled where it takes
+        the daemon too long, Unavailable where the mode is not installed.
+        """
+        cursor: str | None = None
+        while True:
+            page = self._link.call(requests.search(query, cursor, None, mode, filter), timeout_s)
+            yield from page.hits
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def changes(self, *, look_s: float = 1.0) -> Changes:
+        """Live changes of all sessions, new ones included, from this call on. `session_id` of a change says where.
+
+        A session is opened when a list, asked for every `look_s` seconds, shows that it changed; the changes before that are not
+        missed. State alone does not show in a list.
+        """
+        changes = Changes(self._link, [], Lookout(look_s))
+        try:
+            changes.attend()
+        except BaseException:
+            changes.close()
+            raise
+        return changes
+
+    def restore(self, session_id: str, *, timeout_s: float | None = None) -> Session:
+        """Take a session out of the trash. SessionNotFound, AlreadyExists; AnswerLost where nobody knows whether it was done."""
+        return Session(self._link, self._link.call(requests.restore(session_id), timeout_s).session.session_id)
+
+    def import_(
+        self,
+        path: str,
+        *,
+        format: str | None = None,
+        store: str | None = None,
+        since: str | None = None,
+        dry_run: bool = False,
+        timeout_s: float | None = None,
+    ) -> Imported:
+        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits."""
+        request = requests.import_(path, format=format, store=store, since=since, dry_run=dry_run)
+        return self._link.call(request, timeout_s)
+
+    def save(self, *, timeout_s: float | None = None) -> None:
+        """Bring the files of all sessions up to date now."""
+        self._link.call(requests.save(None), timeout_s)
+
+    def status(self, *, timeout_s: float | None = None) -> Status:
+        """What runs, where, and how it is."""
+        return self._link.call(requests.status(), timeout_s)
+
+    def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        again: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Any method of the protocol: its result as plain values with the names of the wire.
+
+        After a lost connection it is sent again only if `again` says that this does no harm; else AnswerLost.
+        """
+        return self._link.call(requests.any_(method, params or {}, again=again), timeout_s)

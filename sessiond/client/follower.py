@@ -1,0 +1,151 @@
+"""What a client knows of one session that it follows: which seq it saw last, and what it has to read again. No I/O.
+
+told a change that comes next      it is given on
+told one that is known             it is passed over
+told one beyond the next           the session is opened again since the last seq that was seen
+resync, reloaded, reconnect        the same
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.client.changes import (
+    Change,
+    Deleted,
+    Reread,
+    as_they_were,
+    first_seq,
+    read_change,
+    without_known,
+)
+from sessiond.client.types import Notice, Opened, Page
+
+EARLY_NOTICES = 1000
+
+
+class Follower:
+    """Follows one session from the change after `since`; with None from whatever its seq is when it is first opened."""
+
+    def __init__(self, session_id: str, since: int | None) -> None:
+        self.session_id = session_id
+        self.known = since
+        """The last seq that was given on."""
+        self.begun = since
+        """The seq after which it began; None until it is known."""
+        self.stale = True
+        """It has to be opened before anything that the daemon says of it is of use."""
+        self.gone = False
+        self.more_since: int | None = None
+        """Messages with a greater seq have to be read, for the last page left them out."""
+        self._reading_to = 0
+        self._early: list[tuple[str, Notice]] = []
+        self._too_early = False
+        """More was told meanwhile than is kept."""
+
+    def opening(self) -> dict[str, Any]:
+        """Params of `session/open`."""
+        self._early.clear()
+        self._too_early = False
+        start = {"last": 0} if self.known is None else {"since": self.known}
+        return {"sessionId": self.session_id, **start}
+
+    def opened(self, result: Opened) -> Iterator[Change]:
+        """What happened since the last seq that was seen, from the result of `session/open`."""
+        self.stale = False
+        now = result.session.seq
+        if self.known is None:
+            self.begun = self.known = now
+        elif result.changes is None:
+            if now != self.known or result.messages:
+                yield from self._reread(result)
+        else:
+            for change in as_they_were([read_change(raw, self.session_id) for raw in result.changes]):
+                fresh = without_known(change, self.known)
+                if fresh is not None:
+                    self.known = fresh.seq
+                    yield fresh
+            self.known = max(self.known, now)
+        if self.more_since is None:
+            yield from self._after_all()
+
+    def _after_all(self) -> Iterator[Change]:
+        """What was told meanwhile."""
+        early, self._early = self._early, []
+        self.stale = self._too_early
+        for method, notice in early:
+            yield from self.told(method, notice)
+
+    def _reread(self, result: Opened) -> Iterator[Change]:
+        since, self.known = self.known or 0, result.session.seq
+        if result.has_more and result.messages:
+            self.more_since = result.messages[-1].seq
+            self._reading_to = result.session.seq
+        yield Reread(
+            seq=result.session.seq,
+            session_id=self.session_id,
+            since=since,
+            session=result.session,
+            messages=result.messages,
+        )
+
+    def page(self, page: Page) -> Iterator[Change]:
+        """The messages after `more_since`, as `session/read` returned them."""
+        since, self.more_since = self.more_since or 0, None
+        # What is newer than the open is told in its own turn.
+        messages = [one for one in page.messages if one.seq <= self._reading_to]
+        if page.has_more and messages and len(messages) == len(page.messages):
+            self.more_since = messages[-1].seq
+        if messages:
+            yield Reread(seq=self._reading_to, session_id=self.session_id, since=since, messages=messages)
+        if self.more_since is None:
+            yield from self._after_all()
+
+    def told(self, method: str, notice: Notice) -> Iterator[Change]:
+        """What a notification about this session brings. Afterwards `stale` says whether to open it again."""
+        if self.gone:
+            return
+        if method == "session/deleted":
+            yield self.deleted()
+        elif self.stale or self.more_since is not None:
+            if len(self._early) < EARLY_NOTICES:
+                self._early.append((method, notice))
+            else:
+                self._too_early = True
+        elif method == "session/resync":
+            self.stale = self.stale or notice.seq != self.known
+        elif method == "session/reloaded":
+            self.stale = True
+        elif method == "session/changed" and not notice.replay:
+            yield from self._changed(notice)
+
+    def _changed(self, notice: Notice) -> Iterator[Change]:
+        for raw in notice.changes:
+            known = self.known or 0
+            change = without_known(read_change(raw, self.session_id, notice.origin), known)
+            if change is None:
+                continue
+            if first_seq(change) != known + 1:
+                self.stale = True
+                return
+            self.known = change.seq
+            yield change
+
+    def deleted(self) -> Change:
+        self.gone, self.stale = True, False
+        return Deleted(session_id=self.session_id, seq=self.known or 0)
+
+    def lost(self) -> None:
+        """The connection ended."""
+        self.stale = not self.gone
+        self._early.clear()
+        if self.more_since is not None:
+            self.known, self.more_since = self.more_since, None
+
+    def interrupted(self, given_on: int | None) -> None:
+        """As `lost`, where the last change may not have been given on: the last that surely was has the seq `given_on`."""
+        self.lost()
+        last = self.begun if given_on is None else given_on
+        if last is not None and self.known is not None:
+            self.known = min(self.known, last)

@@ -1,0 +1,163 @@
+"""A blocking connection that comes back: requests are sent again over the next connection where that does no harm."""
+
+from __future__ import annotations
+
+import time
+from _thread import allocate_lock
+from _weakref import ref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from sessiond.client.connection import Connection
+from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
+from sessiond.client.failures import answer_lost, closed, no_answer
+from sessiond.client.requests import Request, extend
+from sessiond.client.tape import Tape
+from sessiond.errors import SessiondError
+
+T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """What ends with the link that it belongs to."""
+
+    def close(self) -> None: ...
+
+
+class Link:
+    """May be used from several threads; their requests go one after the other. `timeout_s`: unless a call says otherwise."""
+
+    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
+        self.target = target
+        self.name = name
+        self.timeout_s = timeout_s
+        self.closed = False
+        self._lock = allocate_lock()
+        self._connection: Connection | None = None
+        self._feeds: list[ref[Closable]] = []
+
+    def reach(self, timeout_s: float | None = None) -> None:
+        """Connect now. DaemonUnreachable, Unauthorized."""
+        self._over("initialize", timeout_s, lambda connection, deadline: None, again=True)
+
+    def call(self, request: Request[T], timeout_s: float | None = None) -> T:
+        """The result. The SessiondError that the daemon returned; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
+        sendings = 0
+
+        def ask(connection: Connection, deadline: float) -> T:
+            nonlocal sendings
+            sendings += 1
+            answer = connection.wait(connection.send(request.method, request.params, deadline), deadline)
+            if answer.error is not None:
+                return request.failed(answer.error, resent=sendings > 1)
+            return request.result(answer.result)
+
+        return self._over(request.method, timeout_s, ask, again=request.again)
+
+    def play(self, tape: Tape, timeout_s: float | None, *, to_end: bool) -> None:
+        """Send what a tape holds. With `to_end` until all of it is durable, else only until little enough is in flight.
+
+        As `call`.
+        """
+
+        def send(connection: Connection, deadline: float) -> None:
+            tape.over(connection)
+            while True:
+                while not tape.full and (params := tape.next()) is not None:
+                    tape.sent(connection.send("session/extend", params, deadline))
+                connection.read_waiting()
+                oldest = tape.oldest
+                if oldest is None:
+                    return
+                if not connection.has(oldest) and not (to_end or tape.full):
+                    return
+                answer = connection.wait(oldest, deadline)
+                if answer.error is not None:
+                    extend({}).failed(answer.error, resent=False)
+                tape.acknowledged()
+
+        self._over("session/extend", timeout_s, send, again=True)
+
+    def close(self) -> None:
+        """End the connection and all feeds; whoever waits in another thread gets Closed. Does not wait for anything."""
+        self.closed = True
+        connection = self._connection
+        if connection is not None:
+            connection.end()
+        self._drop_if_unused()
+        for feed in [one() for one in self._feeds]:
+            if feed is not None:
+                feed.close()
+
+    def owns(self, feed: Closable) -> None:
+        """To be closed with this link, if it is still there by then."""
+        self._feeds = [one for one in self._feeds if one() is not None]
+        self._feeds.append(ref(feed))
+
+    def _over(self, method: str, timeout_s: float | None, work: Callable[[Connection, float], T], *, again: bool) -> T:
+        """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
+        patience = self.timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + patience
+        pause = LOOK_AGAIN_S
+        with self._turn(method, deadline, patience):
+            while True:
+                begun = False
+                try:
+                    connection = self._connected(deadline)
+                    begun = True
+                    return work(connection, deadline)
+                except SessiondError:
+                    raise  # the connection is as good as before
+                except TimeoutError:
+                    self._drop()
+                    raise no_answer(method, patience) from None
+                except OSError:
+                    self._drop()
+                    if self.closed:
+                        raise closed() from None
+                    if begun and not again:
+                        raise answer_lost(method) from None
+                    if time.monotonic() >= deadline:
+                        raise no_answer(method, patience) from None
+                except BaseException:
+                    self._drop()  # an interrupt, perhaps in the middle of a line
+                    raise
+                time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _connected(self, deadline: float) -> Connection:
+        if self.closed:
+            raise closed()
+        if self._connection is None:
+            made = Connection.to(self.target, self.name, deadline)
+            self._connection = made
+            if self.closed:  # by another thread meanwhile
+                self._drop()
+                raise closed()
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _turn(self, method: str, deadline: float, patience: float) -> Iterator[None]:
+        """Nobody else uses the connection meanwhile."""
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise no_answer(method, patience)
+        try:
+            yield
+        finally:
+            self._lock.release()
+            if self.closed:
+                self._drop_if_unused()
+
+    def _drop_if_unused(self) -> None:
+        """A descriptor is not closed while another thread waits on it: that thread does it when it has learned of the end."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()

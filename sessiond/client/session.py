@@ -1,0 +1,240 @@
+"""One session, for the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from sessiond.client import requests
+from sessiond.client.feed import Changes
+from sessiond.client.follower import Follower
+from sessiond.client.link import Link
+from sessiond.client.reply import Reply
+from sessiond.client.requests import PAGE_MESSAGES, Field
+from sessiond.client.types import AppendedMessage, Exported, Message, NewMessage, Note, SessionInfo, ToolCall
+
+
+class Session:
+    """A session by its id. Making one asks nothing of the daemon; SessionNotFound comes from the first use.
+
+    Every method may raise SessionNotFound, BadFile, Unavailable, DaemonUnreachable and NoAnswer, and those that change
+    something ReadOnly and Indeterminate. `timeout_s` is for this one call; the client's own if None.
+    """
+
+    def __init__(self, link: Link, session_id: str) -> None:
+        self._link = link
+        self.id = session_id
+        """`ID` in the default store, `STORE/ID` in another."""
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            self.close()
+
+    # Reading
+
+    def info(self, *, timeout_s: float | None = None) -> SessionInfo:
+        """The session as a list shows it."""
+        return self._link.call(requests.update(self.id, {}), timeout_s).session
+
+    def messages(
+        self, *, last: int | None = None, since: int | None = None, timeout_s: float | None = None
+    ) -> list[Message]:
+        """All messages, oldest first; only the newest `last`, or only those with a seq greater than `since`."""
+        if last is not None:
+            return self._newest(last, timeout_s)
+        found: list[Message] = []
+        since, more = since or 0, True
+        while more:
+            page = self._link.call(requests.read(self.id, since=since, limit=PAGE_MESSAGES), timeout_s)
+            found += page.messages
+            more = page.has_more and bool(page.messages)
+            since = found[-1].seq if found else since
+        return found
+
+    def _newest(self, count: int, timeout_s: float | None) -> list[Message]:
+        page = self._link.call(requests.read(self.id, last=min(count, PAGE_MESSAGES)), timeout_s)
+        found = page.messages
+        while page.messages and page.has_more and len(found) < count:
+            limit = min(count - len(found), PAGE_MESSAGES)
+            page = self._link.call(requests.read(self.id, before=found[0].seq, limit=limit), timeout_s)
+            found = page.messages + found
+        return found
+
+    def changes(self, *, since: int | None = None) -> Changes:
+        """Live changes, made by anybody, this client included. They begin after the change `since` (0: from the first), or
+        with the first one after this call.
+
+        An iterator over a connection of its own: append from the same thread while you iterate, or iterate in another thread.
+        After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
+        """
+        changes = Changes(self._link, [Follower(self.id, since)])
+        try:
+            changes.attend()
+        except BaseException:
+            changes.close()
+            raise
+        return changes
+
+    # Messages
+
+    def append(
+        self,
+        role: str,
+        content: str | list[Any],
+        *,
+        id: str | None = None,
+        tool_calls: list[ToolCall] | None = None,
+        tool_call_id: str | None = None,
+        thinking: str | None = None,
+        thread: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        timestamp: str | None = None,
+        expected_seq: int | None = None,
+        timeout_s: float | None = None,
+    ) -> AppendedMessage:
+        """Append one message; returns when it is durable. After a lost connection it is sent again by its id, so it is there once.
+
+        With `expected_seq` it raises Conflict unless that is the session's seq. Conflict also where the `id` has other content,
+        TooLarge. After NoAnswer, calling it again with the same `id` is safe.
+        """
+        message = NewMessage(
+            role=role,
+            content=content,
+            id=id,
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            thinking=thinking,
+            thread=thread,
+            metadata=metadata,
+            timestamp=timestamp,
+        )
+        return self.append_all([message], expected_seq=expected_seq, timeout_s=timeout_s)[0]
+
+    def append_all(
+        self, messages: Iterable[NewMessage], *, expected_seq: int | None = None, timeout_s: float | None = None
+    ) -> list[AppendedMessage]:
+        """Append several messages, all of them or none, with consecutive seqs. As `append`; 10,000 at most (TooLarge)."""
+        return self._link.call(requests.append(self.id, messages, expected_seq), timeout_s).messages
+
+    def stream(
+        self,
+        role: str,
+        content: str = "",
+        *,
+        id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        thread: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Reply:
+        """Begin a message that grows: `with chat.stream("assistant") as reply: reply.write("...")`.
+
+        It is there from now on, with `content` as its beginning, and others see it grow. After a lost connection it goes on by
+        offset. If this process ends, the daemon keeps what came as `interrupted`. Errors as for `append`.
+        """
+        message = requests.with_id(
+            NewMessage(role=role, content=content, id=id, status="streaming", metadata=metadata, thread=thread)
+        )
+        kept = self.append_all([message], timeout_s=timeout_s)[0]
+        return Reply(self._link, self.id, kept.id, kept.seq, len(content))
+
+    # What is known of it
+
+    def update(
+        self,
+        *,
+        name: Field = UNSET,
+        model: Field = UNSET,
+        summary: Field = UNSET,
+        cwd: Field = UNSET,
+        tags: Iterable[str] | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+        metadata: Mapping[str, Any] | UnsetType = UNSET,
+        expected_seq: int | None = None,
+        timeout_s: float | None = None,
+    ) -> SessionInfo:
+        """Change what is given and leave the rest; None empties a field. Conflict unless the seq is `expected_seq`, if given.
+
+        With `expected_seq` a lost response raises AnswerLost.
+        """
+        fields: dict[str, Any] = {"name": name, "model": model, "summary": summary, "cwd": cwd, "archived": archived}
+        fields |= {"metadata": metadata, "tags": tags if isinstance(tags, UnsetType) else list(tags)}
+        return self._link.call(requests.update(self.id, fields, expected_seq), timeout_s).session
+
+    def note(
+        self,
+        heading: str,
+        content: str,
+        *,
+        thread: str | None = None,
+        tick: int | None = None,
+        id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Note:
+        """Write a note under a heading, for the whole session or for one thread. Repeated by id like `append`."""
+        request = requests.note_append(self.id, heading, content, thread=thread, tick=tick, id=id)
+        return self._link.call(request, timeout_s).note
+
+    def notes(self, *, thread: str | None = None, timeout_s: float | None = None) -> list[Note]:
+        """Notes of the whole session, oldest first; with `thread` that thread's as well."""
+        return self._link.call(requests.note_list(self.id, thread), timeout_s).notes
+
+    def state(self, *keys: str, timeout_s: float | None = None) -> dict[str, Any]:
+        """Values that tools keep beside the messages: all, or only those of `keys` that are there."""
+        return self._link.call(requests.state_get(self.id, keys or None), timeout_s).values
+
+    def set_state(
+        self, values: Mapping[str, Any], *, expected_seq: int | None = None, timeout_s: float | None = None
+    ) -> int:
+        """Set values; a None removes its key. The session's seq afterwards. Conflict and AnswerLost as for `update`."""
+        return self._link.call(requests.state_set(self.id, values, expected_seq), timeout_s).seq
+
+    # The whole session
+
+    def clear(self, *, timeout_s: float | None = None) -> SessionInfo:
+        """Empty messages and summary. What was there lies in the trash. AnswerLost where nobody knows whether it was done."""
+        return self._link.call(requests.clear(self.id), timeout_s).session
+
+    def truncate(self, after_seq: int, *, timeout_s: float | None = None) -> int:
+        """Take away messages with a seq greater than `after_seq`; returns how many. As `clear`."""
+        return self._link.call(requests.truncate(self.id, after_seq), timeout_s).removed
+
+    def fork(self, *, at_seq: int | None = None, name: str | None = None, timeout_s: float | None = None) -> Session:
+        """A copy that goes its own way, of everything up to and with `at_seq`. AnswerLost as for `clear`."""
+        info = self._link.call(requests.fork(self.id, at_seq, name), timeout_s).session
+        return Session(self._link, info.session_id)
+
+    def move(self, store: str, *, timeout_s: float | None = None) -> Session:
+        """Move it to another store; returns it under its new id. AlreadyExists; AnswerLost as for `clear`."""
+        info = self._link.call(requests.move(self.id, store), timeout_s).session
+        return Session(self._link, info.session_id)
+
+    def delete(self, *, permanent: bool = False, timeout_s: float | None = None) -> None:
+        """Put it into the trash, or away for ever."""
+        self._link.call(requests.delete(self.id, permanent=permanent), timeout_s)
+
+    def save(self, *, timeout_s: float | None = None) -> None:
+        """Bring its file up to date now. What was appended is durable without it."""
+        self._link.call(requests.save(self.id), timeout_s)
+
+    def export(
+        self, format: str, path: str | None = None, *, overwrite: bool = False, timeout_s: float | None = None
+    ) -> Exported:
+        """As `jsonl`, `json`, `markdown`, `org`, `html` or `text`, to an absolute path, or with None into `content`.
+
+        AlreadyExists where there is a file and `overwrite` is false; TooLarge for a content over 48 MiB.
+        """
+        return self._link.call(requests.export(self.id, format, path, overwrite=overwrite), timeout_s)
+
+    def close(self, *, timeout_s: float | None = None) -> None:
+        """Have the daemon save a session that this client made and let go of it. Nothing is lost without it; a program that
+        makes many sessions should do it. The session may be used again afterwards.
+        """
+        self._link.call(requests.close(self.id), timeout_s)

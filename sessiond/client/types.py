@@ -1,0 +1,297 @@
+"""What the client gives back: the types of protocol 1, read leniently.
+
+A daemon of another version may leave out what it does not know and send what this client does not know. So nearly every
+field has a default, words that may become more are plain `str`, and unknown members are ignored. Times are RFC 3339 in UTC,
+offsets and lengths count code points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct, field
+
+
+class Value(Struct, frozen=True, kw_only=True, rename="camel", repr_omit_defaults=True):
+    """Root of everything that the client returns. Values do not change; a later state is another value."""
+
+
+class Parent(Value, frozen=True, kw_only=True):
+    """Where a fork left its parent: after the change with `seq`."""
+
+    session_id: str
+    seq: int = 0
+
+
+class SessionInfo(Value, frozen=True, kw_only=True):
+    """What a list shows of a session."""
+
+    session_id: str
+    """`ID` in the default store, `STORE/ID` in another."""
+    name: str | None = None
+    created_at: str = ""
+    updated_at: str = ""
+    model: str | None = None
+    message_count: int = 0
+    seq: int = 0
+    """Of the newest change."""
+    store: str = ""
+    format: str = ""
+    path: str = ""
+    """Of the session file."""
+    cwd: str | None = None
+    tags: list[str] = []
+    archived: bool = False
+    summary: str | None = None
+    parent: Parent | None = None
+    metadata: dict[str, Any] = {}
+    attached: int = 0
+    """How many connections have it open."""
+    dirty: bool = False
+    """The session file is behind the journal."""
+    cut: list[str] = []
+    """Fields that are left out because they are too large for one response."""
+
+
+class ToolCall(Value, frozen=True, kw_only=True):
+    """A call that an assistant's message makes. Its result is a message of role `tool` with this `id` as `tool_call_id`."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | str = {}
+
+
+class _Body(Value, frozen=True, kw_only=True, omit_defaults=True):
+    role: str
+    """`user`, `assistant`, `system`, `tool`, or another word."""
+    content: str | list[Any]
+    """Text, or a list of content blocks."""
+    status: str | None = None
+    """`streaming`, `done`, `interrupted` or `error`; None means `done`."""
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    """Role `tool`: the call whose result this is."""
+    thinking: str | None = None
+    thread: str | None = None
+    tick: int | None = None
+    """The turn number of the system that the message comes from."""
+    context_snapshot: Any = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The content as one string: the text blocks of a list, joined by newlines.
+
+        >>> Message(id="m1", role="user", content=[{"type": "text", "text": "Hello"}]).text
+        'Hello'
+        """
+        if isinstance(self.content, str):
+            return self.content
+        blocks = (
+            one if isinstance(one, str) else one.get("text") for one in self.content if isinstance(one, str | dict)
+        )
+        return "\n".join(text for text in blocks if isinstance(text, str))
+
+
+class NewMessage(_Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message to append."""
+
+    id: str | None = None
+    """1 to 256 characters; the client makes one if it is None. Appending the same id and content again adds nothing."""
+    timestamp: str | None = None
+    """The time of arrival if None."""
+
+
+class Message(_Body, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of a session, with its current content."""
+
+    id: str
+    seq: int = 0
+    timestamp: str = ""
+    cut: int | None = None
+    """The message is too large for one response: it has this many bytes, and `content` is only the beginning of its text."""
+
+
+class AppendedMessage(Value, frozen=True, kw_only=True):
+    """A message that is durable now, and the seq that it has."""
+
+    id: str
+    seq: int
+
+
+class Note(Value, frozen=True, kw_only=True):
+    """A note under a heading. With `thread` None it belongs to the whole session."""
+
+    id: str
+    heading: str
+    content: str = ""
+    seq: int = 0
+    thread: str | None = None
+    tick: int | None = None
+    timestamp: str = ""
+
+
+class FileWarning(Value, frozen=True, kw_only=True):
+    """A part of a file that the daemon did not understand and left as it is. `line` counts from 1."""
+
+    path: str
+    message: str = ""
+    line: int | None = None
+
+
+class Hit(Value, frozen=True, kw_only=True):
+    """What a search found: a message, or a session's name or note (then `message_id` is None)."""
+
+    session_id: str
+    name: str | None = None
+    message_id: str | None = None
+    seq: int | None = None
+    role: str | None = None
+    timestamp: str = ""
+    snippet: str = ""
+    ranges: list[list[int]] = []
+    """Code points of the snippet, each [start, end), that matched."""
+    score: float = 0.0
+
+
+class Imported(Value, frozen=True, kw_only=True):
+    """What an import made or extended, or would have."""
+
+    sessions: list[SessionInfo] = []
+    skipped: int = 0
+    """Sessions that brought nothing new."""
+    warnings: list[FileWarning] = []
+    untouched: int = 0
+    """With `since`: files that were not opened because they are older."""
+
+
+class Exported(Value, frozen=True, kw_only=True):
+    """`content` for an export without a path; `path` and `bytes` for one with a path."""
+
+    content: str | None = None
+    path: str | None = None
+    bytes: int | None = None
+
+
+class Address(Value, frozen=True, kw_only=True):
+    """Where a client that shows the token in `token_file` may connect."""
+
+    host: str
+    port: int
+    token_file: str = ""
+
+
+class Status(Value, frozen=True, kw_only=True):
+    """How the daemon is. `call("daemon/status")` returns the rest as plain values."""
+
+    version: str = ""
+    pid: int = 0
+    instance_id: str = ""
+    started_at: str = ""
+    data_dir: str = ""
+    socket: str | None = None
+    tcp: Address | None = None
+    ws: Address | None = None
+    connections: int = 0
+    open_sessions: int = 0
+    dirty_sessions: int = 0
+    read_only: dict[str, Any] | None = None
+    """`reason` and `since`, where the disk failed or is full."""
+    limits: dict[str, Any] = {}
+
+
+class Page(Value, frozen=True, kw_only=True):
+    """A page of messages, oldest first. `seq` is the session's."""
+
+    messages: list[Message] = []
+    has_more: bool = False
+    seq: int = 0
+
+
+class ListPage(Value, frozen=True, kw_only=True):
+    """A page of sessions."""
+
+    sessions: list[SessionInfo] = []
+    next_cursor: str | None = None
+    incomplete: bool = False
+
+
+class HitPage(Value, frozen=True, kw_only=True):
+    """A page of hits. `total` is the same on every page."""
+
+    hits: list[Hit] = []
+    total: int = 0
+    next_cursor: str | None = None
+    incomplete: bool = False
+    """The index is being built; there may be more hits."""
+
+
+class Opened(Value, frozen=True, kw_only=True):
+    """The content of a session as `session/open` returns it. `changes` is None where they are no longer known."""
+
+    session: SessionInfo
+    messages: list[Message] = []
+    has_more: bool = False
+    changes: list[Raw] | None = None
+
+
+class Origin(Value, frozen=True, kw_only=True):
+    """Which client made a change, by the name that it gave itself."""
+
+    client: str = "unknown"
+    connection: int = 0
+
+
+class Notice(Value, frozen=True, kw_only=True):
+    """The params of any `session/*` notification."""
+
+    session_id: str = ""
+    session: SessionInfo | None = None
+    seq: int = 0
+    changes: list[Raw] = []
+    origin: Origin | None = None
+    replay: bool = False
+
+    @property
+    def about(self) -> str:
+        """The id of the session that it is about."""
+        return self.session_id or (self.session.session_id if self.session is not None else "")
+
+
+class SessionResult(Value, frozen=True, kw_only=True):
+    """A session as it is after a request."""
+
+    session: SessionInfo
+    removed: int = 0
+
+
+class AppendResult(Value, frozen=True, kw_only=True):
+    """Where messages went."""
+
+    seq: int = 0
+    messages: list[AppendedMessage] = []
+
+
+class SeqResult(Value, frozen=True, kw_only=True):
+    """The session's seq after a request."""
+
+    seq: int = 0
+
+
+class NoteResult(Value, frozen=True, kw_only=True):
+    """A note as it is kept."""
+
+    note: Note
+
+
+class NoteListResult(Value, frozen=True, kw_only=True):
+    """Notes, oldest first."""
+
+    notes: list[Note] = []
+
+
+class StateResult(Value, frozen=True, kw_only=True):
+    """Values beside the messages."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    saved_at: str | None = None

@@ -1,0 +1,71 @@
+"""Messages of JSON-RPC as lines of bytes, both ways. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.errors import InvalidParams
+
+MAX_LINE_BYTES = 128 * 1024 * 1024
+"""A daemon sends half of that at most; a peer that sends more without a newline is not one."""
+
+
+class Incoming(Struct, frozen=True):
+    """A message of the daemon's: a response (`id` and `result` or `error`), a notification, or a request."""
+
+    id: int | str | None = None
+    method: str | None = None
+    params: Raw = Raw(b"{}")
+    result: Raw = Raw(b"null")
+    error: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(Incoming).decode
+_encoder = msgspec.json.Encoder()
+
+
+def request(number: int, method: str, params: Mapping[str, Any]) -> bytes:
+    """A request as a line. InvalidParams where a value in it has no JSON."""
+    return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def refusal(incoming: Incoming) -> bytes:
+    """The response to a request of the daemon's: this client takes none."""
+    error = {"code": -32601, "message": "this client takes no requests"}
+    return _line({"jsonrpc": "2.0", "id": incoming.id, "error": error})
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        raise InvalidParams("a text holds half a surrogate pair", hint="decode it as UTF-8") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidParams(f"a value cannot be sent as JSON: {error}") from None
+
+
+class Lines:
+    """Cuts messages out of what a connection reads."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> list[Incoming]:
+        """The messages that are complete now. ConnectionError where that is no JSON-RPC: nothing that follows can be trusted."""
+        searched = len(self._buffer)
+        self._buffer += chunk
+        end = self._buffer.rfind(b"\n", searched)
+        if end < 0:
+            if len(self._buffer) > MAX_LINE_BYTES:
+                raise ConnectionAbortedError("a message is longer than any of the protocol's")
+            return []
+        whole = bytes(memoryview(self._buffer)[:end])
+        del self._buffer[: end + 1]
+        try:
+            return [_decode(line) for line in whole.split(b"\n") if line]
+        except msgspec.MsgspecError as error:
+            raise ConnectionAbortedError(f"what came is no message: {error}") from None
