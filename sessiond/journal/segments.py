@@ -304,6 +304,9 @@ class Segments:
 
     def rotate(self) -> None:
         """Begin a new segment, unless the last one is empty. ReadOnly, Indeterminate as in `write`."""
+        self.check()
+        if self._log is None:
+            self._mend()
         log = self._last_log()
         if log.size > SEGMENT_HEADER_BYTES:
             try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.errors import ReadOnly
+from sessiond.errors import Indeterminate, ReadOnly
 from sessiond.fs import RealFileSystem
 from sessiond.journal.record import SEGMENT_HEADER_BYTES
 from sessiond.journal.segments import Segments
@@ -127,3 +127,33 @@ def test_on_a_real_disk(tmp_path: Path) -> None:
     assert contents.damage == []
     assert [record.entry.seq for _, record in contents.records] == [1, 2, 3, 4, 5]
     again.close()
+
+
+def test_a_journal_that_has_failed_is_not_rotated() -> None:
+    """Its failed sync would be tried again, and what it left would stand in a closed segment."""
+    fs = CrashFS()
+    segments, _ = opened(fs, segment_step_bytes=STEP)
+    segments.write([changes("a", 1)], sync=True)
+    fs.fail("sync", errno.EIO)
+    with pytest.raises(Indeterminate):
+        segments.write([changes("a", 2)], sync=True)
+    steps = fs.steps
+    with pytest.raises(ReadOnly):
+        segments.rotate()
+    assert fs.steps == steps
+
+
+def test_a_journal_that_is_not_mended_is_mended_before_it_is_rotated() -> None:
+    """It has no segment to write to yet. As long as the disk has no room for that, it says so, and goes on afterwards."""
+    fs = CrashFS()
+    segments, _ = opened(fs)
+    segments.write([changes("a", 1)], sync=True)
+    fs.revive()
+    fs.fail("make", errno.ENOSPC, times=2)
+    segments, _ = opened(fs)
+    with pytest.raises(ReadOnly):
+        segments.rotate()
+    assert segments.state is not None
+    assert not segments.state.final
+    segments.rotate()
+    assert segments.write([changes("a", 2)], sync=True) == 2
