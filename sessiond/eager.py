@@ -29,6 +29,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Coroutine, Generator
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -64,15 +65,21 @@ class EagerFuture(asyncio.Future[T]):
 class EagerTask:
     """A coroutine that goes on as soon as it can. It raises nothing: an error that it lets out goes to the loop's handler."""
 
-    __slots__ = ("_awaits", "_must_cancel", "_name", "_task", "_work")
+    __slots__ = ("_awaits", "_context", "_must_cancel", "_name", "_task", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, None], name: str | None) -> None:
         self._work: Coroutine[Any, Any, None] | None = work
         self._name = name
+        self._context = copy_context()
         self._awaits: EagerFuture[Any] | None = None
         self._must_cancel = False
         self._task: asyncio.Task[None] | None = None
         """What goes on with it."""
+
+    @property
+    def is_eager(self) -> bool:
+        """Until a task of asyncio's has taken over."""
+        return self._task is None
 
     def done(self) -> bool:
         return self._work is None if self._task is None else self._task.done()
@@ -101,9 +108,9 @@ class EagerTask:
         try:
             if self._must_cancel:
                 self._must_cancel = False
-                awaits = work.throw(asyncio.CancelledError())
+                awaits = self._context.run(work.throw, asyncio.CancelledError())
             else:
-                awaits = work.send(None)
+                awaits = self._context.run(work.send, None)
         except (StopIteration, asyncio.CancelledError):
             self._work = None
         except (KeyboardInterrupt, SystemExit):
@@ -126,7 +133,7 @@ class EagerTask:
 
     def _hand_over(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
         """A task of asyncio's goes on."""
-        self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name)
+        self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name, context=self._context)
         if self._must_cancel:
             self._task.cancel()
 
@@ -202,6 +209,11 @@ class Turn(threading.local):
             self.depth -= 1
             if ready:
                 asyncio.get_running_loop().call_soon(self.run)
+
+    def finish(self) -> None:
+        """Run all that is ready, and what becomes ready by that."""
+        while self.ready:
+            self.run()
 
     def __enter__(self) -> None:
         if not self.depth:

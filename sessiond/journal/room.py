@@ -29,7 +29,7 @@ class Room:
         each record then, and if there is none even for that, the write says so.
         """
         end, step = log.size + needed, self._step
-        if end <= self._end or self._refused:
+        if end <= self._end or needed >= step or self._refused:
             return
         size = min(-(-end // step) * step, self._most)
         if size <= end:
@@ -37,6 +37,7 @@ class Room:
         try:
             log.reserve(size)
         except DiskFailed:
+            self._refused = True
             raise
         except OSError:
             self._refused = True

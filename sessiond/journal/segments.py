@@ -204,7 +204,8 @@ class Segments:
         changes = any(entry.kind is RecordKind.CHANGES for entry in entries)
         log = self._ready(needed, changes=changes)
         try:
-            self._room.take(log, needed)
+            if self.state is None:  # else the disk is full, and what is left is for marks
+                self._room.take(log, needed)
         except DiskFailed as error:
             self._refuse(error)
         start, first = log.size, self.lsn + 1

@@ -94,7 +94,7 @@ class _Order(msgspec.Struct, frozen=True):
 
 
 OnDurable: TypeAlias = Callable[[], bool]
-"""Called on the journal's thread when a record is durable; must not block. True: that was all that anybody waits for, so the
+"""Called on the journal's thread when a record is durable; must not block. True: nobody waits for anything but this, so the
 loop may learn of it a moment later.
 """
 _MOMENT_S = 0.001
@@ -208,7 +208,7 @@ class JournalWriter:
             with turn:
                 while self._outcomes:
                     _settle(*self._outcomes.popleft())
-                turn.run()
+                turn.finish()
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
         """Every change up to `seq` is durable in the session's file and its folder. Nobody waits for the mark."""
@@ -337,12 +337,15 @@ class JournalWriter:
         return batch, item
 
     def _next(self) -> _Item:
+        """If the loop has not heard of something yet, it does before the next item, which may take long, is begun."""
+        item = None
         if not self._loop_knows:
-            try:
-                return self._queue.get(timeout=_MOMENT_S)
-            except Empty:
+            with contextlib.suppress(Empty):
+                item = self._queue.get(timeout=_MOMENT_S)
+            if self._outcomes:
                 self._tell_outcomes()
-        return self._queue.get()
+            self._loop_knows = True
+        return self._queue.get() if item is None else item
 
     def _write(self, batch: list[_Waiting]) -> None:
         segments = self._segments

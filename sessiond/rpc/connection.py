@@ -381,9 +381,9 @@ class Connection:
 
     def early(self) -> EarlyAnswer | None:
         request = self._beginning
-        if request is None or not request.id:
-            return None
-        request.early = EarlyAnswer(self._channel, request.id, self._limits.message_bytes)
+        if request is None or not request.id or len(self._in_flight.requests) > 1:
+            return None  # no answer overtakes one that is due
+        request.early = EarlyAnswer(self._channel, request.id, self._limits.message_bytes, self._in_flight.requests)
         return request.early
 
     def _done(self, request: Request, answer: bytes | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
+from functools import partial
 from typing import Any
 
 from sessiond.rpc.envelope import success
@@ -14,21 +15,29 @@ class EarlyAnswer:
     Whoever claims it first sends it; neither waits for the other.
     """
 
-    __slots__ = ("_channel", "_most", "_request_id", "_unclaimed", "_withdrawn")
+    __slots__ = ("_channel", "_in_flight", "_most", "_request_id", "_unclaimed", "_withdrawn")
 
-    def __init__(self, channel: Channel, request_id: bytes, most: int) -> None:
+    def __init__(self, channel: Channel, request_id: bytes, most: int, in_flight: Sized) -> None:
+        """`in_flight`: the requests of the connection, this one included."""
         self._channel = channel
         self._request_id = request_id
         self._most = most
+        self._in_flight = in_flight
         self._unclaimed = [True]
         """Taking the one thing out of a list is atomic."""
         self._withdrawn = False
         """The loop has claimed it."""
 
     def when_durable(self, result: Any) -> Callable[[], bool] | None:
-        """What sends this result, from any thread. None: only the loop can."""
+        """What sends this result, from any thread, and returns whether its client waits for nothing else. None: only the loop
+        can send it.
+        """
         answer = success(self._request_id, result)
-        return self._channel.at_once(answer, self._claim) if len(answer) <= self._most else None
+        send = self._channel.at_once(answer, self._claim) if len(answer) <= self._most else None
+        return None if send is None else partial(self._send, send)
+
+    def _send(self, send: Callable[[], bool]) -> bool:
+        return send() and len(self._in_flight) <= 1
 
     def _claim(self) -> bool:
         """The thread does so when nothing stands in the way any more."""

@@ -59,6 +59,13 @@ class Actor(ABC):
     def busy(self) -> bool:
         return self._runner is not None or self._users > 0 or self.files.locked()
 
+    @property
+    def _goes_on_at_once(self) -> bool:
+        """Once what the runner awaits is settled. After a load it is a task, which goes on a round of the loop later: somebody may
+        have looked by then.
+        """
+        return self._runner is not None and self._runner.is_eager
+
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """It is busy meanwhile, and stays the owner of its session."""

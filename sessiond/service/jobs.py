@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
@@ -93,9 +93,9 @@ class Job:
                 self._renew()
 
 
-def on_durable(taken: list[Job], audience: Audience) -> OnDurable | None:
+def on_durable(taken: list[Job], waiting: Collection[Job], audience: Audience) -> OnDurable | None:
     """What sends the answer of the only job that shares this record, from any thread. Answers of several are sent by the
-    loop, in order: each is told of what the others changed before it.
+    loop, in order: each is told of what the others changed before it. `waiting`: those that stand behind it then.
     """
     if len(taken) > 1:
         return None
@@ -103,13 +103,12 @@ def on_durable(taken: list[Job], audience: Audience) -> OnDurable | None:
     if job.early is None or job.error is not None or job.then is not None:
         return None
     send = job.early.when_durable(job.result)
-    return partial(_then_hurry, send) if send is not None and audience.beside(job.origin) else send
+    return None if send is None else partial(_send, send, waiting, audience.beside(job.origin))
 
 
-def _then_hurry(send: Callable[[], bool]) -> bool:
-    """Others wait to be told of the change."""
-    send()
-    return False
+def _send(send: Callable[[], bool], waiting: Collection[Job], heard: bool) -> bool:
+    """`heard`: others wait to be told of the change."""
+    return send() and not heard and not waiting
 
 
 class Lane:

@@ -32,7 +32,9 @@ class EarlyReply(Protocol):
     """Who asked for a change, and may be answered before the loop learns that it is durable."""
 
     def when_durable(self, result: Any) -> Callable[[], bool] | None:
-        """Prepare the answer. What sends it, from any thread, and returns whether it is sent; None where only the loop can."""
+        """Prepare the answer. What sends it, from any thread, and returns whether it is sent and was all that the client waits
+        for; None where only the loop can.
+        """
 
 
 class _Attached:

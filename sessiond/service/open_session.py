@@ -253,7 +253,8 @@ class OpenSession(Actor):
                     return self._put_back(taken)
                 draft = self._planned(taken, session)
             if draft.changes:
-                await self.stored.commit(session, draft.changes, on_durable(taken, self.audience))
+                early = on_durable(taken, self._queue, self.audience) if self._goes_on_at_once else None
+                await self.stored.commit(session, draft.changes, early)
         except TooLarge as error:
             self._divide(taken, error)
         except Exception as error:

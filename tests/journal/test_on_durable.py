@@ -115,3 +115,21 @@ async def test_a_large_batch_is_told_by_the_loop(open_journal: Open, monkeypatch
     gate.may_pass.release(10)
     await asyncio.gather(first, *futures)
     assert not any(one.threads for one in told)
+
+
+async def test_the_loop_is_told_before_the_next_record_is_begun(
+    open_journal: Open, no_hurry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sync may hang, and who waits for the first one has nothing to do with it."""
+    journal, _ = await open_journal(CrashFS())
+    gate = Gate(monkeypatch)
+    first = journal.commit("default", "a", 1, b"x", Told(enough=True))
+    await gate.until_reached()
+    second = journal.commit("default", "b", 1, b"x", Told(enough=True))
+    gate.may_pass.release()
+    async with asyncio.timeout(20):
+        assert await first == 1
+    await gate.until_reached()
+    assert not second.done()
+    gate.may_pass.release(10)
+    journal.settle()

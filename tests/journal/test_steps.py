@@ -85,11 +85,11 @@ def test_without_room_it_grows_record_by_record() -> None:
 def test_a_sync_of_the_room_that_fails_is_final() -> None:
     """As any sync that fails. What was acknowledged is there, and nothing of what was asked."""
     fs = CrashFS()
-    segments, _ = opened(fs, segment_step_bytes=200)
+    segments, _ = opened(fs, segment_step_bytes=300)
     segments.write([changes("a", 1)], sync=True)
     fs.fail("sync", errno.EIO)
     with pytest.raises(ReadOnly):
-        segments.write([changes("a", 2, b"x" * 200)], sync=True)
+        segments.write([changes("a", 2, b"x" * 170)], sync=True)
     assert segments.state is not None
     assert segments.state.final
     for image in fs.crash_images():

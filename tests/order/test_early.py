@@ -80,3 +80,36 @@ def test_what_was_answered_is_saved_when_the_daemon_stops(home):
     said(one, "the last word")
     home.stop()
     assert any("the last word" in path.read_text() for path in home.path.rglob("*.jsonl"))
+
+
+def test_a_session_that_was_just_loaded(home):
+    """Its first append is seen by a save of everything, and by lists, over another connection."""
+    one, other = home.client(), home.client()
+    for number in range(8):
+        name = f"cold{number}"
+        one.call("session/new", sessionId=name, messages=[{"role": "user", "content": "before"}])
+        one.call("session/save")
+        one.call("session/close", sessionId=name)
+    home.stop()
+    home.start()
+    one, other = home.client(), home.client()
+    for number in range(8):
+        name = f"cold{number}"
+        one.call("session/append", sessionId=name, messages=[{"role": "user", "content": "after"}])
+        assert [saved["sessionId"] for saved in other.call("session/save")["saved"]] == [name]
+
+
+def test_those_who_wait_behind_an_append_are_woken(home):
+    """Requests that come while it is made durable: on the same session or another, over the same connection or another."""
+    one, other = home.client(), home.client()
+    one.call("session/new", sessionId="s")
+    one.call("session/new", sessionId="t")
+    message = [{"role": "user", "content": "x"}]
+    for _ in range(30):
+        asked = [(one, one.send("session/append", {"sessionId": "s", "messages": message}))]
+        asked.append((other, other.send("session/read", {"sessionId": "s", "last": 1})))
+        asked.append((other, other.send("session/append", {"sessionId": "t", "messages": message})))
+        asked.append((one, one.send("session/list", {})))
+        asked.append((one, one.send("session/append", {"sessionId": "s", "messages": message})))
+        for client, request in asked:
+            assert "result" in client.answer(request)

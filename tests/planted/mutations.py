@@ -45,7 +45,7 @@ MUTATIONS = [
     Planted(
         "what is durable is brought in after the request",
         "journal/writer.py",
-        "                turn.run()\n",
+        "                turn.finish()\n",
         "",
         ("tests/order/test_early.py",),
     ),
@@ -62,6 +62,27 @@ MUTATIONS = [
         "                self._out.insert(0, framed[count:])  # the loop may have put something there since\n",
         "",
         ("tests/transports/test_at_once.py",),
+    ),
+    Planted(
+        "an append of a cold session is answered before it can be seen",
+        "service/actor.py",
+        "        return self._runner is not None and self._runner.is_eager\n",
+        "        return True\n",
+        ("tests/order/test_early.py",),
+    ),
+    Planted(
+        "those who wait behind an early answer are forgotten",
+        "service/jobs.py",
+        "    return send() and not heard and not waiting\n",
+        "    return send() and not heard\n",
+        ("tests/order/test_early.py",),
+    ),
+    Planted(
+        "what is known is not told before the next record",
+        "journal/writer.py",
+        "            if self._outcomes:\n                self._tell_outcomes()\n            self._loop_knows = True\n",
+        "            self._loop_knows = True\n",
+        ("tests/journal/test_on_durable.py",),
     ),
     Planted(
         "the loop answers what the thread has answered",
@@ -827,8 +848,8 @@ MUTATIONS = [
     Planted(
         "published before it is durable",
         "service/open_session.py",
-        "                await self.stored.commit(session, draft.changes, on_durable(taken, self.audience))\n",
-        "                self.audience.changed(draft.seq, self.wires(draft.changes), None)\n                await self.stored.commit(session, draft.changes, on_durable(taken, self.audience))\n",
+        "                await self.stored.commit(session, draft.changes, early)\n",
+        "                self.audience.changed(draft.seq, self.wires(draft.changes), None)\n                await self.stored.commit(session, draft.changes, early)\n",
         ("tests/service/test_sessions.py", "-k", "durable"),
     ),
     Planted(
