@@ -179,7 +179,7 @@ class JournalWriter:
         return self._segments.losses()
 
     def check(self) -> None:
-        """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
+        """ReadOnly where the disk failed: nothing may be acknowledged any more, not even what needs no journal."""
         self._segments.check()
 
     def oldest_pending(self) -> list[Key]:
@@ -259,7 +259,7 @@ class JournalWriter:
         """
         found: list[Held] = []
         order = self._order(lambda: found.append(self._segments.hold()))
-        try:  # from here on: whoever is cancelled while he waits for it has to let go, too
+        try:  # from here on: whoever is cancelled while waiting for it has to let go, too
             await unbroken(order)
             yield found[0]
         finally:
@@ -314,7 +314,7 @@ class JournalWriter:
             self._tell_state()
 
     def _tell_state(self) -> None:
-        """Whether it may be written, if that is no longer what was said last."""
+        """Tell the loop whether the journal can be written, if that has changed."""
         state, told = self._segments.state, self._told
         if (state and state.final) != (told and told.final):
             self._told = state
@@ -431,4 +431,4 @@ def _settle(batch: list[_Waiting], outcome: _Outcome) -> None:
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # seen: a mark that nobody waits for is no warning at exit
+        future.exception()  # seen: a mark that nobody waits for causes no warning at exit

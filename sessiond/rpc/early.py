@@ -25,8 +25,8 @@ class EarlyAnswer:
         self._in_flight = in_flight
         self._unclaimed = [True]
         """Taking the one thing out of a list is atomic."""
-        self._withdrawn = False
-        """The loop has claimed it."""
+        self._withdrawn: bool | None = None
+        """Whether the loop has claimed it, and not the thread; None until the loop asks."""
 
     def when_durable(self, result: Any) -> Callable[[], bool] | None:
         """What sends this result, from any thread, and returns whether its client waits for nothing else. None: only the loop
@@ -49,6 +49,6 @@ class EarlyAnswer:
 
     def withdraw(self) -> bool:
         """Whether the thread has sent it, or is about to. If not, it is the loop's to send."""
-        if not self._withdrawn:
+        if self._withdrawn is None:
             self._withdrawn = self._claim()
         return not self._withdrawn

@@ -80,7 +80,7 @@ class Earlier:
 
 
 async def all_of(futures: Sequence[asyncio.Future[None]]) -> None:
-    """Who is cancelled meanwhile cancels none of them."""
+    """A caller that is cancelled meanwhile cancels none of them."""
     if futures:
         await asyncio.wait(futures)
 

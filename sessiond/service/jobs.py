@@ -77,7 +77,7 @@ class Job:
             self.answer.cancel()
 
     def _renew(self) -> None:
-        """Who cancelled it after it had begun may learn only later that the answer counts all the same."""
+        """Whoever cancelled it after it had begun may learn only later that the answer counts all the same."""
         if self.begun and self.answer.cancelled():
             self.answer = EagerFuture()
 
@@ -131,7 +131,7 @@ class Lane:
         return place
 
     async def come(self, place: asyncio.Future[None] | None) -> None:
-        """Wait for what `ask` gave. Who is cancelled meanwhile gives up its place."""
+        """Wait for what `ask` gave. A caller that is cancelled meanwhile gives up its place."""
         try:
             if place is not None:
                 await place

@@ -29,7 +29,7 @@ class Peer(Protocol):
 
 
 class EarlyReply(Protocol):
-    """Who asked for a change, and may be answered before the loop learns that it is durable."""
+    """Whoever asked for a change, and may be answered before the loop learns that it is durable."""
 
     def when_durable(self, result: Any) -> Callable[[], bool] | None:
         """Prepare the answer. What sends it, from any thread, and returns whether it is sent and was all that the client waits
@@ -71,7 +71,7 @@ class Audience:
         return self._attached.pop(peer.id, None) is not None
 
     def end(self) -> list[Peer]:
-        """The session is gone. Everyone learns of that, also who reads too slowly for anything else. Who had it open."""
+        """The session is gone. Everyone learns of that, also those who read too slowly for anything else. Returns those who had it open."""
         params = _encode({"sessionId": self.wire_id})
         attached, self._attached = self._attached, {}
         for one in attached.values():

@@ -33,7 +33,7 @@ class Journal(Protocol):
     """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
 
     def check(self) -> None:
-        """ReadOnly where the disk failed: nothing may be acknowledged any more, what needs no journal neither."""
+        """ReadOnly where the disk failed: nothing may be acknowledged any more, not even what needs no journal."""
 
     def commit(
         self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None

@@ -212,9 +212,9 @@ def test_the_page_names_the_pythons_that_were_measured(tmp_path):
 
 
 def test_an_append_makes_few_calls(tmp_path):
-    """From the bytes on the socket to the answer, fewer than 145 of our own Python calls run on the loop. There were 122 while three more
+    """From the bytes on the socket to the answer, fewer than 155 of our own Python calls run on the loop. There were 122 while three more
     rounds of the loop lay between them, each of which took as long as all that was added since.
     """
     command = [sys.executable, "-m", "tests.bench.walk", str(tmp_path / "home")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert float(done.stdout) < 145
+    assert float(done.stdout) < 155
