@@ -190,6 +190,7 @@ class Connection:
         self._reading.release(CHOKED)
         if self._dropped:
             self._dropped = False
+            self._server.settle()  # an answer may be out whose change would otherwise follow the resync
             self._server.service.drained(self)
 
     def lost(self) -> None:

@@ -380,8 +380,8 @@ async def test_gone_peer() -> None:
 
 
 async def test_slow_reader() -> None:
-    """A peer that does not read loses notifications and no answers; once it has drained, the service is told; others
-    never wait.
+    """A peer that does not read loses notifications and no answers; once it has drained, the service is told, with all that is
+    durable by then brought in; others never wait.
     """
     async with world(Limits(outgoing_bytes=64 * 1024)) as w:
         slow, other = await w.client(limit=2**26), await w.client()
@@ -398,12 +398,15 @@ async def test_slow_reader() -> None:
         last = slow.request("daemon/hello")
         await other.call("session/append", {"sessionId": "s", "messages": [{"role": "u", "content": "y"}]})
         assert w.service.drained_peers == []
+        brought_in: list[list[int]] = []
+        w.server.settle = lambda: brought_in.append(list(w.service.drained_peers))
         slow.reader._transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(sent):
             assert (await slow.receive())["params"]["text"] == text
         assert (await slow.notification("session/resync")) == {"sessionId": "s", "seq": 1}
         assert (await slow.answer(last))["result"]["protocolVersion"] == 1
         assert w.service.drained_peers == [peer.id]
+        assert brought_in[0] == []
 
 
 async def test_requests_in_flight_are_bounded() -> None:
