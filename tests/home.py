@@ -12,7 +12,9 @@ import sys
 import time
 from io import BufferedRWPair
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
+
+from tests import contract
 
 START_S = 30.0
 ANSWER_S = 20.0
@@ -21,12 +23,17 @@ STOP_S = 60.0
 
 
 class Client:
-    """Newline-delimited JSON-RPC over any connected stream socket."""
+    """Newline-delimited JSON-RPC over any connected stream socket. All that it receives is held to the schema."""
+
+    checked: ClassVar[bool] = "pytest" in sys.modules
+    """Not in benchmarks: checking takes the client's own time, which they measure."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._file: BufferedRWPair = sock.makefile("rwb")  # type: ignore[assignment]
         self._last = 0
+        self._asked: dict[int, str] = {}
+        """Methods of requests that have no answer yet."""
         self._answers: dict[int, dict[str, Any]] = {}
         self.notifications: list[tuple[str, dict[str, Any]]] = []
 
@@ -38,12 +45,14 @@ class Client:
     def send(self, method: str, params: Any = None) -> int:
         """Send a request; answers its id."""
         self._last += 1
+        self._asked[self._last] = method
         self._write({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params or {}})
         return self._last
 
     def send_raw(self, method: str, params: Any) -> int:
         """As `send`, with every character as itself, as short as it can be."""
         self._last += 1
+        self._asked[self._last] = method
         message = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
         self._file.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
@@ -65,8 +74,13 @@ class Client:
         except ValueError as error:
             raise AssertionError(f"this is no message: {line[:200]!r}") from error
         if "method" in message:
+            if self.checked:
+                contract.check_notification(message["method"], message["params"])
             self.notifications.append((message["method"], message["params"]))
         else:
+            method = self._asked.pop(message["id"], None)
+            if self.checked and method is not None:
+                contract.check_answer(method, message)
             self._answers[message["id"]] = message
 
     def answer(self, number: int) -> dict[str, Any]:

@@ -27,8 +27,9 @@ export interface AdoptParams {
 
 /** The store, which takes effect at once. */
 export interface AdoptResult {
-  store: JsonObject
-  sessions: number | unknown[]
+  store: StoreStatus
+  /** How many are in it. */
+  sessions: number
   warnings: Array<FileWarning>
 }
 
@@ -88,12 +89,16 @@ export interface Change {
   metadata?: JsonObject | null
   /** `finished`. */
   toolCalls?: Array<ToolCall> | null
-  /** `updated`. */
+  /** `updated`: the session after it. */
   session?: SessionInfo | null
+  /** `updated`: what was set. */
+  fields?: JsonObject | null
   /** `note`. */
   note?: Note | null
   /** `state`: a null removes its key. */
   values?: JsonObject | null
+  /** `state`: after `session/restored`, all state once more. */
+  replay?: boolean | null
   /** `truncated`: messages with a greater seq are gone. */
   afterSeq?: number | null
 }
@@ -106,6 +111,14 @@ export interface Changed {
   origin: Origin
   /** After `session/restored`: no change, but all state once more. */
   replay?: boolean
+}
+
+/** What is configured. */
+export interface ConfigStatus {
+  /** The configuration file's path, whether it is there or not. */
+  file: string
+  /** By name; settings with their default are left out. */
+  values: JsonObject
 }
 
 /** A stretch of the journal that was durable once and could not be read. */
@@ -333,7 +346,7 @@ export interface MoveParams {
 export interface MoveResult {
   session: SessionInfo
   /** What the new format's own system will not show. */
-  lost: unknown[]
+  lost: Array<string>
 }
 
 /** A message as a client appends it. */
@@ -458,6 +471,8 @@ export interface Parent {
 export interface ReadOnlyStatus {
   reason: string
   since: string
+  /** true: until the daemon is started again. false: the next change tries again. */
+  final: boolean
 }
 
 /** A page of messages. `last`, `since` and `before` exclude each other. */
@@ -595,6 +610,10 @@ export interface SessionInfo {
   dirty: boolean
   /** Fields that are not shown, for they came from a file and are too large for an answer. */
   cut?: Array<string>
+  /** In the trash: when it came there. */
+  deletedAt?: string
+  /** In the trash: why, such as `deleted`, `cleared` or `truncated`. */
+  reason?: string
 }
 
 /** Names a session. */
@@ -605,6 +624,13 @@ export interface SessionParams {
 /** The session as it is now. */
 export interface SessionResult {
   session: SessionInfo
+}
+
+/** A setting that somebody made. */
+export interface SettingStatus {
+  value: unknown
+  /** `flag`, `environment`, or the file's path. */
+  source: string
 }
 
 /** Which keys; all of them if absent. */
@@ -648,6 +674,13 @@ export interface StatusResult {
   readOnly: ReadOnlyStatus | null
   index: IndexStatus
   limits: JsonObject
+  config: ConfigStatus
+}
+
+/** Why a store cannot be reached or written. */
+export interface StoreProblem {
+  kind: "readOnly" | "saveFailed" | "unavailable"
+  message: string
 }
 
 /** One mounted store. */
@@ -656,8 +689,7 @@ export interface StoreStatus {
   path: string
   format: string
   sessions: number
-  /** Why it cannot be reached or written. */
-  problem?: unknown
+  problem: StoreProblem | null
 }
 
 /** A call that an assistant's message makes; its result is a message of role `tool` whose `toolCallId` is this `id`. */

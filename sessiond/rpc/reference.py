@@ -31,7 +31,7 @@ from sessiond.rpc.schema.types import NewMessage, ToolCall, Wire
 _SENT_AS_IT_IS: dict[str, type[Wire]] = {"NewMessage": NewMessage, "ToolCall": ToolCall}
 """Params that are decoded as plain objects; their annotation's title names the type that describes them."""
 _GROUPS = ("session", "note", "state", "store", "daemon")
-_ALWAYS = ("invalidParams", "internalError", "cancelled")
+ANY_METHOD_ERRORS = ("invalidParams", "internalError", "cancelled")
 _SHOWN_MAX = 2**63 - 1
 _ORDERS: dict[Order, str] = {
     "session": "It names or makes a session, and takes effect in its turn among the requests that name the same one.",
@@ -179,7 +179,7 @@ def _overview() -> str:
 
 
 def _method(method: Method[Any]) -> str:
-    errors = ", ".join(f"`{kind}`" for kind in dict.fromkeys((*method.errors, *_ALWAYS)))
+    errors = ", ".join(f"`{kind}`" for kind in dict.fromkeys((*method.errors, *ANY_METHOD_ERRORS)))
     return "\n".join(
         [
             f"### `{method.name}`\n",
@@ -287,7 +287,7 @@ def _openrpc_method(method: Method[Any], schemas: dict[str, Any]) -> dict[str, A
             for field in msgspec.structs.fields(method.params)
         ],
         "result": {"name": "result", "schema": {"$ref": f"#/components/schemas/{method.result.__name__}"}},
-        "errors": [{"$ref": f"#/components/errors/{kind}"} for kind in dict.fromkeys((*method.errors, *_ALWAYS))],
+        "errors": [{"$ref": f"#/components/errors/{kind}"} for kind in dict.fromkeys((*method.errors, *ANY_METHOD_ERRORS))],
     }
 
 

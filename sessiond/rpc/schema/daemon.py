@@ -18,6 +18,13 @@ class HelloResult(Wire):
     instance_id: str
 
 
+class StoreProblem(Wire):
+    """Why a store cannot be reached or written."""
+
+    kind: Literal["unavailable", "readOnly", "saveFailed"]
+    message: str
+
+
 class StoreStatus(Wire):
     """One mounted store."""
 
@@ -25,8 +32,7 @@ class StoreStatus(Wire):
     path: str
     format: str
     sessions: Count
-    problem: Any | UnsetType = UNSET
-    """Why it cannot be reached or written."""
+    problem: StoreProblem | None
 
 
 class Address(Wire):
@@ -63,6 +69,8 @@ class ReadOnlyStatus(Wire):
 
     reason: str
     since: str
+    final: bool
+    """true: until the daemon is started again. false: the next change tries again."""
 
 
 class IndexStatus(Wire):
@@ -76,6 +84,23 @@ class IndexStatus(Wire):
     """... of so many that have to be; known as soon as all files were compared, before any is read."""
     problem: str | None
     """Why it is failing."""
+
+
+class SettingStatus(Wire):
+    """A setting that somebody made."""
+
+    value: Any
+    source: str
+    """`flag`, `environment`, or the file's path."""
+
+
+class ConfigStatus(Wire):
+    """What is configured."""
+
+    file: str
+    """The configuration file's path, whether it is there or not."""
+    values: dict[str, SettingStatus]
+    """By name; settings with their default are left out."""
 
 
 class StatusResult(Wire):
@@ -99,6 +124,7 @@ class StatusResult(Wire):
     read_only: ReadOnlyStatus | None
     index: IndexStatus
     limits: JsonObject
+    config: ConfigStatus
 
 
 class AcknowledgeResult(Wire):
@@ -151,6 +177,7 @@ class AdoptParams(Wire):
 class AdoptResult(Wire):
     """The store, which takes effect at once."""
 
-    store: JsonObject
-    sessions: Count | list[Any]
+    store: StoreStatus
+    sessions: Count
+    """How many are in it."""
     warnings: list[FileWarning]

@@ -325,5 +325,5 @@ class MoveParams(SessionParams):
 class MoveResult(SessionResult):
     """The session under its new id."""
 
-    lost: list[Any]
+    lost: list[str]
     """What the new format's own system will not show."""

@@ -61,6 +61,10 @@ class SessionInfo(Wire):
     """The session file is behind the journal."""
     cut: list[str] | msgspec.UnsetType = msgspec.UNSET
     """Fields that are not shown, for they came from a file and are too large for an answer."""
+    deleted_at: str | msgspec.UnsetType = msgspec.UNSET
+    """In the trash: when it came there."""
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    """In the trash: why, such as `deleted`, `cleared` or `truncated`."""
 
 
 class ToolCall(Wire):
@@ -155,11 +159,15 @@ class Change(Wire, omit_defaults=True):
     tool_calls: list[ToolCall] | None = None
     """`finished`."""
     session: SessionInfo | None = None
-    """`updated`."""
+    """`updated`: the session after it."""
+    fields: JsonObject | None = None
+    """`updated`: what was set."""
     note: Note | None = None
     """`note`."""
     values: JsonObject | None = None
     """`state`: a null removes its key."""
+    replay: bool | None = None
+    """`state`: after `session/restored`, all state once more."""
     after_seq: Seq | None = None
     """`truncated`: messages with a greater seq are gone."""
 
