@@ -11,8 +11,8 @@ import msgspec
 from sessiond.rpc.errors import CODES
 from sessiond.rpc.methods import METHODS
 from sessiond.rpc.reference import ANY_METHOD_ERRORS
-from sessiond.rpc.schema.notifications import NOTIFICATIONS
-from sessiond.rpc.schema.types import MessageBody
+from sessiond.schema.notifications import NOTIFICATIONS
+from sessiond.schema.types import PLAIN_OBJECTS, MessageBody
 
 Path = tuple[str | int, ...]
 
@@ -42,17 +42,23 @@ def check(kind: Any, value: Any, what: str) -> None:
     """The value is of the type, and has no key that the type does not name. AssertionError."""
     try:
         msgspec.convert(value, kind, strict=True)
+        found = unnamed(kind, value)
     except msgspec.ValidationError as error:
         raise AssertionError(f"{what}: {error}: {str(value)[:2000]}") from None
-    for path in unnamed(kind, value):
+    for path in found:
         raise AssertionError(f"{what}: the schema does not name {'.'.join(map(str, path))}: {str(value)[:2000]}")
 
 
 def unnamed(kind: Any, value: Any, path: Path = ()) -> list[Path]:
-    """Keys of a value that fits the type, which the type does not name."""
+    """Keys of a value that fits the type, which the type does not name. ValidationError for a plain object that is not what it says."""
     origin = get_origin(kind)
     if origin is Annotated:
-        return unnamed(get_args(kind)[0], value, path)
+        inner, *metas = get_args(kind)
+        for title in [one.title for one in metas if isinstance(one, msgspec.Meta)]:
+            if title in PLAIN_OBJECTS:
+                msgspec.convert(value, PLAIN_OBJECTS[title], strict=True)
+                inner = PLAIN_OBJECTS[title]
+        return unnamed(inner, value, path)
     if origin in (Union, types.UnionType):
         fitting = [one for one in get_args(kind) if _fits(one, value)]
         return min((unnamed(one, value, path) for one in fitting), key=len, default=[])

@@ -224,7 +224,7 @@ export interface HelloResult {
   instanceId: string
 }
 
-/** A message, or a session's name or note (`messageId` null). */
+/** A message, or a session's name or note (`messageId` null), with the piece of it that shows why it was found. A note and a name have no `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not overlap. `score` only grows with relevance: it orders the hits of one answer and means nothing between answers. */
 export interface Hit {
   sessionId: string
   name: string | null
@@ -393,6 +393,7 @@ export interface Note {
   heading: string
   content: string
   thread: string | null
+  /** The source system's turn number. */
   tick: number | null
   timestamp: string
 }
@@ -457,6 +458,7 @@ export interface OpenResult {
 
 /** Who made a change. */
 export interface Origin {
+  /** `sessiond` where no client asked for the change; `connection` is 0 then. */
   client: string
   connection: number
 }
@@ -679,6 +681,7 @@ export interface StatusResult {
 
 /** Why a store cannot be reached or written. */
 export interface StoreProblem {
+  /** `saveFailed`: of one session, which is tried again. */
   kind: "readOnly" | "saveFailed" | "unavailable"
   message: string
 }

@@ -51,7 +51,7 @@ class Adoption:
         mounted = await self._mounts.mount(store.name, store.path, store.format)
         self._mounts.started(store.name)
         if mounted.problem is not None and mounted.problem.kind == "unavailable":
-            raise Unavailable(f"{folder}: {mounted.problem.problem}", hint="it is mounted as soon as it can be")
+            raise Unavailable(f"{folder}: {mounted.problem.message}", hint="it is mounted as soon as it can be")
         return mounted
 
     def _free_name(self, folder: str, fmt: str) -> str:

@@ -33,6 +33,8 @@ from sessiond.fs import FileSystem, is_temporary, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.journal.recovery import read_journal
 from sessiond.model.values import timestamp
+from sessiond.schema.daemon import BackupResult
+from sessiond.schema.types import FileWarning
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.outside import outside
 from sessiond.store.files import StoreFiles
@@ -65,8 +67,8 @@ class Backups:
         self._mounts = mounts
         self._one = asyncio.Lock()
 
-    async def make(self, path: str, progress: Progress | None) -> dict[str, Any]:
-        """The result of `daemon/backup`. InvalidParams, AlreadyExists; ReadOnly where the target's disk will not. Whatever
+    async def make(self, path: str, progress: Progress | None) -> BackupResult:
+        """InvalidParams, AlreadyExists; ReadOnly where the target's disk will not. Whatever
         ends it, a cancellation too, leaves nothing of it.
         """
         async with self._one:
@@ -84,9 +86,9 @@ class Backups:
                     raise self._refused(path, error) from error
                 raise
         log.info("backup of %d files in %s", manifest.files, target)
-        result: dict[str, Any] = {"files": manifest.files, "bytes": manifest.bytes, "lsn": manifest.lsn}
+        result = BackupResult(files=manifest.files, bytes=manifest.bytes, lsn=manifest.lsn)
         if manifest.warnings:
-            result["warnings"] = msgspec.to_builtins(manifest.warnings)
+            result.warnings = [FileWarning(one.path, one.line, one.message) for one in manifest.warnings]
         return result
 
     def _target(self, path: str) -> str:

@@ -8,7 +8,8 @@ import os
 import secrets
 import signal
 from collections.abc import Callable
-from typing import Any
+
+import msgspec
 
 import sessiond
 from sessiond.clock import Clock, SystemClock
@@ -25,6 +26,8 @@ from sessiond.limits import MIB, Limits
 from sessiond.model.values import timestamp
 from sessiond.rpc.methods import Client
 from sessiond.rpc.server import Server
+from sessiond.schema.daemon import Address, BackupResult, ConfigStatus, HelloResult, SettingStatus, StatusResult
+from sessiond.schema.types import JsonObject
 
 _LOOK_AFTER_S = 5.0
 """How often the socket is looked after and idleness is considered."""
@@ -145,40 +148,48 @@ class Daemon:
 
     # The wire's side
 
-    def hello(self) -> dict[str, Any]:
-        return {
-            "protocolVersion": PROTOCOL_VERSION,
-            "version": sessiond.__version__,
-            "pid": os.getpid(),
-            "instanceId": self.instance,
-        }
+    def hello(self) -> HelloResult:
+        return HelloResult(
+            protocol_version=PROTOCOL_VERSION,
+            version=sessiond.__version__,
+            pid=os.getpid(),
+            instance_id=self.instance,
+        )
 
     def stop(self) -> None:
         self._stopping.set()
 
-    async def status(self) -> dict[str, Any]:
-        return {
-            "version": sessiond.__version__,
-            "pid": os.getpid(),
-            "instanceId": self.instance,
-            "startedAt": self._started_at,
-            "dataDir": self._where.data,
-            "socket": self._unix.path,
-            **{kind: doors.status() for kind, doors in self._doors.items()},
-            **await self._parts.status(),
-            "damage": self._parts.health.damage(),
-            "connections": self._server.connections,
-            "limits": self.limits,
-            "config": {"file": self._config.file, "values": self._config.explained()},
-        }
+    async def status(self) -> StatusResult:
+        sessions = await self._parts.status()
+        settings = {name: SettingStatus(**one) for name, one in self._config.explained().items()}
+        return StatusResult(
+            version=sessiond.__version__,
+            pid=os.getpid(),
+            instance_id=self.instance,
+            started_at=self._started_at,
+            data_dir=self._where.data,
+            socket=self._unix.path,
+            tcp=self._doors["tcp"].status(),
+            ws=self._doors["ws"].status(),
+            stores=sessions.stores,
+            open_sessions=sessions.attended,
+            dirty_sessions=sessions.dirty,
+            journal=self._parts.journal_status(),
+            read_only=self._parts.read_only(),
+            index=sessions.search,
+            damage=self._parts.health.damage(),
+            connections=self._server.connections,
+            limits=msgspec.to_builtins(self.limits),
+            config=ConfigStatus(file=self._config.file, values=settings),
+        )
 
-    async def backup(self, path: str, progress: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+    async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
         return await self._parts.backups.make(path, progress)
 
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()
 
-    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
+    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> Address:
         doors = self._doors[kind]
         address, listener = await doors.listen(host, port)
         self._server.set_token(self._token.token)

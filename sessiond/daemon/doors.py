@@ -13,13 +13,14 @@ import posixpath
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from sessiond.config import Config
 from sessiond.endpoint import PROTOCOL_VERSION, Endpoint, Places, prepare_socket_path, read_endpoint
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams, Unavailable
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
+from sessiond.schema.daemon import Address
 from sessiond.transports import tcp, unix
 from sessiond.transports.channel import Acceptor
 
@@ -132,7 +133,7 @@ class TokenFile:
         return token
 
 
-class Address(Protocol):
+class NetworkListener(Protocol):
     """A listener on a host and a port."""
 
     host: str
@@ -144,17 +145,19 @@ class Address(Protocol):
 class NetworkDoors:
     """Listeners of one kind that clients asked for, each as long as its client lives."""
 
-    def __init__(self, kind: str, token: TokenFile, opener: Callable[[str | None, int], Awaitable[Address]]) -> None:
+    def __init__(
+        self, kind: str, token: TokenFile, opener: Callable[[str | None, int], Awaitable[NetworkListener]]
+    ) -> None:
         self._kind = kind
         self._token = token
         self._opener = opener
-        self._open: list[Address] = []
+        self._open: list[NetworkListener] = []
 
-    def status(self) -> dict[str, Any] | None:
+    def status(self) -> Address | None:
         """The first listener's address, as in `daemon/status`."""
         return self._address(self._open[0]) if self._open else None
 
-    async def listen(self, host: str | None, port: int) -> tuple[dict[str, Any], Address]:
+    async def listen(self, host: str | None, port: int) -> tuple[Address, NetworkListener]:
         """Listen; `close_one` ends it. AlreadyExists, InvalidParams, Unavailable."""
         await self._token.get()
         name = f"{host or tcp.LOOPBACK}:{port}"
@@ -171,7 +174,7 @@ class NetworkDoors:
         _log.info("listening on %s %s port %d", self._kind, listener.host, listener.port)
         return self._address(listener), listener
 
-    def close_one(self, listener: Address) -> None:
+    def close_one(self, listener: NetworkListener) -> None:
         listener.close()
         self._open = [one for one in self._open if one is not listener]
 
@@ -180,8 +183,8 @@ class NetworkDoors:
             listener.close()
         self._open.clear()
 
-    def _address(self, listener: Address) -> dict[str, Any]:
-        return {"host": listener.host, "port": listener.port, "tokenFile": self._token.path}
+    def _address(self, listener: NetworkListener) -> Address:
+        return Address(host=listener.host, port=listener.port, token_file=self._token.path)
 
 
 def tcp_doors(token: TokenFile, limits: Limits, acceptor: Acceptor) -> NetworkDoors:
@@ -191,7 +194,7 @@ def tcp_doors(token: TokenFile, limits: Limits, acceptor: Acceptor) -> NetworkDo
 def ws_doors(token: TokenFile, limits: Limits, acceptor: Acceptor, config: Config, instance: str) -> NetworkDoors:
     """With the page on the same port."""
 
-    async def opened(host: str | None, port: int) -> Address:
+    async def opened(host: str | None, port: int) -> NetworkListener:
         # Only who listens pays for it: daemons that nobody asked to are most of them.
         from sessiond.daemon.site import PageSite
         from sessiond.transports import ws

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from sessiond.journal import Loss
 from sessiond.journal.segments import ReadOnlyState
+from sessiond.schema.daemon import Damage
 from sessiond.store.port import Event, HealthChanged, WatchChanged
 
 _log = logging.getLogger(__name__)
@@ -41,10 +42,10 @@ class Health:
         self._journal = journal
         journal.on_loss = self._more_damage
 
-    def damage(self) -> list[dict[str, Any]]:
+    def damage(self) -> list[Damage]:
         """For `daemon/status`."""
         found = self._journal.losses() if self._journal is not None else []
-        return [{"path": one.path, "records": one.records, "since": one.since, "reason": one.reason} for one in found]
+        return [Damage(path=one.path, records=one.records, since=one.since, reason=one.reason) for one in found]
 
     def greeting(self) -> list[tuple[int, str]]:
         """What a client is told that has just come."""
@@ -98,7 +99,10 @@ class Health:
             if event.problem is None:
                 self.tell(_INFO, f"the store {name} is well again")
             else:
-                self.tell(_WARNING, f"the store {name}: {event.problem}. What was acknowledged is safe in the journal.")
+                self.tell(
+                    _WARNING,
+                    f"the store {name}: {event.problem.message}. What was acknowledged is safe in the journal.",
+                )
 
         elif isinstance(event, WatchChanged):
             if event.problem is None:

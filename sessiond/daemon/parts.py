@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
@@ -24,7 +22,8 @@ from sessiond.endpoint import Places
 from sessiond.fs import FileSystem, off_loop
 from sessiond.index.index import Index
 from sessiond.journal.writer import JournalWriter
-from sessiond.service.sessions import Service
+from sessiond.schema.daemon import JournalStatus, ReadOnlyStatus
+from sessiond.service.sessions import Service, SessionsStatus
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts
 
@@ -98,8 +97,6 @@ class Parts:
             clock=self._clock,
             limits=config.limits,
             home_paths=[where.data, where.config, where.cache, where.run, where.log],
-            journal_status=self._journal_status,
-            read_only=self._read_only,
             adopt_folder=Adoption(self._fs, where, config, mounts).adopt,
             moves=mounts.moves,
             interval_s=config.autosave_interval_s,
@@ -167,8 +164,9 @@ class Parts:
             self._fs, self._where, self._config, self._clock, self._journal, self._mounts, self._service.open_sessions
         )
 
-    async def status(self) -> dict[str, Any]:
-        return {} if self._service is None else await self._service.status()
+    async def status(self) -> SessionsStatus:
+        assert self._service is not None
+        return await self._service.status()
 
     async def acknowledge(self) -> int:
         """Of all damage to the journal somebody knows now. ReadOnly."""
@@ -188,11 +186,12 @@ class Parts:
         assert self._journal is not None
         return self._journal.settle
 
-    def _journal_status(self) -> dict[str, Any]:
-        assert self._journal is not None
-        return {"bytes": self._journal.total_bytes, "lsn": self._journal.lsn, "held": self._journal.held_bytes}
+    def journal_status(self) -> JournalStatus:
+        journal = self._journal
+        assert journal is not None
+        return JournalStatus(bytes=journal.total_bytes, lsn=journal.lsn, held=journal.held_bytes)
 
-    def _read_only(self) -> dict[str, Any] | None:
+    def read_only(self) -> ReadOnlyStatus | None:
         assert self._journal is not None
         state = self._journal.read_only
-        return None if state is None else msgspec.to_builtins(state)
+        return None if state is None else ReadOnlyStatus(reason=state.reason, since=state.since, final=state.final)

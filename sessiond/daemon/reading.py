@@ -15,6 +15,7 @@ from sessiond.formats.places import Place, places
 from sessiond.model.message import Message
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
+from sessiond.schema.sessions import SearchResult
 from sessiond.store.port import Store
 
 _TITLE = 80
@@ -22,7 +23,7 @@ _SYMBOLS = 100
 
 
 class Searcher(Protocol):
-    async def search(self, peer: None, *, query: str, limit: int | None = None) -> Mapping[str, object]: ...
+    async def search(self, peer: None, *, query: str, limit: int | None = None) -> SearchResult: ...
 
 
 class _Document:
@@ -92,20 +93,18 @@ class SessionDocuments:
             page = await self._searcher.search(None, query=query, limit=_SYMBOLS)
         except SessiondError:
             return []  # a stock client has no place to show why a query means nothing
-        hits = page["hits"]
-        assert isinstance(hits, list)
         opened: dict[str, _Document | None] = {}
         symbols = []
-        for hit in hits:
-            wire_id = hit["sessionId"]
+        for hit in page.hits:
+            wire_id = hit.session_id
             if wire_id not in opened:
                 opened[wire_id] = await self._by_id(wire_id)
             document = opened[wire_id]
             if document is not None:
                 lines = {place.message.id: place.start_line for place in document.places}
                 symbols.append(Symbol(
-                    name=_one_line(hit["snippet"]), kind=hit["role"] or "session", container=hit["name"] or wire_id,
-                    uri="file://" + quote(os.fsencode(document.path)), line=lines.get(hit["messageId"], 0),
+                    name=_one_line(hit.snippet), kind=hit.role or "session", container=hit.name or wire_id,
+                    uri="file://" + quote(os.fsencode(document.path)), line=lines.get(hit.message_id or "", 0),
                 ))  # fmt: skip
         return symbols
 

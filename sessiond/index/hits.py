@@ -46,7 +46,7 @@ def hits_of(db: sqlite3.Connection, found: Iterable[tuple[int, float]], shelf: i
                 role=role if kind == MESSAGE else None,
                 timestamp=timestamp(updated if kind == NAME else at),
                 snippet=snippet,
-                ranges=ranges,
+                ranges=[[start, end] for start, end in ranges],
                 score=score,
             )
         )

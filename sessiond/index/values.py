@@ -62,21 +62,22 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One message, note or session name that matches, with the piece of it that shows why.
+    """A message, or a session's name or note (`messageId` null), with the piece of it that shows why it was found.
 
-    A note and a name have no `message_id` and no `role`; a name has no `seq` either, and its session's `updatedAt` as
-    timestamp. `ranges` are code points of `snippet`, end excluded, in order, not overlapping. `score` only grows with
-    relevance: it orders the hits of one answer and means nothing between answers.
+    A note and a name have no `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not
+    overlap. `score` only grows with relevance: it orders the hits of one answer and means nothing between answers.
     """
 
     session_id: str
     name: str | None
     message_id: str | None
     seq: int | None
+    """Null for a session's name."""
     role: str | None
     timestamp: str
     snippet: str
-    ranges: list[tuple[int, int]]
+    ranges: list[list[int]]
+    """Code points of the snippet, each [start, end), of what was found; none where only the meaning is near."""
     score: float
 
 

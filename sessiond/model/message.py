@@ -89,14 +89,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A note under a heading; `thread` None means global. `tick` is the source system's turn number."""
+    """A note under a heading; `thread` null means for the whole session."""
 
     id: str
     seq: int
     heading: str
     content: str
-    thread: str | None = None
-    tick: int | None = None
+    thread: str | None
+    tick: int | None
+    """The source system's turn number."""
     timestamp: str
 
     def wire(self) -> dict[str, Json]:

@@ -10,7 +10,7 @@ from sessiond.limits import Limits
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.errors import invalid_params
 from sessiond.rpc.methods import METHODS
-from sessiond.rpc.schema import PROTOCOL_VERSION
+from sessiond.schema import PROTOCOL_VERSION
 
 COMMAND_PREFIX = "sessiond."
 

@@ -14,13 +14,15 @@ import msgspec
 
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.errors import invalid_params
-from sessiond.rpc.schema.types import Wire
+from sessiond.schema.daemon import Address, BackupResult, HelloResult, StatusResult
+from sessiond.schema.types import JsonObject, Wire
 
 if typing.TYPE_CHECKING:
     from sessiond.service.live import EarlyReply
     from sessiond.service.sessions import Service
 
 P = TypeVar("P", bound=Wire)
+R = TypeVar("R", bound=Wire)
 BULKY_WEIGHT = 32
 """A request whose answer may be a page of megabytes counts this much among the requests in flight."""
 
@@ -43,23 +45,21 @@ class Client(Protocol):
 class Daemon(Protocol):
     """What the wire asks of the process as a whole. Implemented by the composition root."""
 
-    def hello(self) -> dict[str, Any]:
-        """`{protocolVersion, version, pid, instanceId}`."""
+    def hello(self) -> HelloResult: ...
 
     def stop(self) -> None:
         """Begin to stop; returns at once. Answers that are under way are still sent."""
 
-    async def status(self) -> dict[str, Any]:
-        """The whole result of `daemon/status`."""
+    async def status(self) -> StatusResult: ...
 
     async def acknowledge(self) -> int:
         """Acknowledge all damage to the journal. Returns how many losses that covers. ReadOnly."""
 
-    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> dict[str, Any]:
-        """Listen as long as `peer` lives; `{host, port, tokenFile}`."""
+    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> Address:
+        """Listen as long as `peer` lives."""
 
-    async def backup(self, path: str, progress: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
-        """Copy everything to `path`; the result of `daemon/backup`. A cancellation leaves nothing of it."""
+    async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
+        """Copy everything to `path`. A cancellation leaves nothing of it."""
 
 
 class Call(Protocol):
@@ -90,12 +90,12 @@ class Call(Protocol):
 class Progress(Protocol):
     """`$/progress` for one request."""
 
-    def report(self, value: dict[str, Any]) -> None: ...
+    def report(self, value: JsonObject) -> None: ...
 
     def end(self, message: str) -> None: ...
 
 
-Handler = Callable[[Call, P], Awaitable[Any]]
+Handler = Callable[[Call, P], Awaitable[R]]
 
 Order: TypeAlias = Literal["session", "after", "barrier", "free"]
 """What a request may overtake, and what may overtake it, among the requests of one connection.
@@ -109,7 +109,7 @@ Order: TypeAlias = Literal["session", "after", "barrier", "free"]
 """
 
 
-class Method(Generic[P]):
+class Method(Generic[P, R]):
     """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is
     awaited.
     """
@@ -120,8 +120,8 @@ class Method(Generic[P]):
         self,
         name: str,
         params: type[P],
-        result: type[Wire],
-        handler: Handler[P],
+        result: type[R],
+        handler: Handler[P, R],
         errors: tuple[str, ...],
         bulky: bool,
         outlives: bool,
@@ -138,7 +138,7 @@ class Method(Generic[P]):
         self.order = order
         self._decode = msgspec.json.Decoder(params).decode
 
-    def call(self, call: Call, raw: msgspec.Raw) -> Awaitable[Any]:
+    def call(self, call: Call, raw: msgspec.Raw) -> Awaitable[R]:
         """Raises SessiondError for params of another shape."""
         try:
             params = self._decode(b"{}" if raw is ABSENT else raw)
@@ -149,21 +149,21 @@ class Method(Generic[P]):
         return self.handler(call, params)
 
 
-METHODS: dict[str, Method[Any]] = {}
+METHODS: dict[str, Method[Any, Any]] = {}
 
 
 def method(
     name: str,
     params: type[P],
-    result: type[Wire],
+    result: type[R],
     *errors: str,
     bulky: bool = False,
     outlives: bool = True,
     order: Order = "session",
-) -> Callable[[Handler[P]], Handler[P]]:
+) -> Callable[[Handler[P, R]], Handler[P, R]]:
     """Register a handler. Its docstring is the method's description in the reference."""
 
-    def register(handler: Handler[P]) -> Handler[P]:
+    def register(handler: Handler[P, R]) -> Handler[P, R]:
         assert name not in METHODS
         METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives, order)
         return handler

@@ -80,13 +80,18 @@ class Actor(ABC):
     # The queue
 
     def change(
-        self, plan: Callable[[Draft], T], origin: Peer | None = None, then: Callable[[], T] | None = None,
-        early: EarlyReply | None = None,
-    ) -> Awaitable[T]:  # fmt: skip
-        """Queue a change; gives what `plan` returned, or what `then` returns right after it, once it is durable. `plan` may
-        be called more than once. `early`: may be told what `plan` returned before this is done.
+        self, plan: Callable[[Draft], T], origin: Peer | None = None, early: EarlyReply | None = None
+    ) -> Awaitable[T]:
+        """Queue a change; gives what `plan` returned, once it is durable. `plan` may be called more than once. `early`: may be
+        told what `plan` returned before this is done.
         """
-        return self._put(Job(plan=plan, origin=origin, then=then, early=early)).outcome()
+        return self._put(Job(plan=plan, origin=origin, early=early)).outcome()
+
+    def change_and_look(
+        self, plan: Callable[[Draft], object], look: Callable[[], T], origin: Peer | None = None
+    ) -> Awaitable[T]:
+        """As `change`, but gives what `look` returns right after the change."""
+        return self._put(Job(plan=plan, origin=origin, then=look)).outcome()
 
     async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
         """What `look` says of the session in its turn. `whole`: with all messages in memory."""

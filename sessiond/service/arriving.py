@@ -21,6 +21,7 @@ from sessiond.limits import MIB
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import Json, join_wire_id, split_wire_id
+from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog, indexed
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
@@ -70,19 +71,19 @@ class Place:
         except Unavailable as error:
             log.info("%s is not saved yet: %s", one.wire_id, error.message)
 
-    async def put(self, session: Session) -> dict[str, Json]:
-        """A new session as a whole, and out of memory again. SessionInfo on the wire."""
+    async def put(self, session: Session) -> SessionInfo:
+        """A new session as a whole, and out of memory again."""
         return await self._arrived(session, session.messages(), lambda one: one.stored.put(session))
 
-    async def put_large(self, session: Session, incoming: Incoming, count: int) -> dict[str, Json]:
+    async def put_large(self, session: Session, incoming: Incoming, count: int) -> SessionInfo:
         """One that came in parts. `session`: all but its `count` messages."""
         described = await self._arrived(session, incoming, lambda _: incoming.finish(session), count)
-        return {**described, "messageCount": count}
+        return msgspec.structs.replace(described, message_count=count)
 
     async def _arrived(
         self, session: Session, messages: Any, put: Callable[[OpenSession], Awaitable[Saved]],
         count: int | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> SessionInfo:  # fmt: skip
         one = self.open_sessions.of(self.store, session.local_id)
 
         async def arrive() -> IndexedInfo:
@@ -160,7 +161,7 @@ class Arriving:
         """
         self.last_time = max(self.last_time, wire["timestamp"])
 
-    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+    async def finish(self, mark: str | None) -> SessionInfo | None:
         """The source has no more of it. SessionInfo on the wire, or None where it brought nothing new.
 
         `mark`: the version of the file, where this is the last session in it.
@@ -216,7 +217,7 @@ class New(Arriving):
             await self._incoming.add(self._messages)
             self._messages, self.weight = [], 0
 
-    async def finish(self, mark: str | None) -> dict[str, Json]:
+    async def finish(self, mark: str | None) -> SessionInfo:
         session = self._shell(None)
         if mark is not None:
             _remember_mark(self.info, mark)
@@ -255,7 +256,7 @@ class Grown(Arriving):
         if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
             await self._append({})
 
-    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+    async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
             await self._append(self._fresh(mark if self.added else None))
             if self.added:
@@ -325,7 +326,7 @@ class Imagined(Arriving):
         self._ids.add(wire["id"])
         self.added += 1
 
-    async def finish(self, mark: str | None) -> dict[str, Json] | None:
+    async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
             return self._described()
         finally:
@@ -336,7 +337,7 @@ class Imagined(Arriving):
         if held is not None:
             held.let_go()
 
-    def _described(self) -> dict[str, Json] | None:
+    def _described(self) -> SessionInfo | None:
         if self._earlier is not None:
             self.info = {**self.info, **self._earlier.info}
             self.last_time = max(self.last_time, self._earlier.last_time)
@@ -344,13 +345,14 @@ class Imagined(Arriving):
             return None
         if self._held is not None:
             described = self.place.open_sessions.info(self._held.one)
-            latest = max(described["updatedAt"], self.last_time)
-            return {**described, "messageCount": len(self._held.session) + len(self._ids), "updatedAt": latest}
+            count, latest = len(self._held.session) + len(self._ids), max(described.updated_at, self.last_time)
+            return msgspec.structs.replace(described, message_count=count, updated_at=latest)
         session = Session(self.local_id, self._created or self.info.get("createdAt") or self._now)
         session.update({key: value for key, value in self.info.items() if value is not None})
         session.touch(self.latest)
         session.seq = len(self._ids)
-        return {**self.place.open_sessions.describe(self.place.store, session), "messageCount": len(self._ids)}
+        described = self.place.open_sessions.describe(self.place.store, session)
+        return msgspec.structs.replace(described, message_count=len(self._ids))
 
 
 class Refused(Arriving):

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -24,6 +24,7 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.model.wire import writable
+from sessiond.schema.daemon import IndexStatus
 from sessiond.service.heavy import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
@@ -305,11 +306,15 @@ class Catalog:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def state(self) -> dict[str, Any]:
-        """How the index is, as `daemon/status` has it."""
+    def status(self) -> IndexStatus:
         problem = self.index.problem
-        state = "failing" if problem is not None else "building" if self.index.incomplete else "ready"
-        return {"state": state, "read": self._found - len(self._unread), "found": self._found, "problem": problem}
+        state: Literal["failing", "building", "ready"] = "building" if self.index.incomplete else "ready"
+        return IndexStatus(
+            state=state if problem is None else "failing",
+            read=self._found - len(self._unread),
+            found=self._found,
+            problem=problem,
+        )
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
         """First what lists show of all sessions, then what was said in them."""

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from sessiond.errors import InvalidParams, Unavailable
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchQuery
+from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery
 from sessiond.limits import Limits
-from sessiond.model.session import SessionInfo
+from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp
+from sessiond.schema.sessions import ListResult, SearchResult
+from sessiond.schema.types import SessionInfo
 from sessiond.service import fitting
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_sessions import OpenSessions
@@ -58,7 +60,7 @@ class Finder:
 
     async def list(
         self, *, limit: int | None, cursor: str | None, sort: str | None, wanted: Mapping[str, Json]
-    ) -> dict[str, Json]:
+    ) -> ListResult:
         sort = sort or "-updatedAt"
         if sort.removeprefix("-") not in _SORTS:
             raise InvalidParams(
@@ -69,11 +71,10 @@ class Finder:
         if wanted.get("deleted"):
             return await self._deleted(count, cursor, sort, wanted)
         page, whole = await self._listed(ListQuery(limit=count, cursor=cursor, sort=sort, filter=dict(wanted)))
-        result: dict[str, Json] = {
-            "sessions": [self._wire(info) for info in page.items],
-            "nextCursor": page.next_cursor,
-        }
-        return result if whole else result | {"incomplete": True}
+        result = ListResult(sessions=[self._shown(info) for info in page.items], next_cursor=page.next_cursor)
+        if not whole:
+            result.incomplete = True
+        return result
 
     async def _listed(self, query: ListQuery) -> tuple[Page, bool]:
         """A page, and whether all sessions were known by then. Where the index turns out to be lost it asks again."""
@@ -110,18 +111,16 @@ class Finder:
             raise InvalidParams(f"limit: expected 1 or more, not {limit}", field="limit")
         return min(limit, self._limits.list_page)
 
-    def _wire(self, info: IndexedInfo) -> dict[str, Json]:
+    def _shown(self, info: IndexedInfo) -> SessionInfo:
         """What the index says, corrected by what is open: that is never behind."""
         one = self._open_sessions.peek(info.session_id)
         if one is not None:
             return self._open_sessions.info(one)
-        wire: dict[str, Any] = msgspec.to_builtins(info)
-        for key in ("fingerprint", "deleted"):
-            wire.pop(key, None)
-        wire = fitting.info(wire, self._most)
-        return wire | {"attached": 0, "dirty": self._open_sessions.is_dirty(info.session_id)}
+        dirty = self._open_sessions.is_dirty(info.session_id)
+        shown = fitting.shown_info(info, store=info.store, format=info.format, path=info.path, dirty=dirty)
+        return fitting.info(shown, self._most)
 
-    async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> dict[str, Json]:
+    async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> ListResult:
         found: list[tuple[Store, Trashed]] = []
         for store in list(self._stores.values()):
             if wanted.get("store") in (None, store.name):
@@ -134,17 +133,14 @@ class Finder:
         found.sort(key=lambda one: (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or ""),
                    reverse=sort.startswith("-"))  # fmt: skip
         start = _offset(cursor)
-        page = [fitting.info(_trashed_wire(store, one), self._most) for store, one in found[start : start + limit]]
+        page = [fitting.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
         page = page[: fitting.by_bytes(page, self._limits.page_most)]
         after = start + len(page)
-        return {
-            "sessions": page,
-            "nextCursor": f"trash-{after}" if after < len(found) else None,
-        }
+        return ListResult(sessions=page, next_cursor=f"trash-{after}" if after < len(found) else None)
 
     async def search(
         self, *, query: str, mode: str, limit: int | None, cursor: str | None, wanted: Mapping[str, Json]
-    ) -> dict[str, Json]:
+    ) -> SearchResult:
         if len(query) > self._limits.query_bytes:
             raise InvalidParams(f"query: longer than {self._limits.query_bytes} bytes", field="query")
         wanted = _checked(wanted)
@@ -154,19 +150,17 @@ class Finder:
         settled = await _within(self._patience, self._catalog.settled())
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
         page = await self._catalog.index.search(asked)
-        result: dict[str, Json] = {
-            "hits": [self._hit(msgspec.to_builtins(hit)) for hit in page.hits],
-            "total": page.total,
-            "nextCursor": page.next_cursor,
-        }
+        result = SearchResult(
+            hits=[self._shown_hit(hit) for hit in page.hits], total=page.total, next_cursor=page.next_cursor
+        )
         if not settled or page.incomplete or self._catalog.index.incomplete:
-            result["incomplete"] = True
+            result.incomplete = True
         return result
 
-    def _hit(self, wire: dict[str, Json]) -> dict[str, Json]:
+    def _shown_hit(self, hit: Hit) -> Hit:
         """A name may come from a file, and be as long as that."""
-        name = wire.get("name")
-        return wire | {"name": name[: self._limits.name_chars]} if isinstance(name, str) else wire
+        most = self._limits.name_chars
+        return hit if len(hit.name or "") <= most else msgspec.structs.replace(hit, name=(hit.name or "")[:most])
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
@@ -207,7 +201,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
     return checked
 
 
-def _fits(info: SessionInfo, wanted: Mapping[str, Json]) -> bool:
+def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
     name = wanted.get("name")
     return (
         all(tag in info.tags for tag in wanted.get("tags", []))
@@ -220,17 +214,11 @@ def _fits(info: SessionInfo, wanted: Mapping[str, Json]) -> bool:
     )
 
 
-def _trashed_wire(store: Store, one: Trashed) -> dict[str, Json]:
-    wire: dict[str, Any] = msgspec.to_builtins(one.info)
-    wire["sessionId"] = join_wire_id(store.name, one.trash_id)
-    wire |= {
-        "store": store.name,
-        "format": store.format,
-        "path": store.file_path(one.trash_id),
-        "attached": 0,
-        "dirty": False,
-    }
-    return wire | {"deletedAt": one.deleted_at, "reason": one.reason}
+def _in_trash(store: Store, one: Trashed) -> SessionInfo:
+    head = msgspec.structs.replace(one.info, session_id=join_wire_id(store.name, one.trash_id))
+    shown = fitting.shown_info(head, store=store.name, format=store.format, path=store.file_path(one.trash_id))
+    shown.deleted_at, shown.reason = one.deleted_at, one.reason
+    return shown
 
 
 def _offset(cursor: str | None) -> int:

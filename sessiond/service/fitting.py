@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from sessiond.limits import KIB, Limits
 from sessiond.model.message import Message, Note
+from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json
 from sessiond.model.wire import encode
+from sessiond.schema.sessions import OpenResult
+from sessiond.schema.types import Parent, SessionInfo, ShownChange, ShownMessage
 from sessiond.service.room import json_bytes, largest_message, message_bytes, most_shown, reserve
+from sessiond.store.port import FileWarning
 
 _HEAVY: tuple[tuple[str, Json], ...] = (
     ("metadata", {}), ("summary", None), ("tags", []), ("name", None), ("model", None), ("cwd", None), ("parent", None),
@@ -26,24 +32,54 @@ _NAMED = 20
 """Keys that a warning names."""
 
 
-def info(wire: dict[str, Json], most: int) -> dict[str, Json]:
-    """SessionInfo of at most about `most` bytes."""
-    if not (wire["metadata"] or wire["tags"]) and all(len(wire[key] or "") < _SHORT_CHARS for key in _TEXTS):
-        return wire
-    size = json_bytes(wire)
+def shown_info(
+    head: SessionHead, *, store: str, format: str, path: str, attached: int = 0, dirty: bool = False
+) -> SessionInfo:
+    """`head`, whose id is the one on the wire, with where it lies and what only the daemon knows."""
+    return SessionInfo(
+        session_id=head.session_id,
+        name=head.name,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+        model=head.model,
+        message_count=head.message_count,
+        seq=head.seq,
+        store=store,
+        format=format,
+        path=path,
+        cwd=head.cwd,
+        tags=head.tags,
+        archived=head.archived,
+        summary=head.summary,
+        parent=_parent(head.parent),
+        metadata=head.metadata,
+        attached=attached,
+        dirty=dirty,
+    )
+
+
+def _parent(found: Mapping[str, Json] | None) -> Parent | None:
+    return None if found is None else Parent(session_id=found["sessionId"], seq=found["seq"])
+
+
+def info(shown: SessionInfo, most: int) -> SessionInfo:
+    """Of at most about `most` bytes."""
+    if not (shown.metadata or shown.tags) and all(len(getattr(shown, key) or "") < _SHORT_CHARS for key in _TEXTS):
+        return shown
+    size = json_bytes(shown)
     cut = []
     for key, instead in _HEAVY:
         if size <= most:
             break
-        saved = json_bytes(wire[key]) - json_bytes(instead)
+        saved = json_bytes(getattr(shown, key)) - json_bytes(instead)
         if saved > KIB // 8:
             cut.append(key)
-            wire = {**wire, key: instead}
+            shown = msgspec.structs.replace(shown, **{key: instead})
             size -= saved
-    return {**wire, "cut": cut} if cut else wire
+    return msgspec.structs.replace(shown, cut=cut) if cut else shown
 
 
-def message(one: Message, most: int) -> dict[str, Json]:
+def message(one: Message, most: int) -> ShownMessage:
     """As the wire has it, its text cut and the rest of it left out where it has more than `most` bytes."""
     if message_bytes(one) <= most or (size := json_bytes(one.wire())) <= most:
         return one.wire()
@@ -54,7 +90,7 @@ def message(one: Message, most: int) -> dict[str, Json]:
     return {**kept, "role": one.role[:_SHORT_CHARS], "content": content, "cut": size}
 
 
-def messages(found: Iterable[Message], limits: Limits) -> list[dict[str, Json]]:
+def messages(found: Iterable[Message], limits: Limits) -> list[ShownMessage]:
     return [message(one, largest_message(limits)) for one in found]
 
 
@@ -63,36 +99,36 @@ class Head:
 
     def __init__(
         self,
-        session: dict[str, Json],
+        session: SessionInfo,
         notes: Sequence[Note],
         state: Mapping[str, Json],
-        warnings: list[dict[str, Json]],
+        warnings: list[FileWarning],
         limits: Limits,
     ) -> None:
         most = most_shown(limits)
         self.session = session
         self.warnings = _first(warnings, reserve(limits) // 4)
-        self._path = session["path"]
+        self._path = session.path
         self.bytes = json_bytes(session) + json_bytes(self.warnings)
         self.state = self._fitting_state(state, most)
         self.notes = self._fitting_notes(notes, most)
         self.left = limits.message_bytes - self.bytes - min(KIB, limits.message_bytes // 16)
 
-    def opened(self, wires: list[dict[str, Json]], more: bool, *, newest: bool) -> dict[str, Json]:
+    def opened(self, wires: list[ShownMessage], more: bool, *, newest: bool) -> OpenResult:
         """The result of `session/open` less `changes`. Of the messages the newest or the oldest that fit beside all this,
         perhaps none: `session/read` has them.
         """
         taken = self._take(wires, newest)
-        return {
-            "session": self.session,
-            "messages": taken,
-            "notes": self.notes,
-            "state": self.state,
-            "hasMore": more or len(taken) < len(wires),
-            "warnings": self.warnings,
-        }
+        return OpenResult(
+            session=self.session,
+            messages=taken,
+            notes=self.notes,
+            state=self.state,
+            has_more=more or len(taken) < len(wires),
+            warnings=self.warnings,
+        )
 
-    def _take(self, wires: list[dict[str, Json]], newest: bool) -> list[dict[str, Json]]:
+    def _take(self, wires: list[ShownMessage], newest: bool) -> list[ShownMessage]:
         fit = 0
         for wire in reversed(wires) if newest else wires:
             size = json_bytes(wire) + 1
@@ -120,46 +156,41 @@ class Head:
         self._warn(f"{len(left)} values of the state are too large to be shown: {named}")
         return kept
 
-    def _fitting_notes(self, notes: Sequence[Note], most: int) -> list[dict[str, Json]]:
+    def _fitting_notes(self, notes: Sequence[Note], most: int) -> list[Note]:
         """All of them, or the newest that fit."""
-        wires = [note.wire() for note in notes]
-        size = json_bytes(wires)
+        size = json_bytes(notes)
         if self.bytes + size <= most:
             self.bytes += size
-            return wires
-        kept: list[dict[str, Json]] = []
-        for wire in reversed(wires):
-            size = json_bytes(wire) + 1
+            return list(notes)
+        kept: list[Note] = []
+        for note in reversed(notes):
+            size = json_bytes(note) + 1
             if self.bytes + size > most:
                 break
-            kept.append(wire)
+            kept.append(note)
             self.bytes += size
-        self._warn(f"{len(wires) - len(kept)} notes, the oldest, are too much to be shown")
+        self._warn(f"{len(notes) - len(kept)} notes, the oldest, are too much to be shown")
         return kept[::-1]
 
     def _warn(self, what: str) -> None:
-        self.warnings = [
-            *self.warnings,
-            {"path": self._path, "line": None, "message": f"{what}; session/export has all"},
-        ]
+        self.warnings = [*self.warnings, FileWarning(self._path, None, f"{what}; session/export has all")]
 
 
-def _first(warnings: list[dict[str, Json]], most: int) -> list[dict[str, Json]]:
+def _first(warnings: list[FileWarning], most: int) -> list[FileWarning]:
     """As many as fit, and how many more there are."""
     if json_bytes(warnings) <= most:
         return warnings
-    kept: list[dict[str, Json]] = []
+    kept: list[FileWarning] = []
     size = 0
     for warning in warnings:
         size += json_bytes(warning) + 1
         if size > most and kept:
             break
-        kept.append({**warning, "message": warning["message"][:_SHORT_CHARS]})
-    more = {"path": warnings[0]["path"], "line": None, "message": f"and {len(warnings) - len(kept)} warnings more"}
-    return [*kept, more]
+        kept.append(FileWarning(warning.path, warning.line, warning.message[:_SHORT_CHARS]))
+    return [*kept, FileWarning(warnings[0].path, None, f"and {len(warnings) - len(kept)} warnings more")]
 
 
-def changes(wires: list[dict[str, Json]], most: int) -> list[dict[str, Json]] | None:
+def changes(wires: list[ShownChange], most: int) -> list[ShownChange] | None:
     """None, which means "no longer known", where they are too much for what is left of an answer."""
     size = 0
     for wire in wires:

@@ -23,6 +23,8 @@ from sessiond.importers.reader import PROCESS_BYTES, Reader
 from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
 from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
+from sessiond.schema.sessions import ImportResult
+from sessiond.schema.types import FileWarning, SessionInfo
 from sessiond.service.arriving import Arriving, Grown, Held, Imagined, New, Place, Refused
 from sessiond.service.native import NativeIntake
 from sessiond.service.sources import Sources, mark_of
@@ -78,11 +80,11 @@ class Intake:
         self._wanted = wanted
         self._progress = progress or (lambda _: None)
         self._reader = Reader()
-        self._sessions: dict[str, dict[str, Json]] = {}
+        self._sessions: dict[str, SessionInfo] = {}
         self._skipped = 0
         self._untouched = 0
         """Files that were not opened, because nobody wrote to them since `since`."""
-        self._warnings: list[dict[str, Json]] = []
+        self._warnings: list[FileWarning] = []
         self._unlisted = 0
         self._messages = 0
         self._names: list[InfoUpdate] = []
@@ -94,7 +96,7 @@ class Intake:
         self._files = 0
         self._total_files = 0
 
-    async def run(self, path: str) -> dict[str, Json]:
+    async def run(self, path: str) -> ImportResult:
         fmt = self._wanted.format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
@@ -114,24 +116,25 @@ class Intake:
             await self._place.catalog.searchable()
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
-            self._warnings.append({"path": path, "line": None, "message": message})
-        counts: dict[str, Json] = {"skipped": self._skipped}
+            self._warnings.append(FileWarning(path, None, message))
+        sessions = list(self._sessions.values())
+        result = ImportResult(sessions=sessions, skipped=self._skipped, warnings=self._warnings)
         if self._wanted.since is not None:
-            counts["untouched"] = self._untouched
-        return {"sessions": list(self._sessions.values()), **counts, "warnings": self._warnings}
+            result.untouched = self._untouched
+        return result
 
     def _warn(self, path: str, line: int | None, message: str) -> None:
         if len(self._warnings) < _MAX_WARNINGS:
-            self._warnings.append({"path": path, "line": line, "message": message})
+            self._warnings.append(FileWarning(path, line, message))
         else:
             self._unlisted += 1
 
-    def _took(self, described: dict[str, Json] | None, messages: int) -> None:
+    def _took(self, described: SessionInfo | None, messages: int) -> None:
         self._messages += messages
         if described is None:
             self._skipped += 1
         else:
-            self._sessions[described["sessionId"]] = described
+            self._sessions[described.session_id] = described
 
     def _tell(self) -> None:
         read = min(self._done + self._reader.counter.bytes, self._total)

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from sessiond.model.values import Json
 from sessiond.model.wire import encode as _encode
+from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Resync, Saved
+from sessiond.schema.types import SessionInfo, ShownChange, Wire
+from sessiond.store.port import Saved as SavedFile
+
+OF_THE_DAEMON = Origin(client="sessiond", connection=0)
 
 
 class Peer(Protocol):
@@ -72,32 +76,32 @@ class Audience:
 
     def end(self) -> list[Peer]:
         """The session is gone. Everyone learns of that, also those who read too slowly for anything else. Returns those who had it open."""
-        params = _encode({"sessionId": self.wire_id})
+        params = _encode(Deleted(session_id=self.wire_id))
         attached, self._attached = self._attached, {}
         for one in attached.values():
             if not one.peer.closed:
                 one.peer.notify_owed("session/deleted", params)
         return [one.peer for one in attached.values()]
 
-    def changed(self, seq: int, changes: list[dict[str, Json]], origin: Peer | None, *, replay: bool = False) -> None:
+    def changed(self, seq: int, changes: list[ShownChange], origin: Peer | None) -> None:
         """Tell everyone but the origin. `seq` is that of the last change."""
         params: bytes | None = None
         for one in self._attached.values():
             if (origin is not None and one.peer.id == origin.id) or seq <= one.since:
                 continue
             if params is None:
-                params = _encode(self._params(seq, changes, origin))
+                by = OF_THE_DAEMON if origin is None else Origin(client=origin.client, connection=origin.id)
+                params = _encode(Changed(session_id=self.wire_id, seq=seq, changes=changes, origin=by))
             self._send(one, "session/changed", params)
 
-    def _params(self, seq: int, changes: list[dict[str, Json]], origin: Peer | None) -> dict[str, Any]:
-        by = (
-            {"client": origin.client, "connection": origin.id}
-            if origin is not None
-            else {"client": "sessiond", "connection": 0}
-        )
-        return {"sessionId": self.wire_id, "seq": seq, "changes": changes, "origin": by}
+    def reloaded(self, info: SessionInfo) -> None:
+        self._tell("session/reloaded", Reloaded(session=info, reason="externalEdit"))
 
-    def tell(self, method: str, params: dict[str, Json]) -> None:
+    def saved(self, file: SavedFile) -> None:
+        told = Saved(session_id=self.wire_id, path=file.path, bytes=file.bytes, saved_at=file.saved_at)
+        self._tell("session/saved", told)
+
+    def _tell(self, method: str, params: Wire) -> None:
         encoded = _encode(params)
         for one in self._attached.values():
             self._send(one, method, encoded)
@@ -113,10 +117,10 @@ class Audience:
         one = self._attached.get(peer.id)
         if one is not None and one.lagging:
             one.since = seq
-            one.lagging = not one.peer.notify("session/resync", _encode({"sessionId": self.wire_id, "seq": seq}))
+            one.lagging = not one.peer.notify("session/resync", _encode(Resync(session_id=self.wire_id, seq=seq)))
 
 
-def send_later(call_soon: Callable[..., Any], peer: Peer, notifications: Iterable[tuple[str, dict[str, Json]]]) -> None:
+def send_later(call_soon: Callable[..., Any], peer: Peer, notifications: Iterable[tuple[str, Wire]]) -> None:
     """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
     for method, params in notifications:
         call_soon(peer.notify_owed, method, _encode(params))

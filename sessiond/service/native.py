@@ -19,6 +19,7 @@ from sessiond.importers.sections import Section, sections
 from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json
+from sessiond.schema.types import SessionInfo
 from sessiond.service.arriving import Place
 from sessiond.service.heavy import heavy
 from sessiond.unbroken import unbroken
@@ -31,7 +32,7 @@ class NativeIntake:
     """`warn(path, line, message)`; `took(SessionInfo or None, messages)` for each session."""
 
     def __init__(
-        self, place: Place, warn: Callable[[str, int | None, str], None], took: Callable[[dict[str, Json] | None, int], None],
+        self, place: Place, warn: Callable[[str, int | None, str], None], took: Callable[[SessionInfo | None, int], None],
         *, dry_run: bool,
     ) -> None:  # fmt: skip
         self._place = place
@@ -140,7 +141,7 @@ class NativeIntake:
             new: list[dict[str, Json]] = await heavy(session, _lacking, held.session, session)
             described = place.open_sessions.info(held.one)
             if new and self._dry_run:
-                described = {**described, "messageCount": len(held.session) + len(new)}
+                described = msgspec.structs.replace(described, message_count=len(held.session) + len(new))
             elif new:
                 for part in _portions(new):
                     await held.one.change(lambda draft, part=part: draft.append(part, None))  # type: ignore[misc]

@@ -45,7 +45,7 @@ from sessiond.formats.names import id_in_trash
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
 from sessiond.model.session import Absent, Session
-from sessiond.model.values import Json
+from sessiond.schema.types import SessionInfo, ShownChange
 from sessiond.service.actor import Actor, told
 from sessiond.service.jobs import Job, on_durable
 from sessiond.service.live import Audience, Peer
@@ -68,7 +68,7 @@ class Neighbours(Protocol):
 
     def now(self) -> str: ...
     def new_id(self) -> str: ...
-    def info(self, one: OpenSession) -> dict[str, Json]: ...
+    def info(self, one: OpenSession) -> SessionInfo: ...
     def loaded(self, one: OpenSession) -> None: ...
     def changed(self, one: OpenSession, changes: list[Change]) -> None: ...
     def saved(self, one: OpenSession, saved: Saved) -> None: ...
@@ -209,7 +209,7 @@ class OpenSession(Actor):
             self.session = now
             self.writers = {key: peer for key, peer in self.writers.items() if now.message(key) is not None}
             self._around.replaced(self)
-            self.audience.tell("session/reloaded", {"session": self._around.info(self), "reason": "externalEdit"})
+            self.audience.reloaded(self._around.info(self))
             self._around.drop(old)
         else:
             self._around.note_dirty(self)
@@ -386,7 +386,7 @@ class OpenSession(Actor):
         if self.audience.beside(origin):
             self.audience.changed(changes[-1].seq, self.wires(changes), origin)
 
-    def wires(self, changes: list[Change]) -> list[dict[str, Json]]:
+    def wires(self, changes: list[Change]) -> list[ShownChange]:
         """Changes as the wire has them."""
         wires = []
         for change in changes:
@@ -459,8 +459,7 @@ class OpenSession(Actor):
         saved = await self.stored.save(self.there)
         if saved is not None:
             self.dirty_since = self.changed_at if self.dirty else None
-            params = {"sessionId": self.wire_id, "path": saved.path, "bytes": saved.bytes, "savedAt": saved.saved_at}
-            self.audience.tell("session/saved", params)
+            self.audience.saved(saved)
             self._around.saved(self, saved)
         return saved
 

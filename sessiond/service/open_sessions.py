@@ -14,14 +14,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
 from sessiond.limits import LEAVING_AT_A_TIME, Limits
 from sessiond.model.changes import Change
 from sessiond.model.session import Session
-from sessiond.model.values import Json, join_wire_id, split_wire_id, timestamp
+from sessiond.model.values import join_wire_id, split_wire_id, timestamp
+from sessiond.schema.types import SessionInfo
 from sessiond.service import fitting
 from sessiond.service.autosave import AutoSave
 from sessiond.service.catalog import Catalog
@@ -145,20 +144,16 @@ class OpenSessions:
 
     # What is shown of one
 
-    def info(self, one: OpenSession) -> dict[str, Json]:
-        """SessionInfo on the wire."""
+    def info(self, one: OpenSession) -> SessionInfo:
         return self.describe(one.store, one.there, attached=len(one.audience), dirty=one.dirty)
 
-    def describe(self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False) -> dict[str, Json]:
-        wire: dict[str, Json] = msgspec.to_builtins(session.info(join_wire_id(store.name, session.local_id)))
-        wire |= {
-            "store": store.name,
-            "format": store.format,
-            "path": store.file_path(session.local_id),
-            "attached": attached,
-            "dirty": dirty,
-        }
-        return fitting.info(wire, self._largest_head)
+    def describe(self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False) -> SessionInfo:
+        head = session.info(join_wire_id(store.name, session.local_id))
+        path = store.file_path(session.local_id)
+        return fitting.info(
+            fitting.shown_info(head, store=store.name, format=store.format, path=path, attached=attached, dirty=dirty),
+            self._largest_head,
+        )
 
     # What the sessions tell
 
@@ -254,7 +249,7 @@ class OpenSessions:
             case Recovered(local_ids=recovered):
                 self._take_over(store, recovered)
             case HealthChanged():
-                log.warning("store %s: %s", store.name, event.problem or "well again")
+                log.warning("store %s: %s", store.name, event.problem.message if event.problem else "well again")
             case WatchChanged():
                 log.warning("store %s: %s", store.name, event.problem or "watched again")
 

@@ -16,6 +16,7 @@ from sessiond.model.changes import Appended, Change, Extended, Finished, Noted, 
 from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
 from sessiond.model.values import Json, same_json
+from sessiond.schema.sessions import AppendedMessage
 from sessiond.service.room import Room, head_bytes
 
 
@@ -59,11 +60,11 @@ class Draft:
 
     # Messages
 
-    def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[dict[str, Json]]:
-        """Plan checked client messages; `{id, seq}` of each. A retry of messages that are there adds nothing."""
+    def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[AppendedMessage]:
+        """Plan checked client messages; where each went. A retry of messages that are there adds nothing."""
         if self.session.absent:
             self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
-        answers: list[dict[str, Json]] = []
+        answers: list[AppendedMessage] = []
         fresh: dict[str, dict[str, Json]] = {}
         seq = self.seq
         for wire in sent:
@@ -71,12 +72,12 @@ class Draft:
             kept = None if message_id is None else self._kept(message_id, fresh)
             if kept is not None:
                 self._check_repeats(wire, kept)
-                answers.append({"id": kept.id, "seq": kept.seq})
+                answers.append(AppendedMessage(id=kept.id, seq=kept.seq))
                 continue
             seq += 1
             message_id = message_id or self._new_id()
             fresh[message_id] = wire_from_client(wire, message_id=message_id, seq=seq, now=self._now)
-            answers.append({"id": message_id, "seq": seq})
+            answers.append(AppendedMessage(id=message_id, seq=seq))
         if fresh:
             if expected_seq is not None:
                 self.expect(expected_seq)

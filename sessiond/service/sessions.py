@@ -1,6 +1,6 @@
 """The use cases, one method a request. `rpc/handlers` converts and calls; everything that decides is here or below.
 
-Wire ids go in, wire values (dicts as PROTOCOL.md has them) come out; what goes wrong is raised from `sessiond.errors`.
+Wire ids go in, results as `sessiond.schema` has them come out; what goes wrong is raised from `sessiond.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sessiond.clock import Clock
 from sessiond.errors import InvalidParams, SessiondError, TooLarge, Unavailable
@@ -19,10 +19,26 @@ from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
 from sessiond.model.message import check_message, check_tool_calls, is_plain, wire_from_client
 from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json, is_session_id
+from sessiond.schema.daemon import AdoptResult, IndexStatus, StoreStatus
+from sessiond.schema.notes_state import NoteListResult, NoteResult, StateResult
+from sessiond.schema.notifications import Changed, Restored
+from sessiond.schema.sessions import (
+    AppendResult,
+    ExportResult,
+    ImportResult,
+    ListResult,
+    MoveResult,
+    OpenResult,
+    ReadResult,
+    SavedFile,
+    SearchResult,
+    TruncateResult,
+)
+from sessiond.schema.types import SessionInfo
 from sessiond.service import fitting, paging
 from sessiond.service.catalog import Catalog
 from sessiond.service.find import Finder
-from sessiond.service.live import EarlyReply, Peer, send_later
+from sessiond.service.live import OF_THE_DAEMON, EarlyReply, Peer, send_later
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
@@ -31,7 +47,7 @@ from sessiond.service.removing import Removing
 from sessiond.service.room import head_bytes
 from sessiond.service.transfer import Transfer
 from sessiond.store.moves import Moves
-from sessiond.store.port import FileWarning, Store
+from sessiond.store.port import Store
 
 if TYPE_CHECKING:
     from sessiond.index.index import Index
@@ -42,18 +58,25 @@ AdoptFolder = Callable[[str, str | None, str | None], Awaitable[Store]]
 _FINISHED = ("done", "interrupted", "error")
 
 
+class SessionsStatus(NamedTuple):
+    """What `daemon/status` says of sessions."""
+
+    stores: list[StoreStatus]
+    attended: int
+    """Sessions that somebody has open."""
+    dirty: int
+    search: IndexStatus
+
+
 class Service:
     """`stores`: by name, `default` among them. `home_paths`: the daemon's own folders, where no export may go."""
 
     def __init__(
         self, *, stores: Mapping[str, Store], index: Index, clock: Clock, limits: Limits, home_paths: Sequence[str] = (),
-        journal_status: Callable[[], dict[str, Json]] = dict, read_only: Callable[[], dict[str, Json] | None] = lambda: None,
         adopt_folder: AdoptFolder | None = None, moves: Moves | None = None, interval_s: float = 300.0, idle_s: float = 2.0,
     ) -> None:  # fmt: skip
         self.limits = limits
         self.index = index
-        self._journal_status = journal_status
-        self._read_only = read_only
         self._adopt_folder = adopt_folder
         self._moves = moves or Moves()
         self._bringers: set[int] = set()
@@ -93,27 +116,23 @@ class Service:
         self.open_sessions.released = self.catalog.released = 0
         return count
 
-    async def status(self) -> dict[str, Json]:
-        """The part of `daemon/status` that is about sessions."""
+    async def status(self) -> SessionsStatus:
         await self.finder.count()
-        return {
-            "stores": [self._store_status(store) for store in self.stores.values()],
-            "openSessions": self.open_sessions.attended,
-            "dirtySessions": len(self.open_sessions.dirty),
-            "journal": self._journal_status(),
-            "readOnly": self._read_only(),
-            "index": self.catalog.state(),
-        }
+        return SessionsStatus(
+            stores=[self._store_status(store) for store in self.stores.values()],
+            attended=self.open_sessions.attended,
+            dirty=len(self.open_sessions.dirty),
+            search=self.catalog.status(),
+        )
 
-    def _store_status(self, store: Store) -> dict[str, Json]:
-        problem = store.problem
-        return {
-            "name": store.name,
-            "path": store.path,
-            "format": store.format,
-            "sessions": self.finder.counts.get(store.name, 0),
-            "problem": None if problem is None else {"kind": problem.kind, "message": problem.problem},
-        }
+    def _store_status(self, store: Store) -> StoreStatus:
+        return StoreStatus(
+            name=store.name,
+            path=store.path,
+            format=store.format,
+            sessions=self.finder.counts.get(store.name, 0),
+            problem=store.problem,
+        )
 
     # Opening
 
@@ -121,7 +140,7 @@ class Service:
         self, peer: Peer | None, *, session_id: str | None = None, name: str | None = None, model: str | None = None, cwd: str | None = None,
         tags: list[str] | None = None, metadata: dict[str, Json] | None = None, store: str | None = None,
         messages: list[dict[str, Json]] | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> SessionInfo:  # fmt: skip
         target = check_store(self.stores, store)
         if session_id is not None and not is_session_id(session_id):
             raise InvalidParams(
@@ -133,7 +152,7 @@ class Service:
         checked = self._check_messages(messages or [])
         fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
 
-        async def make(one: OpenSession) -> dict[str, Json]:
+        async def make(one: OpenSession) -> SessionInfo:
             await self._begin(one, fields, checked, peer)
             return self.open_sessions.info(one)
 
@@ -179,13 +198,13 @@ class Service:
 
     async def open(
         self, peer: Peer, session_id: str, *, last: int | None = None, since: int | None = None, restore: bool = False
-    ) -> dict[str, Json]:
+    ) -> OpenResult:
         check_number("last", last)
         check_number("since", since)
         one = self.open_sessions.at(session_id)
         look = partial(paging.opening, last=last, since=since, limits=self.limits)
 
-        async def shown() -> dict[str, Json]:
+        async def shown() -> OpenResult:
             await one.compare()
             try:
                 messages, more, changes = look(one.there)
@@ -194,11 +213,11 @@ class Service:
             # What is published after this reaches the peer after the answer, once.
             one.attach(peer)
             session = one.there
-            warnings = [wire_warning(warning) for warning in one.stored.warnings()]
+            warnings = list(one.stored.warnings())
             head = fitting.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
             result = head.opened(fitting.messages(messages, self.limits), more, newest=since is None)
             if since is not None:
-                result["changes"] = None if changes is None else fitting.changes(one.wires(changes), head.left)
+                result.changes = None if changes is None else fitting.changes(one.wires(changes), head.left)
             return result
 
         result = await one.alone(shown)
@@ -206,18 +225,12 @@ class Service:
             self._send_restored(peer, result)
         return result
 
-    def _send_restored(self, peer: Peer, result: Mapping[str, Json]) -> None:
+    def _send_restored(self, peer: Peer, result: OpenResult) -> None:
         """So that every panel repaints: one event, then all state."""
-        session = result["session"]
-        state = {"kind": "state", "seq": session["seq"], "values": result["state"], "replay": True}
-        changed = {
-            "sessionId": session["sessionId"],
-            "seq": session["seq"],
-            "changes": [state],
-            "origin": {"client": "sessiond", "connection": 0},
-            "replay": True,
-        }
-        restored = {"session": session, "messageCount": session["messageCount"]}
+        info = result.session
+        state = {"kind": "state", "seq": info.seq, "values": result.state, "replay": True}
+        changed = Changed(session_id=info.session_id, seq=info.seq, changes=[state], origin=OF_THE_DAEMON, replay=True)
+        restored = Restored(session=info, message_count=info.message_count)
         send_later(
             asyncio.get_running_loop().call_soon, peer, [("session/restored", restored), ("session/changed", changed)]
         )
@@ -230,15 +243,15 @@ class Service:
     async def append(
         self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None, *,
         early: EarlyReply | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> AppendResult:  # fmt: skip
         checked = self._check_messages(messages)
         one = self.open_sessions.at(session_id)
         if not checked:
-            return {"seq": await one.look(lambda session: session.seq), "messages": []}
+            return AppendResult(seq=await one.look(lambda session: session.seq), messages=[])
 
-        def plan(draft: Draft) -> dict[str, Json]:
+        def plan(draft: Draft) -> AppendResult:
             appended = draft.append(checked, expected_seq)
-            return {"seq": max([message["seq"] for message in appended]), "messages": appended}
+            return AppendResult(seq=max([message.seq for message in appended]), messages=appended)
 
         return await one.change(plan, peer, early=early)
 
@@ -279,30 +292,27 @@ class Service:
         since: int | None = None,
         before: int | None = None,
         limit: int | None = None,
-    ) -> dict[str, Json]:
+    ) -> ReadResult:
         for field, value in (("last", last), ("since", since), ("before", before), ("limit", limit)):
             check_number(field, value)
         count = next((n for n in (limit, last) if n is not None), self.limits.default_page_messages)
 
-        def look(session: Session) -> dict[str, Json]:
+        def look(session: Session) -> ReadResult:
             messages, more = paging.page(session, since=since, before=before, count=count, limits=self.limits)
-            return {"messages": fitting.messages(messages, self.limits), "hasMore": more, "seq": session.seq}
+            return ReadResult(messages=fitting.messages(messages, self.limits), has_more=more, seq=session.seq)
 
         return await self.open_sessions.at(session_id).look(look)
 
     async def update(
         self, peer: Peer | None, session_id: str, fields: Mapping[str, Json], expected_seq: int | None = None
-    ) -> dict[str, Json]:
+    ) -> SessionInfo:
         self._check_name(fields.get("name"))
         normal = {key: ([] if key == "tags" else {} if key == "metadata" else False if key == "archived" else None) if v is None else v
                   for key, v in fields.items()}  # fmt: skip
         one = self.open_sessions.at(session_id)
 
-        def plan(draft: Draft) -> dict[str, Json]:
-            draft.update(normal, expected_seq)
-            return {}
-
-        return await one.change(plan, peer, then=partial(self.open_sessions.info, one))
+        shown = partial(self.open_sessions.info, one)
+        return await one.change_and_look(lambda draft: draft.update(normal, expected_seq), shown, peer)
 
     def _check_name(self, name: Json) -> None:
         if isinstance(name, str) and len(name) > self.limits.name_chars:
@@ -314,10 +324,10 @@ class Service:
 
     # Taking away
 
-    async def clear(self, peer: Peer | None, session_id: str) -> dict[str, Json]:
+    async def clear(self, peer: Peer | None, session_id: str) -> SessionInfo:
         one = self.open_sessions.at(session_id)
 
-        async def clear() -> dict[str, Json]:
+        async def clear() -> SessionInfo:
             session = await one.need(whole=True)
             try:
                 await one.save_alone()
@@ -330,17 +340,17 @@ class Service:
 
         return await one.alone(clear)
 
-    async def truncate(self, peer: Peer | None, session_id: str, after_seq: int) -> dict[str, Json]:
+    async def truncate(self, peer: Peer | None, session_id: str, after_seq: int) -> TruncateResult:
         check_number("afterSeq", after_seq)
         one = self.open_sessions.at(session_id)
 
-        async def truncate() -> dict[str, Json]:
+        async def truncate() -> TruncateResult:
             session = await one.need(whole=True)
             removed = len(session) - session.position_after(after_seq)
             if removed:
                 change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after_seq)
                 await one.cut(change, "truncated", peer)
-            return {"session": self.open_sessions.info(one), "removed": removed}
+            return TruncateResult(session=self.open_sessions.info(one), removed=removed)
 
         return await one.alone(truncate)
 
@@ -348,13 +358,11 @@ class Service:
         """`permanent`: when this returns, no word of it is left in anything that we keep."""
         await self._removing.delete(self.open_sessions.at(session_id), permanent=permanent)
 
-    async def restore(
-        self, peer: Peer | None, session_id: str, *, after: Awaitable[None] | None = None
-    ) -> dict[str, Json]:
+    async def restore(self, peer: Peer | None, session_id: str, *, after: Awaitable[None] | None = None) -> SessionInfo:
         """`after`: what may put it into the trash first."""
         one = self.open_sessions.at(session_id)
 
-        async def restore() -> dict[str, Json]:
+        async def restore() -> SessionInfo:
             if after is not None:
                 await after
             await one.notice_removal()
@@ -366,20 +374,20 @@ class Service:
 
     async def fork(
         self, peer: Peer | None, session_id: str, at_seq: int | None = None, name: str | None = None
-    ) -> dict[str, Json]:
+    ) -> SessionInfo:
         check_number("atSeq", at_seq)
         self._check_name(name)
         forked = await self.transfer.fork(self.open_sessions.at(session_id), at_seq, name)
         self._brought(peer)
         return forked
 
-    async def save(self, session_id: str | None = None) -> list[dict[str, Json]]:
+    async def save(self, session_id: str | None = None) -> list[SavedFile]:
         """Bring files up to date. Of one session its file is told even where it was current."""
         if session_id is not None:
             one = self.open_sessions.at(session_id)
             size = await one.save(lambda: one.stored.size)
-            return [{"sessionId": one.wire_id, "path": one.store.file_path(one.local_id), "bytes": size}]
-        done: list[dict[str, Json]] = []
+            return [SavedFile(session_id=one.wire_id, path=one.store.file_path(one.local_id), bytes=size)]
+        done: list[SavedFile] = []
         failed: SessiondError | None = None
         for one in list(self.open_sessions.dirty):
             if one.ended or not one.dirty:
@@ -390,7 +398,7 @@ class Service:
                 failed = failed or error
                 continue
             if saved is not None:
-                done.append({"sessionId": one.wire_id, "path": saved.path, "bytes": saved.bytes})
+                done.append(SavedFile(session_id=one.wire_id, path=saved.path, bytes=saved.bytes))
         if failed is not None:
             raise failed
         return done
@@ -400,23 +408,23 @@ class Service:
     async def note_append(
         self, peer: Peer | None, session_id: str, heading: str, content: str, thread: str | None = None, tick: int | None = None,
         id: str | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> NoteResult:  # fmt: skip
         if not heading.strip():
             raise InvalidParams("heading: expected some text", field="heading")
         one = self.open_sessions.at(session_id)
         note = await one.change(lambda draft: draft.note(heading, content, thread, tick, id), peer)
-        return {"note": note.wire()}
+        return NoteResult(note=note)
 
     async def note_list(
         self, session_id: str, thread: str | None = None, last_global: int | None = None, last_thread: int | None = None
-    ) -> dict[str, Json]:
+    ) -> NoteListResult:
         check_number("lastGlobal", last_global)
         check_number("lastThread", last_thread)
         notes = await self.open_sessions.at(session_id).look(lambda session: list(session.notes))
         chosen = paging.newest_notes([note for note in notes if note.thread is None], last_global)
         if thread is not None:
             chosen += paging.newest_notes([note for note in notes if note.thread == thread], last_thread)
-        return {"notes": [note.wire() for note in sorted(chosen, key=lambda note: note.seq)]}
+        return NoteListResult(notes=sorted(chosen, key=lambda note: note.seq))
 
     async def state_set(
         self, peer: Peer | None, session_id: str, values: dict[str, Json], expected_seq: int | None = None
@@ -430,11 +438,11 @@ class Service:
             )
         return await one.change(lambda draft: draft.set_state(values, expected_seq), peer)
 
-    async def state_get(self, session_id: str, keys: list[str] | None = None) -> dict[str, Json]:
-        def look(session: Session) -> dict[str, Json]:
+    async def state_get(self, session_id: str, keys: list[str] | None = None) -> StateResult:
+        def look(session: Session) -> StateResult:
             state = session.state
             values = state if keys is None else {key: state[key] for key in keys if key in state}
-            return {"values": dict(values), "savedAt": session.saved_at}
+            return StateResult(values=dict(values), saved_at=session.saved_at)
 
         return await self.open_sessions.at(session_id).look(look)
 
@@ -450,7 +458,7 @@ class Service:
         cursor: str | None = None,
         sort: str | None = None,
         filter: dict[str, Json] | None = None,
-    ) -> dict[str, Json]:
+    ) -> ListResult:
         return await self.finder.list(limit=limit, cursor=cursor, sort=sort, wanted=filter or {})
 
     def _brought(self, peer: Peer | None) -> None:
@@ -461,7 +469,7 @@ class Service:
     async def search(
         self, peer: Peer | None, *, query: str, mode: str = "text", limit: int | None = None, cursor: str | None = None,
         filter: dict[str, Json] | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> SearchResult:  # fmt: skip
         if peer is not None and peer.id in self._bringers:
             self._bringers.discard(peer.id)
             await self.catalog.searchable()
@@ -469,17 +477,17 @@ class Service:
 
     async def export(
         self, session_id: str, format: str, path: str | None = None, overwrite: bool = False
-    ) -> dict[str, Json]:
+    ) -> ExportResult:
         return await self.transfer.export(self.open_sessions.at(session_id), format, path, overwrite)
 
     async def import_(
         self, peer: Peer | None, path: str, *, format: str | None = None, store: str | None = None, since: str | None = None,
         dry_run: bool = False, progress: Callable[[dict[str, Json]], None] | None = None,
-    ) -> dict[str, Json]:  # fmt: skip
+    ) -> ImportResult:  # fmt: skip
         target = check_store(self.stores, store)
         return await self.transfer.import_(path, target, format=format, since=since, dry_run=dry_run, progress=progress)
 
-    async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> dict[str, Json]:
+    async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> AdoptResult:
         """Mount a folder of another system, from now on and at every start."""
         if self._adopt_folder is None:
             raise Unavailable("this daemon mounts no folders")
@@ -489,14 +497,10 @@ class Service:
         await self.catalog.searchable()
         await self.finder.count()
         status = self._store_status(store)
-        return {"store": status, "sessions": status["sessions"], "warnings": [wire_warning(one) for one in warnings]}
+        return AdoptResult(store=status, sessions=status.sessions, warnings=warnings)
 
-    async def move(self, peer: Peer | None, session_id: str, store: str, dry_run: bool = False) -> dict[str, Json]:
+    async def move(self, peer: Peer | None, session_id: str, store: str, dry_run: bool = False) -> MoveResult:
         one = self.open_sessions.at(session_id)
         moved = await self.transfer.move(one, check_store(self.stores, store), dry_run)
         self._brought(peer)
         return moved
-
-
-def wire_warning(warning: FileWarning) -> dict[str, Json]:
-    return {"path": warning.path, "line": warning.line, "message": warning.message}

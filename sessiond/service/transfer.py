@@ -16,7 +16,9 @@ from sessiond.fs import FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
 from sessiond.model.session import Session, content_equal
-from sessiond.model.values import Json, strict_timestamp
+from sessiond.model.values import strict_timestamp
+from sessiond.schema.sessions import ExportResult, ImportResult, MoveResult
+from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
 from sessiond.service.heavy import heavy
 from sessiond.service.open_session import OpenSession
@@ -46,7 +48,7 @@ class Transfer:
 
     # Fork
 
-    async def fork(self, one: OpenSession, at_seq: int | None, name: str | None) -> dict[str, Json]:
+    async def fork(self, one: OpenSession, at_seq: int | None, name: str | None) -> SessionInfo:
         def begin(session: Session) -> tuple[Session, int]:
             if at_seq is not None and at_seq > session.seq:
                 raise InvalidParams(f"atSeq: the session is at seq {session.seq} only", field="atSeq")
@@ -57,7 +59,7 @@ class Transfer:
         fork.parent = {"sessionId": one.wire_id, "seq": seq}
         fork.name = fork.name if name is None else name
 
-        async def make(target: OpenSession) -> dict[str, Json]:
+        async def make(target: OpenSession) -> SessionInfo:
             fork.local_id = target.local_id
             await target.stored.put(fork)
             target.became_there(fork)
@@ -67,7 +69,7 @@ class Transfer:
 
     # Export
 
-    async def export(self, one: OpenSession, fmt: str, path: str | None, overwrite: bool) -> dict[str, Json]:
+    async def export(self, one: OpenSession, fmt: str, path: str | None, overwrite: bool) -> ExportResult:
         if fmt not in EXPORT_FORMATS:
             raise InvalidParams(f"format: expected one of {', '.join(EXPORT_FORMATS)}", field="format")
         session = await one.look(Session.snapshot, whole=True)
@@ -80,9 +82,9 @@ class Transfer:
                     hint="name a `path` to export to a file",
                     limit=self._limits.export_bytes,
                 )
-            return {"content": content.decode()}
+            return ExportResult(content=content.decode())
         await asyncio.to_thread(self._write, target, content, overwrite)
-        return {"path": target, "bytes": len(content)}
+        return ExportResult(path=target, bytes=len(content))
 
     def _export_path(self, path: str, overwrite: bool) -> str:
         real = outside(path, self._home_paths, list(self._open_sessions.stores.values()))
@@ -115,7 +117,7 @@ class Transfer:
         since: str | None,
         dry_run: bool,
         progress: Progress | None,
-    ) -> dict[str, Json]:
+    ) -> ImportResult:
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
         if not await asyncio.to_thread(os.path.exists, path):
@@ -142,22 +144,22 @@ class Transfer:
 
     # Move
 
-    async def move(self, one: OpenSession, store: Store, dry_run: bool) -> dict[str, Json]:
+    async def move(self, one: OpenSession, store: Store, dry_run: bool) -> MoveResult:
         if dry_run or store is one.store:
             info, snapshot = await one.look(
                 lambda session: (self._open_sessions.info(one), session.snapshot()), whole=True
             )
-            return {"session": info, "lost": await heavy(snapshot, lost, snapshot, store.format)}
+            return MoveResult(session=info, lost=await heavy(snapshot, lost, snapshot, store.format))
         target = self._open_sessions.of(store, one.local_id)
         turn = target.turn()  # both places are taken now, so two moves never wait for each other
 
-        async def move() -> dict[str, Json]:
+        async def move() -> MoveResult:
             session = await one.need(whole=True)
             async with turn:
                 await target.notice_removal()
                 told = await heavy(session, lost, session, store.format)
                 await self._move(one, target, session)
-                return {"session": self._open_sessions.info(target), "lost": told}
+                return MoveResult(session=self._open_sessions.info(target), lost=told)
 
         try:
             return await one.alone(move, self._moves.one)

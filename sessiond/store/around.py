@@ -21,7 +21,7 @@ from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from sessiond.store.files import Print, StoreFiles, linked
 from sessiond.store.known import Known
-from sessiond.store.port import HealthChanged
+from sessiond.store.port import StoreProblem
 from sessiond.store.trash import Trash, copy_name
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Around:
             threading.Lock() if files.shared_files() else contextlib.nullcontext()
         )
         """Held, on a thread, by a save where sessions share a file: else each would take what the others write for an edit."""
-        self.problem: HealthChanged | None = None
+        self.problem: StoreProblem | None = None
         self.doubtful = False
         """A sync failed: what the files show may not be on the disk, and no later sync proves that it is."""
 
@@ -86,7 +86,7 @@ class Around:
     def check_reachable(self, local_id: str | None = None) -> None:
         if self.problem is not None and self.problem.kind == "unavailable":
             raise Unavailable(
-                f"the store {self.name!r} is out of reach: {self.problem.problem}",
+                f"the store {self.name!r} is out of reach: {self.problem.message}",
                 hint=f"bring {self.files.root} back; nothing of it was changed",
             )
         if local_id is not None and not is_local_id(local_id):
@@ -96,9 +96,9 @@ class Around:
         self.check_reachable(local_id)
         if self.problem is not None and self.problem.kind == "readOnly":
             raise ReadOnly(
-                f"the store {self.name!r} is read-only: {self.problem.problem}",
+                f"the store {self.name!r} is read-only: {self.problem.message}",
                 hint="reading still works; see `sessiond status`",
-                reason=self.problem.problem,
+                reason=self.problem.message,
             )
         self.journal.check()
 

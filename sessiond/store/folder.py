@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, BadFile
@@ -17,7 +18,17 @@ from sessiond.model.session import Session, SessionInfo
 from sessiond.store.around import Around, Journal, Run
 from sessiond.store.files import StoreFiles
 from sessiond.store.heads import heads_of
-from sessiond.store.port import Event, HealthChanged, Listed, Recovered, Saved, Touched, Trashed, WatchChanged
+from sessiond.store.port import (
+    Event,
+    HealthChanged,
+    Listed,
+    Recovered,
+    Saved,
+    StoreProblem,
+    Touched,
+    Trashed,
+    WatchChanged,
+)
 from sessiond.store.receiving import Incoming, Receiving
 from sessiond.store.stored import StoredSession, fingerprint
 from sessiond.store.trash import Trash
@@ -77,13 +88,13 @@ class FolderStore:
             return set()
 
     @property
-    def problem(self) -> HealthChanged | None:
+    def problem(self) -> StoreProblem | None:
         return self._around.problem
 
-    def set_problem(self, problem: HealthChanged | None) -> None:
+    def set_problem(self, problem: StoreProblem | None) -> None:
         if problem != self._around.problem:
             self._around.problem = problem
-            self._emit(problem or HealthChanged(None, None))
+            self._emit(HealthChanged(problem))
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
         self._listeners.append(listener)
@@ -112,8 +123,8 @@ class FolderStore:
 
     def _save_failed(self, local_id: str, error: OSError) -> None:
         # A failed sync may never be tried again: what the file holds is unknown. A failed write left nothing and may work later.
-        kind = "readOnly" if isinstance(error, DiskFailed) else "saveFailed"
-        self.set_problem(HealthChanged(kind, f"{local_id}: {error.strerror or error}"))
+        kind: Literal["readOnly", "saveFailed"] = "readOnly" if isinstance(error, DiskFailed) else "saveFailed"
+        self.set_problem(StoreProblem(kind, f"{local_id}: {error.strerror or error}"))
 
     def _save_worked(self) -> None:
         if self._around.problem is not None and self._around.problem.kind == "saveFailed":

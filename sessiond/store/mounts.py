@@ -17,7 +17,7 @@ from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
 from sessiond.store.moves import Moves
-from sessiond.store.port import Event, HealthChanged
+from sessiond.store.port import Event, StoreProblem
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
 
@@ -120,7 +120,7 @@ class Mounts:
         try:
             claim: Claim = await off_loop(self._mounter.claim, store.name, store.path)
         except OutOfReach as error:
-            store.set_problem(HealthChanged("unavailable", str(error)))
+            store.set_problem(StoreProblem("unavailable", str(error)))
             return
         self._take(mounted, claim)
         await self._open(mounted)
@@ -131,7 +131,7 @@ class Mounts:
         mounted.files.marker = MARKER if claim.store_id is not None else None
         mounted.files.store_id = claim.store_id
         store = mounted.store
-        store.set_problem(None if claim.writable else HealthChanged("readOnly", f"{store.path} cannot be written"))
+        store.set_problem(None if claim.writable else StoreProblem("readOnly", f"{store.path} cannot be written"))
 
     async def _open(self, mounted: _Mounted) -> None:
         """Its folder is there for the first time."""
@@ -180,7 +180,7 @@ class Mounts:
         if not await off_loop(mounted.files.reachable):
             if not away:
                 store.set_problem(
-                    HealthChanged("unavailable", f"{store.path} is gone, or its permission was taken away")
+                    StoreProblem("unavailable", f"{store.path} is gone, or its permission was taken away")
                 )
         elif away or not mounted.opened:
             store.set_problem(None)
@@ -201,7 +201,7 @@ class Mounts:
         elif not await off_loop(mounted.files.reachable):
             mounted.claim.release()
             mounted.claim = None
-            store.set_problem(HealthChanged("unavailable", f"{store.path} is gone, or is another folder now"))
+            store.set_problem(StoreProblem("unavailable", f"{store.path} is gone, or is another folder now"))
         elif not mounted.claim.writable:
             await self._try_to_write(mounted)
 

@@ -8,7 +8,7 @@ session's `Stored` and calls it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -23,10 +23,11 @@ class OutsideChange(Exception):
 
 
 class FileWarning(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of a file that could not be understood and was left as it is. `line` is 1-based or None."""
+    """A part of a file that could not be understood and was left as it is."""
 
     path: str
     line: int | None
+    """1-based; null where there are no lines."""
     message: str
 
 
@@ -91,11 +92,18 @@ class Recovered(msgspec.Struct, frozen=True):
     local_ids: list[str]
 
 
-class HealthChanged(msgspec.Struct, frozen=True):
-    """`problem` None: well again. Otherwise `kind` is `readOnly`, `unavailable` or `saveFailed`."""
+class StoreProblem(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a store cannot be reached or written."""
 
-    kind: str | None
-    problem: str | None
+    kind: Literal["unavailable", "readOnly", "saveFailed"]
+    """`saveFailed`: of one session, which is tried again."""
+    message: str
+
+
+class HealthChanged(msgspec.Struct, frozen=True):
+    """`problem` None: well again."""
+
+    problem: StoreProblem | None
 
 
 class WatchChanged(msgspec.Struct, frozen=True):
@@ -210,7 +218,7 @@ class Store(Protocol):
     path: str
 
     @property
-    def problem(self) -> HealthChanged | None: ...
+    def problem(self) -> StoreProblem | None: ...
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
         """`listener` is called on the loop, in order, never from within a call of this store."""

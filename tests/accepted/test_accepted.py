@@ -18,12 +18,12 @@ from sessiond.limits import Limits
 from sessiond.rpc import handlers
 from sessiond.rpc.envelope import Envelope, decode, encode_json
 from sessiond.rpc.methods import METHODS
-from sessiond.service.sessions import Service
 from sessiond.store.mounts import Mounts
 from tests.accepted.asked import FORMATS, Asked, asked, makings, request
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer
+from tests.fakes.wire_service import WireService
 
 assert handlers
 _REFUSALS = {"parseError", "invalidParams", "tooLarge", "conflict", "alreadyExists"}
@@ -49,7 +49,7 @@ class Life:
         for name in FORMATS:
             os.makedirs(f"{self.home}/{name}", exist_ok=True)
             await self.mounts.mount(name, f"{self.home}/{name}", name)
-        self.service = Service(
+        self.service = WireService(
             stores=self.mounts.stores, index=FakeIndex(), clock=ManualClock(), limits=Limits(), interval_s=0, idle_s=0
         )
         await self.service.start()

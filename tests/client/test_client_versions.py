@@ -20,7 +20,7 @@ from sessiond.client import (
 )
 from sessiond.client import changes as client_changes
 from sessiond.client import types as client_types
-from sessiond.rpc.schema import daemon, notes_state, notifications, sessions, types
+from sessiond.schema import daemon, notes_state, notifications, sessions, types
 from tests.client.scripted import Raw, Scripted
 
 NEWER_INFO = {

@@ -21,10 +21,10 @@ from sessiond.fs import RealFileSystem, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.limits import Limits
 from sessiond.model.session import Session
-from sessiond.service.sessions import Service
 from sessiond.store.mounts import Mounts
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
+from tests.fakes.wire_service import WireService
 
 NOW = "2026-01-11T14:30:22.000Z"
 
@@ -57,7 +57,7 @@ class Rig:
 
     async def start(self) -> None:
         await self.mounts.mount_default()
-        service = Service(stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits())
+        service = WireService(stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits())
         self.backups = Backups(
             self.fs, self.where, self.config, self.clock, self.journal, self.mounts, service.open_sessions
         )
@@ -88,7 +88,7 @@ async def test_a_folder_that_may_not_be_looked_into_costs_the_rest_nothing(rig: 
     (data / "notes" / "odd").write_bytes(b"")
     (data / "notes" / "mine.txt").write_text("kept")
     done = await rig.backups.make(str(tmp_path / "copy"), None)
-    assert {(one["path"], one["message"]) for one in done["warnings"]} == {
+    assert {(one.path, one.message) for one in done.warnings} == {
         (str(data / name), "cannot be looked at: Permission denied")
         for name in ("lost+found", "odd", "notes/lost+found", "notes/odd")
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 
 from sessiond.daemon.reading import SessionDocuments
 from sessiond.errors import InvalidParams
+from sessiond.index.values import Hit
+from sessiond.schema.sessions import SearchResult
 from tests.fakes.memory_store import MemoryStore
 
 T = "2026-01-11T14:30:22.000Z"
@@ -25,14 +26,14 @@ class Folder(MemoryStore):
 
 
 class Searcher:
-    def __init__(self, *hits: dict[str, Any], error: Exception | None = None) -> None:
+    def __init__(self, *hits: Hit, error: Exception | None = None) -> None:
         self._hits = hits
         self._error = error
 
-    async def search(self, peer: None, *, query: str, limit: int | None = None) -> Mapping[str, object]:
+    async def search(self, peer: None, *, query: str, limit: int | None = None) -> SearchResult:
         if self._error is not None:
             raise self._error
-        return {"hits": list(self._hits)}
+        return SearchResult(hits=list(self._hits), total=len(self._hits), next_cursor=None)
 
 
 def written(folder: Path, name: str = "a.jsonl", **more: Any) -> Path:
@@ -43,12 +44,15 @@ def written(folder: Path, name: str = "a.jsonl", **more: Any) -> Path:
     return path
 
 
-def documents(folder: Path, *hits: dict[str, Any], error: Exception | None = None) -> SessionDocuments:
+def documents(folder: Path, *hits: Hit, error: Exception | None = None) -> SessionDocuments:
     return SessionDocuments({"default": Folder(folder)}, Searcher(*hits, error=error))
 
 
-def hit(session_id: str, message_id: str | None = "m1") -> dict[str, Any]:
-    return {"sessionId": session_id, "messageId": message_id, "snippet": "a\n word", "role": "user", "name": None}
+def hit(session_id: str, message_id: str | None = "m1") -> Hit:
+    return Hit(
+        session_id=session_id, name=None, message_id=message_id, seq=1, role="user", timestamp=T, snippet="a\n word",
+        ranges=[], score=1.0,
+    )  # fmt: skip
 
 
 async def test_hits_lead_to_the_files_that_are_there(tmp_path: Path) -> None:

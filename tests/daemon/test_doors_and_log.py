@@ -47,7 +47,7 @@ async def token_of(where: Places) -> str:
     tcp = doors(token)
     address, _ = await tcp.listen(None, 0)
     tcp.close()
-    file = Path(address["tokenFile"])
+    file = Path(address.token_file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == f"{token.token}\n"
     return str(token.token)

@@ -120,7 +120,7 @@ def full() -> Session:
         metadata={"gitBranch": "main"},
         summary="sum",
     )
-    made.add_note(Note(id="n1", seq=7, heading="Idea", content="a\n* b", timestamp=T))
+    made.add_note(Note(thread=None, tick=None, id="n1", seq=7, heading="Idea", content="a\n* b", timestamp=T))
     made.state = {"plan": [1]}
     made.seq = 8
     return made

@@ -113,7 +113,9 @@ def test_code_tables_and_calls_are_orgs_own(tmp_path: Path) -> None:
 def test_org_itself_answers_every_property(tmp_path: Path) -> None:
     """None has a name that Org keeps for itself, and Org's own checker finds nothing to say."""
     made = full()
-    made.add_note(Note(id="n", seq=50, heading="H", content="c", thread="t", timestamp="2026-01-11T14:30:22.000Z"))
+    made.add_note(
+        Note(tick=None, id="n", seq=50, heading="H", content="c", thread="t", timestamp="2026-01-11T14:30:22.000Z")
+    )
     told = parsed(tmp_path, text(made, "org"), PROPERTIES)
     assert told["lint"] == []
     turns = [[one.timestamp, one.id, one.role, str(one.seq), None] for one in made.messages()]

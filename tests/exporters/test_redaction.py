@@ -117,7 +117,9 @@ def test_homes_and_names_are_blanked_everywhere() -> None:
         metadata={"source": {"path": "/home/jdoe42/.x/-home-jdoe42-w"}},
         name="jdoe42's talk",
     )
-    made.add_note(Note(id="n", seq=3, heading="h", content="/home/jdoe42", timestamp=made.created_at))
+    made.add_note(
+        Note(thread=None, tick=None, id="n", seq=3, heading="h", content="/home/jdoe42", timestamp=made.created_at)
+    )
     made.state = {"/home/jdoe42/a": "jdoe42"}
     made.metadata["apiKey"] = "whatever it may be"
     twin, report = redact(made)

@@ -8,7 +8,7 @@ from sessiond.errors import AlreadyExists, SessionNotFound
 from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.port import Event, HealthChanged, Listed, OutsideChange, Saved, Touched, Trashed
+from sessiond.store.port import Event, Listed, OutsideChange, Saved, StoreProblem, Touched, Trashed
 
 
 class MemoryStore:
@@ -33,7 +33,7 @@ class MemoryStore:
         self._trash: dict[str, tuple[Session, str]] = {}
 
     @property
-    def problem(self) -> HealthChanged | None:
+    def problem(self) -> StoreProblem | None:
         return None
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:

@@ -97,6 +97,7 @@ def sessions(draw: st.DrawFn, local_id: str = "session-20260111-143022") -> Sess
         seq += 1
         session.add_note(
             Note(
+                tick=None,
                 id=f"n{number}",
                 seq=seq,
                 heading=draw(text),
@@ -156,7 +157,7 @@ def perform(session: Session, operation: Operation) -> Change | None:
     elif kind == "state" and value:
         change = StateSet(seq=seq, at=at, values=value)
     elif kind == "note":
-        note = Note(id=f"note-{seq}", seq=seq, heading=value, content=value, timestamp=at)
+        note = Note(thread=None, tick=None, id=f"note-{seq}", seq=seq, heading=value, content=value, timestamp=at)
         change = Noted.of(note)
     elif kind == "truncate":
         change = Truncated(seq=seq, at=at, after_seq=value)

@@ -131,7 +131,15 @@ def test_scratchpad_persistence(emacs: str, tmp_path: Path) -> None:
             tick=46,
             timestamp=session.updated_at,
         ),
-        Note(id="n2", seq=10, heading="Parser Notes", content="global", timestamp=session.updated_at),
+        Note(
+            thread=None,
+            tick=None,
+            id="n2",
+            seq=10,
+            heading="Parser Notes",
+            content="global",
+            timestamp=session.updated_at,
+        ),
     ]
     changes: list[Change] = [Noted.of(note) for note in notes]
     for change in changes:
@@ -162,7 +170,7 @@ def test_scratchpad_persistence(emacs: str, tmp_path: Path) -> None:
 def test_thread_scoped_notes(emacs: str, tmp_path: Path) -> None:
     """A note of a thread is seen by amacs while that thread is active, and not in another."""
     notes = [
-        Note(id="a", seq=3, heading="All", content="g", timestamp=timestamp(0)),
+        Note(thread=None, tick=None, id="a", seq=3, heading="All", content="g", timestamp=timestamp(0)),
         Note(id="b", seq=4, heading="Rust", content="r", thread="rust-debugging", tick=3, timestamp=timestamp(0)),
     ]
     put(tmp_path, save(amacs, session_of(talk(("q", "a")), notes)))
@@ -211,6 +219,7 @@ def test_no_text_is_structure(emacs: str, tmp_path: Path) -> None:
     texts = [(one, two) for one, two in zip(hostile, reversed(hostile), strict=True)]
     notes = [
         Note(
+            tick=None,
             id=f"n{number}",
             seq=1000 + number,
             heading=text,
@@ -223,7 +232,13 @@ def test_no_text_is_structure(emacs: str, tmp_path: Path) -> None:
     notes.insert(
         0,
         Note(
-            id="first", seq=999, heading="-*- eval: (setq amacs-evaluated t) -*-", content="x", timestamp=timestamp(0)
+            thread=None,
+            tick=None,
+            id="first",
+            seq=999,
+            heading="-*- eval: (setq amacs-evaluated t) -*-",
+            content="x",
+            timestamp=timestamp(0),
         ),
     )
     files = save(amacs, session_of(talk(*texts), notes))

@@ -74,7 +74,7 @@ def test_an_append_is_lines_at_the_end() -> None:
         b'{"id":"m2","seq":2,"role":"user","content":"two","timestamp":"2026-01-11T14:30:22.000Z","through":3}',
         b"",
     ]
-    note = Note(id="n", seq=5, heading="h", content="c", timestamp=AT)
+    note = Note(thread=None, tick=None, id="n", seq=5, heading="h", content="c", timestamp=AT)
     later = [Updated(seq=3, at=AT, fields={"name": "b"}), StateSet(seq=4, at=AT, values={"plan": [1]}), Noted.of(note)]
     after = saved(session, files, *later)
     assert after[MAIN].startswith(files[MAIN])

@@ -31,7 +31,7 @@ def message(seq: int, content: Any, role: str = "user", minutes: float = 0, **re
 
 
 def note(seq: int, heading: str, content: str) -> Note:
-    return Note(id=f"n-{seq}", seq=seq, heading=heading, content=content, timestamp=at(0))
+    return Note(thread=None, tick=None, id=f"n-{seq}", seq=seq, heading=heading, content=content, timestamp=at(0))
 
 
 @asynccontextmanager

@@ -282,10 +282,10 @@ async def test_hit_says_where_it_is(tmp_path: Path) -> None:
             "lisp/s",
             "needle work",
             "needle work",
-            [(0, 6)],
+            [[0, 6]],
         )
         assert (by_seq[1].message_id, by_seq[1].role, by_seq[1].timestamp) == ("m-1", "assistant", at(1))
-        assert (by_seq[1].snippet, by_seq[1].ranges) == ("日本の needle だ", [(4, 10)])
+        assert (by_seq[1].snippet, by_seq[1].ranges) == ("日本の needle だ", [[4, 10]])
         assert (by_seq[2].message_id, by_seq[2].role) == (None, None)
         assert name.score > max(hit.score for hit in others)
 

@@ -12,7 +12,7 @@ import pytest
 from sessiond.rpc import reference
 from sessiond.rpc.jobs import Request
 from sessiond.rpc.methods import METHODS, Order
-from sessiond.rpc.schema.notifications import NOTIFICATIONS
+from sessiond.schema.notifications import NOTIFICATIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sessiond.limits import Limits
-from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer
+from tests.fakes.wire_service import WireService
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def service(store, clock):
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits())
     await service.start()
     yield service
     await service.close()

@@ -17,11 +17,12 @@ from sessiond.errors import ReadOnly
 from sessiond.limits import Limits
 from sessiond.service.open_session import OpenSession
 from sessiond.service.sessions import Service
-from sessiond.store.port import HealthChanged
+from sessiond.store.port import StoreProblem
 from tests.fakes.clock import ManualClock
 from tests.fakes.crashfs import CrashFS
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.simulation.loop import SimLoop
 from tests.store.conftest import House
 
@@ -48,7 +49,7 @@ class Core:
     async def start(self, interval_s: float = 300.0, idle_s: float = 2.0) -> Service:
         await self.house.open()
         self.store = self.house.store.store
-        self.service = Service(
+        self.service = WireService(
             stores={"default": self.store}, index=FakeIndex(), clock=self.house.clock, limits=self.house.limits,
             interval_s=interval_s, idle_s=idle_s,
         )  # fmt: skip
@@ -284,7 +285,7 @@ def test_a_store_that_may_not_be_written_is_left_alone(caplog: pytest.LogCapture
         service = await core.start()
         for number in range(5):
             await service.new(core.peer, session_id=f"s{number}", messages=[user("x")])
-        core.store.set_problem(HealthChanged("readOnly", "the disk failed"))
+        core.store.set_problem(StoreProblem("readOnly", "the disk failed"))
         before = core.disk.steps
         await asyncio.sleep(1000)
         assert core.disk.steps == before

@@ -15,9 +15,9 @@ import pytest
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
-from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 Texts = dict[str, list[str]]
@@ -43,7 +43,7 @@ async def brought(tmp_path: Path, source: Path) -> tuple[Texts, list[tuple[str, 
     before = sources(source)
     house = House(RealFileSystem(), str(tmp_path / "home"))
     store = (await house.open()).store
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     told = await service.import_(None, str(source), dry_run=True)
     result = await service.import_(None, str(source))

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockingError, blockbuster_ctx
 
+import sessiond.index.semantic  # noqa: F401  (loading a module blocks, and is not what is tested)
 from sessiond.clock import SystemClock
 from sessiond.fs import RealFileSystem
 from sessiond.index.index import Index
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import Limits
-from sessiond.service.sessions import Service
 from sessiond.store.mounts import Mounts
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ async def core(path: Path):
     await mounts.mount_default()
     index = Index(str(path / "index.sqlite3"), limits)
     await index.open()
-    service = Service(stores=mounts.stores, index=index, clock=SystemClock(), limits=limits, idle_s=0.05)
+    service = WireService(stores=mounts.stores, index=index, clock=SystemClock(), limits=limits, idle_s=0.05)
     await service.start()
 
     async def close():

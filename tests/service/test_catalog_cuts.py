@@ -13,6 +13,7 @@ from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer
+from tests.fakes.wire_service import WireService
 
 
 async def found(service: Service, query: str) -> list[Any]:
@@ -26,7 +27,7 @@ async def test_what_was_cut_is_not_found(tmp_path: Path, way: str) -> None:
     limits = Limits()
     index = Index(str(tmp_path / "index.sqlite3"), limits)
     await index.open()
-    service = Service(stores={"default": MemoryStore()}, index=index, clock=ManualClock(), limits=limits)
+    service = WireService(stores={"default": MemoryStore()}, index=index, clock=ManualClock(), limits=limits)
     await service.start()
     peer = FakePeer("one")
     try:

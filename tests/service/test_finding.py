@@ -17,6 +17,7 @@ from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 
@@ -100,7 +101,7 @@ async def test_numbers_and_words_that_make_no_sense(service: Service, peer: Fake
 async def test_a_message_that_could_not_be_read_again(clock: ManualClock, tmp_path: Path, peer: FakePeer) -> None:
     """It is refused by its id, and those beside it in the request are not kept either; requests that came with it are."""
     store = (await House(RealFileSystem(), str(tmp_path)).open()).store
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(settle_s=0.0))
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(settle_s=0.0))
     await service.new(peer, session_id="a", name="N")
     large = user("x" * service.limits.message_bytes, id="large")
     requests = [[user("before")], [user("small"), large], [user("after")]]

@@ -14,10 +14,10 @@ import pytest
 from sessiond.errors import SessiondError
 from sessiond.limits import Limits
 from sessiond.model.session import Session
-from sessiond.service.sessions import Service
 from tests.fakes.crashfs import CrashFS
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 SEEDS = int(os.environ.get("SESSIOND_GLANCES", "40"))
@@ -40,7 +40,9 @@ class Daemon:
 
     async def start(self) -> None:
         store = (await self.house.open()).store
-        self.service = Service(stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits)
+        self.service = WireService(
+            stores={"default": store}, index=FakeIndex(), clock=self.house.clock, limits=self.limits
+        )
         self.service.open_sessions.new_id = lambda: f"m{next(self.ids):016x}"
         self.peer = FakePeer("p")
         self.peer.id = 1

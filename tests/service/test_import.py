@@ -15,6 +15,7 @@ from sessiond.service.sessions import Service
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 CORPUS = Path(os.environ.get("SESSIOND_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
@@ -23,7 +24,7 @@ CORPUS = Path(os.environ.get("SESSIOND_CORPUS", Path(__file__).parents[3] / "sha
 async def serving(path: Path) -> tuple[Service, House]:
     house = House(RealFileSystem(), str(path))
     store = (await house.open()).store
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     return service, house
 

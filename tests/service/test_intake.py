@@ -25,6 +25,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 S = "11111111-2222-3333-4444-55555555555"
@@ -40,7 +41,7 @@ class Served:
 
     async def start(self) -> Served:
         store = (await self.house.open()).store
-        self.service = Service(stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits())
+        self.service = WireService(stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits())
         await self.service.start()
         await self.service.catalog.ready.wait()
         return self
@@ -315,7 +316,7 @@ async def test_parents_are_ids_of_the_same_store(tmp_path):
     house, mine = House(RealFileSystem(), str(tmp_path / "a")), House(RealFileSystem(), str(tmp_path / "b"))
     stores = {"default": (await house.open()).store, "mine": (await mine.open()).store}
     stores["mine"].name = "mine"
-    service = Service(stores=stores, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores=stores, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     folder = tmp_path / "p"
     transcript(folder, range(1, 3))
@@ -496,7 +497,7 @@ async def test_a_store_that_takes_sessions_whole_only(tmp_path, monkeypatch):
     """What arrives in parts is gathered, and stored once."""
     monkeypatch.setattr(arriving, "PART_MESSAGES", 3)
     store = MemoryStore()
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()
     path = transcript(tmp_path / "p", range(1, 9))
     [info] = (await service.import_(None, str(path)))["sessions"]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessiond.model.message import Message, wire_from_client
@@ -54,12 +55,12 @@ async def test_all_sessions_are_listed_before_any_is_read(service: Service, stor
     page = await service.list()
     assert shown(page) == {"a": 1, "b": 1, "c": 1} and "incomplete" not in page
     assert service.index.messages == {} and not service.catalog.ready.is_set()
-    told = service.catalog.state()
+    told = msgspec.to_builtins(service.catalog.status())
     assert (told["state"], told["read"], told["found"]) == ("building", 0, 3)
     assert all(one.fingerprint is None for one in service.index.infos.values())
     gate.set()
     await service.catalog.ready.wait()
-    told = service.catalog.state()
+    told = msgspec.to_builtins(service.catalog.status())
     assert (told["state"], told["read"], told["found"]) == ("ready", 3, 3)
     assert all(one.fingerprint for one in service.index.infos.values())
 
@@ -161,7 +162,7 @@ async def test_a_list_does_not_wait_for_an_index_that_is_built_anew(
     monkeypatch.setattr(service.index, "listable", lambda: False)
     assert (await service.list())["incomplete"] is True
     assert (await service.search(None, query="text"))["incomplete"] is True
-    assert (await service.status())["stores"][0]["sessions"] == 1
+    assert (await service.status()).stores[0].sessions == 1
     gate.set()
     assert "incomplete" not in await service.list()
     assert "incomplete" not in await service.search(None, query="text")

@@ -106,7 +106,7 @@ def document(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _: None
     session.update({"name": "N", "tags": ["x"]})
     for n in range(1, 4):
         session.add_message(Message(id=f"m{n}", seq=n, role="user", content=f"text {n}", timestamp=NOW))
-    session.add_note(Note(id="n", seq=4, heading="H", content="c", timestamp=NOW))
+    session.add_note(Note(thread=None, tick=None, id="n", seq=4, heading="H", content="c", timestamp=NOW))
     session.state = {"plan": [1]}
     value = json.loads("".join(export(session, session.messages(), "json")))
     edit(value)

@@ -27,6 +27,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
 
 T = "2026-01-11T14:30:22.000Z"
@@ -444,7 +445,7 @@ async def test_a_begun_job_that_is_cancelled_is_answered_as_done(
     result = await in_time(task)
     store.before_commit = store.before_save = None
     if kind == "change":
-        assert [message["seq"] for message in result] == [2] and texts(one.there) == ["first", "second"]
+        assert [message.seq for message in result] == [2] and texts(one.there) == ["first", "second"]
     elif kind == "alone":
         assert result == "done"
     else:
@@ -569,7 +570,7 @@ async def disk(path: Path) -> tuple[Service, House]:
     limits = Limits(settle_s=0.0)
     house = House(RealFileSystem(), str(path), limits=limits)
     store = (await house.open()).store
-    return Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=limits), house
+    return WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=limits), house
 
 
 def edited(house: House, text: str) -> None:
@@ -673,7 +674,7 @@ async def test_a_session_that_is_let_go_while_its_file_is_compared(
 
 async def both(clock: ManualClock, moves: Moves | None = None) -> tuple[Service, MemoryStore, MemoryStore]:
     here, there = MemoryStore(), MemoryStore("there")
-    service = Service(
+    service = WireService(
         stores={"default": here, "there": there}, index=FakeIndex(), clock=clock, limits=Limits(), moves=moves
     )
     return service, here, there

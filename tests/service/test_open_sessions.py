@@ -16,11 +16,12 @@ from sessiond.model.changes import Updated
 from sessiond.model.message import Message, wire_from_client
 from sessiond.model.session import Session
 from sessiond.service.sessions import Service
-from sessiond.store.port import HealthChanged, Recovered, Touched
+from sessiond.store.port import HealthChanged, Recovered, StoreProblem, Touched
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore, StoredInMemory
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 
 
 async def turns(count: int = 20) -> None:
@@ -41,7 +42,7 @@ def time_is_over(service: Service, session_id: str) -> None:
 async def cramped(store: MemoryStore, clock: ManualClock):
     """A service with room in memory for about two sessions that nobody has open."""
     limits = Limits(idle_sessions_bytes=6000)
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=clock, limits=limits)
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=clock, limits=limits)
     await service.start()
     yield service
     await service.close()
@@ -114,8 +115,8 @@ async def test_the_health_of_a_store_is_logged(
     service: Service, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once when it falls ill, once when it is well again."""
-    store.emit(HealthChanged("readOnly", "the disk is full"))
-    store.emit(HealthChanged(None, None))
+    store.emit(HealthChanged(StoreProblem("readOnly", "the disk is full")))
+    store.emit(HealthChanged(None))
     assert [record.getMessage() for record in caplog.records] == [
         "store default: the disk is full",
         "store default: well again",
@@ -437,7 +438,7 @@ async def test_two_owners_never_exist(clock: ManualClock, caplog: pytest.LogCapt
     rng = random.Random(seed)
     random.seed(seed)
     store = Owned()
-    service = store.service = Service(
+    service = store.service = WireService(
         stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(idle_sessions_bytes=0)
     )
 

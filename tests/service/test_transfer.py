@@ -16,6 +16,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore, StoredInMemory
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 
 
 class Theia(MemoryStore):
@@ -39,7 +40,7 @@ class Forgetful(StoredInMemory):
 async def two(store: MemoryStore, clock: ManualClock):
     limits = Limits(export_bytes=2000)
     stores = {"default": store, "theia": Theia("theia")}
-    service = Service(
+    service = WireService(
         stores=stores, index=FakeIndex(), clock=clock, limits=limits, home_paths=["/var/lib/sessiond-home"]
     )
     await service.start()

@@ -21,6 +21,7 @@ from sessiond.store.folder import FolderStore
 from sessiond.store.trash import Trash
 from tests.fakes.crashfs import CrashFS
 from tests.fakes.index import FakeIndex
+from tests.fakes.wire_service import WireService
 from tests.simulation.loop import SimLoop
 
 HOME = "/home"
@@ -112,7 +113,7 @@ class World:
         kept = replay(record for _, record in contents.records)
         self.store.expect({key[1]: [record.entry.payload for record in some] for key, some in kept.items()})
         await self.store.open()
-        self.service = Service(
+        self.service = WireService(
             stores={"default": self.store}, index=FakeIndex(), clock=self, limits=LIMITS, interval_s=1.0, idle_s=0.1
         )
         await self.service.start()

@@ -23,6 +23,7 @@ from sessiond.store.stored import StoredSession
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 
 
 class Disk:
@@ -68,7 +69,7 @@ async def mounts(tmp_path: Path) -> AsyncIterator[Mounts]:
 @pytest.fixture
 async def service(mounts: Mounts, disk: Disk) -> AsyncIterator[Service]:
     await mounts.mount("disk", str(disk.path), "jsonl")
-    made = Service(stores=mounts.stores, index=FakeIndex(), clock=ManualClock(), limits=Limits(), idle_s=0.0)
+    made = WireService(stores=mounts.stores, index=FakeIndex(), clock=ManualClock(), limits=Limits(), idle_s=0.0)
     await made.start()
     yield made
     await made.close()
@@ -123,7 +124,7 @@ async def test_2_what_waits_for_one_disk_does_not_go_to_another(
     mounted = mounts._mounted["disk"]
     await mounts._look_at(mounted)  # it is found to be gone
     await mounts._look_at(mounted)  # it is looked for
-    assert mounted.store.problem is not None and "another store" in str(mounted.store.problem.problem)
+    assert mounted.store.problem is not None and "another store" in mounted.store.problem.message
     assert (disk.path / "a.jsonl").read_text() == theirs
     disk.mount()
     await mounts._look_at(mounted)

@@ -21,7 +21,7 @@ from sessiond.model.session import Session
 from sessiond.store import hints, watch
 from sessiond.store.files import OutsideChange
 from sessiond.store.merge import replay
-from sessiond.store.port import HealthChanged, Touched, WatchChanged
+from sessiond.store.port import StoreProblem, Touched, WatchChanged
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
 from tests.fakes.crashfs import Crash, CrashFS
@@ -156,7 +156,7 @@ async def test_half_a_first_line(house: House) -> None:
 async def test_a_read_only_store_refuses(house: House) -> None:
     """It names its problem; when it is well again it goes on."""
     session = await begun(house.store, "a", 1)
-    house.store.set_problem(HealthChanged("readOnly", "the disk failed"))
+    house.store.set_problem(StoreProblem("readOnly", "the disk failed"))
     with pytest.raises(ReadOnly, match="the disk failed"):
         await house.store.commit(session, [appended(2)])
     with pytest.raises(ReadOnly):

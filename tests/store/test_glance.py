@@ -82,7 +82,7 @@ def brief(house: House) -> dict[str, Any]:
 async def test_what_is_shown_is_what_the_file_says(house: House) -> None:
     """Number, seq, info, notes, state and last messages are those of the whole; all of it is there after a load that asks for it."""
     session = await begun(house.store, "a", COUNT)
-    note = Note(id="n", seq=COUNT + 1, heading="h", content="c", timestamp=NOW)
+    note = Note(thread=None, tick=None, id="n", seq=COUNT + 1, heading="h", content="c", timestamp=NOW)
     session.add_note(note)  # as a decoder does it
     session.state["z"] = {"b": 1, "a": [None]}
     session.saved_at = NOW

@@ -25,6 +25,7 @@ from sessiond.store.mounts import Mounts
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import NOW, message
 
 TRIES = int(os.environ.get("SESSIOND_LINKS", "5"))
@@ -82,7 +83,7 @@ class Life:
         mounts = Mounts(self.fs, str(self.data), journal, ManualClock(), Limits(settle_s=0.0), pending={})
         await mounts.mount_default()
         await mounts.mount("disk", str(self.disk), self.format.name)
-        service = Service(stores=mounts.stores, index=FakeIndex(), clock=ManualClock(), limits=Limits(), idle_s=0.0)
+        service = WireService(stores=mounts.stores, index=FakeIndex(), clock=ManualClock(), limits=Limits(), idle_s=0.0)
         await service.start()
         try:
             yield service

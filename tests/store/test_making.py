@@ -25,7 +25,9 @@ def whole(words: str = "ours") -> Session:
     session = Session("a", NOW)
     for seq, role in ((1, "user"), (2, "assistant")):
         session.add_message(Message(id=f"m{seq}", seq=seq, role=role, content=f"{words} {seq}", timestamp=NOW))
-    session.notes = [Note(id="n3", seq=3, heading="Kept", content=f"{words} in a note", timestamp=NOW)]
+    session.notes = [
+        Note(thread=None, tick=None, id="n3", seq=3, heading="Kept", content=f"{words} in a note", timestamp=NOW)
+    ]
     session.seq = 3
     return session
 

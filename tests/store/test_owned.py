@@ -22,6 +22,7 @@ from tests.fakes.crashfs import CrashFS
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import FakePeer, user
+from tests.fakes.wire_service import WireService
 from tests.store.conftest import House, appended, begun
 
 
@@ -32,7 +33,7 @@ class Killed(BaseException):
 def serve(house: House) -> Service:
     """A daemon's core on the store of `house`. It saves by itself only at its end."""
     store = house.store.store
-    return Service(
+    return WireService(
         stores={"default": store}, index=FakeIndex(), clock=house.clock, limits=house.limits, interval_s=0, idle_s=0
     )  # fmt: skip
 
@@ -453,7 +454,7 @@ async def test_a_crash_before_an_append_cuts_nothing_of_somebody_elses_bytes(hou
 async def test_whoever_is_taken_down_with_everything_else_ends() -> None:
     """A loop that ends takes back all that runs, requests and owners alike: nobody waits for ever for an answer that cannot come."""
     store = MemoryStore()
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.new(None, session_id="a")
     store.before_commit = asyncio.get_running_loop().create_future  # it never comes
     running = asyncio.all_tasks()
@@ -475,7 +476,7 @@ async def test_a_request_that_is_taken_back_as_it_is_put_off_ends() -> None:
     an answer, and so has the first.
     """
     store = MemoryStore()
-    service = Service(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
+    service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.new(None, session_id="a")
     gate = asyncio.get_running_loop().create_future()
 

@@ -16,7 +16,11 @@ PAD = "/home/sessions/scratchpad.org"
 
 
 def note(chat: str, seq: int) -> Noted:
-    return Noted.of(Note(id=f"{chat}{seq}", seq=seq, heading="Shared", content=f"{chat} {seq}", timestamp=NOW))
+    return Noted.of(
+        Note(
+            thread=None, tick=None, id=f"{chat}{seq}", seq=seq, heading="Shared", content=f"{chat} {seq}", timestamp=NOW
+        )
+    )
 
 
 async def test_a_note_of_one_chat_is_in_the_other() -> None:

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.rpc.methods import Call, method
-from sessiond.rpc.schema import daemon as d
-from sessiond.rpc.schema.types import Nothing
+from sessiond.schema import daemon as d
+from sessiond.schema.types import Nothing
 
 
 @method("daemon/hello", Nothing, d.HelloResult, order="free")
-async def hello(call: Call, params: Nothing) -> Any:
+async def hello(call: Call, params: Nothing) -> d.HelloResult:
     """Who is there. Frozen for ever."""
     return call.daemon.hello()
 
 
 @method("daemon/stop", Nothing, Nothing, order="free")
-async def stop(call: Call, params: Nothing) -> Any:
+async def stop(call: Call, params: Nothing) -> Nothing:
     """Save everything and end the daemon. Frozen for ever."""
     call.daemon.stop()
-    return {}
+    return Nothing()
 
 
 @method("daemon/status", Nothing, d.StatusResult, order="free")
-async def status(call: Call, params: Nothing) -> Any:
+async def status(call: Call, params: Nothing) -> d.StatusResult:
     """What runs, where, and how it is."""
     return await call.daemon.status()
 
 
 @method("daemon/acknowledge", Nothing, d.AcknowledgeResult, "readOnly", order="free")
-async def acknowledge(call: Call, params: Nothing) -> Any:
+async def acknowledge(call: Call, params: Nothing) -> d.AcknowledgeResult:
     """Acknowledge all `damage` in the status. The daemon stops reporting it."""
-    return {"acknowledged": await call.daemon.acknowledge()}
+    return d.AcknowledgeResult(acknowledged=await call.daemon.acknowledge())
 
 
 @method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False, order="free")
-async def listen(call: Call, params: d.ListenParams) -> Any:
+async def listen(call: Call, params: d.ListenParams) -> d.Address:
     """Listen on TCP or WebSocket as long as the asking connection lives."""
     return await call.daemon.listen(call.peer, params.kind, params.host, params.port)
 
 
 @method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False, order="after")
-async def backup(call: Call, params: d.BackupParams) -> Any:
+async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
     """A consistent copy of everything while all goes on, in a new folder."""
     progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Copying")
     try:
@@ -52,7 +50,7 @@ async def backup(call: Call, params: d.BackupParams) -> Any:
 
 
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable", order="barrier")
-async def adopt(call: Call, params: d.AdoptParams) -> Any:
+async def adopt(call: Call, params: d.AdoptParams) -> d.AdoptResult:
     """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at
     once.
     """

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from sessiond.rpc.methods import Call, method
-from sessiond.rpc.schema import sessions as s
-from sessiond.rpc.schema.types import Filter
+from sessiond.schema import sessions as s
+from sessiond.schema.types import Filter
 
 
 def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
@@ -17,7 +17,7 @@ def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
 
 
 @method("session/list", s.ListParams, s.ListResult, "unavailable", bulky=True, outlives=False, order="after")
-async def list_(call: Call, params: s.ListParams) -> Any:
+async def list_(call: Call, params: s.ListParams) -> s.ListResult:
     """A page of sessions. Archived and deleted ones only when asked for."""
     return await call.service.list(
         limit=params.limit, cursor=params.cursor, sort=params.sort, filter=_wire_names(params.filter)
@@ -35,7 +35,7 @@ async def list_(call: Call, params: s.ListParams) -> Any:
     outlives=False,
     order="after",
 )
-async def search(call: Call, params: s.SearchParams) -> Any:
+async def search(call: Call, params: s.SearchParams) -> s.SearchResult:
     """Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for."""
     return await call.service.search(
         call.peer,
@@ -57,7 +57,7 @@ async def search(call: Call, params: s.SearchParams) -> Any:
     "badFile",
     bulky=True,
 )
-async def export(call: Call, params: s.ExportParams) -> Any:
+async def export(call: Call, params: s.ExportParams) -> s.ExportResult:
     """Write a session in another format, to a file or into the answer."""
     return await call.service.export(params.session_id, params.format, params.path, bool(params.overwrite))
 
@@ -73,7 +73,7 @@ async def export(call: Call, params: s.ExportParams) -> Any:
     outlives=False,
     order="barrier",
 )
-async def import_(call: Call, params: s.ImportParams) -> Any:
+async def import_(call: Call, params: s.ImportParams) -> s.ImportResult:
     """Take in other tools' files. Repeating it adds nothing; a source that has grown grows its session."""
     progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Importing")
     try:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from sessiond.rpc.methods import Call, method
-from sessiond.rpc.schema import sessions as s
-from sessiond.rpc.schema.types import Nothing
+from sessiond.schema import sessions as s
+from sessiond.schema.types import Nothing
 
 _WRITE = ("sessionNotFound", "badFile", "readOnly", "indeterminate", "unavailable")
 _READ = ("sessionNotFound", "badFile", "unavailable")
@@ -17,7 +15,7 @@ _READ = ("sessionNotFound", "badFile", "unavailable")
 @method(
     "session/new", s.NewParams, s.SessionResult, "alreadyExists", "tooLarge", "readOnly", "indeterminate", "unavailable"
 )
-async def new(call: Call, params: s.NewParams) -> Any:
+async def new(call: Call, params: s.NewParams) -> s.SessionResult:
     """Make a session. The caller has it open."""
     info = await call.service.new(
         call.peer,
@@ -30,11 +28,11 @@ async def new(call: Call, params: s.NewParams) -> Any:
         store=params.store,
         messages=params.messages,
     )
-    return {"session": info}
+    return s.SessionResult(session=info)
 
 
 @method("session/open", s.OpenParams, s.OpenResult, *_READ, bulky=True, outlives=False)
-async def open_(call: Call, params: s.OpenParams) -> Any:
+async def open_(call: Call, params: s.OpenParams) -> s.OpenResult:
     """Read a session and get its changes from `session.seq` on, none missed, none twice."""
     return await call.service.open(
         call.peer, params.session_id, last=params.last, since=params.since, restore=bool(params.restore)
@@ -42,14 +40,14 @@ async def open_(call: Call, params: s.OpenParams) -> Any:
 
 
 @method("session/close", s.SessionParams, Nothing, *_WRITE)
-async def close(call: Call, params: s.SessionParams) -> Any:
+async def close(call: Call, params: s.SessionParams) -> Nothing:
     """Get no more changes. The session is saved if this was the last connection that had it open."""
     await call.service.close_session(call.peer, params.session_id)
-    return {}
+    return Nothing()
 
 
 @method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE)
-async def append(call: Call, params: s.AppendParams) -> Any:
+async def append(call: Call, params: s.AppendParams) -> s.AppendResult:
     """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids
     after a lost answer.
     """
@@ -59,16 +57,16 @@ async def append(call: Call, params: s.AppendParams) -> Any:
 
 
 @method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
-async def extend(call: Call, params: s.ExtendParams) -> Any:
+async def extend(call: Call, params: s.ExtendParams) -> s.SeqResult:
     """Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a
     second.
     """
     seq = await call.service.extend(call.peer, params.session_id, params.message_id, params.text, params.offset)
-    return {"seq": seq}
+    return s.SeqResult(seq=seq)
 
 
 @method("session/finish", s.FinishParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
-async def finish(call: Call, params: s.FinishParams) -> Any:
+async def finish(call: Call, params: s.FinishParams) -> s.SeqResult:
     """End a streamed message."""
     seq = await call.service.finish(
         call.peer,
@@ -78,11 +76,11 @@ async def finish(call: Call, params: s.FinishParams) -> Any:
         metadata=params.metadata,
         tool_calls=params.tool_calls,
     )
-    return {"seq": seq}
+    return s.SeqResult(seq=seq)
 
 
 @method("session/read", s.ReadParams, s.ReadResult, *_READ, bulky=True, outlives=False)
-async def read(call: Call, params: s.ReadParams) -> Any:
+async def read(call: Call, params: s.ReadParams) -> s.ReadResult:
     """Read a page of messages without opening the session."""
     return await call.service.read(
         params.session_id, last=params.last, since=params.since, before=params.before, limit=params.limit
@@ -93,53 +91,53 @@ _FIELDS = ("name", "model", "tags", "archived", "summary", "metadata", "cwd")
 
 
 @method("session/update", s.UpdateParams, s.SessionResult, "conflict", "tooLarge", *_WRITE)
-async def update(call: Call, params: s.UpdateParams) -> Any:
+async def update(call: Call, params: s.UpdateParams) -> s.SessionResult:
     """Change what is known about a session."""
     sent = {name: value for name in _FIELDS if (value := getattr(params, name)) is not msgspec.UNSET}
-    return {"session": await call.service.update(call.peer, params.session_id, sent, params.expected_seq)}
+    return s.SessionResult(session=await call.service.update(call.peer, params.session_id, sent, params.expected_seq))
 
 
 @method("session/clear", s.SessionParams, s.SessionResult, *_WRITE)
-async def clear(call: Call, params: s.SessionParams) -> Any:
+async def clear(call: Call, params: s.SessionParams) -> s.SessionResult:
     """Empty messages and summary under the same id. What was there lies in the trash."""
-    return {"session": await call.service.clear(call.peer, params.session_id)}
+    return s.SessionResult(session=await call.service.clear(call.peer, params.session_id))
 
 
 @method("session/truncate", s.TruncateParams, s.TruncateResult, *_WRITE)
-async def truncate(call: Call, params: s.TruncateParams) -> Any:
+async def truncate(call: Call, params: s.TruncateParams) -> s.TruncateResult:
     """Take away the newest messages (undo). What was there lies in the trash."""
     return await call.service.truncate(call.peer, params.session_id, params.after_seq)
 
 
 @method("session/fork", s.ForkParams, s.SessionResult, *_WRITE)
-async def fork(call: Call, params: s.ForkParams) -> Any:
+async def fork(call: Call, params: s.ForkParams) -> s.SessionResult:
     """Copy a session, or its beginning, into a new one whose `parent` says where it came from."""
-    return {"session": await call.service.fork(call.peer, params.session_id, params.at_seq, params.name)}
+    return s.SessionResult(session=await call.service.fork(call.peer, params.session_id, params.at_seq, params.name))
 
 
 @method("session/delete", s.DeleteParams, Nothing, *_WRITE)
-async def delete(call: Call, params: s.DeleteParams) -> Any:
+async def delete(call: Call, params: s.DeleteParams) -> Nothing:
     """Put a session into the trash, or away for ever."""
     await call.service.delete(call.peer, params.session_id, bool(params.permanent))
-    return {}
+    return Nothing()
 
 
 @method("session/restore", s.SessionParams, s.SessionResult, "alreadyExists", *_WRITE)
-async def restore(call: Call, params: s.SessionParams) -> Any:
+async def restore(call: Call, params: s.SessionParams) -> s.SessionResult:
     """Take a session out of the trash."""
     put_there = call.earlier("session/clear", "session/truncate", "session/delete")
-    return {"session": await call.service.restore(call.peer, params.session_id, after=put_there)}
+    return s.SessionResult(session=await call.service.restore(call.peer, params.session_id, after=put_there))
 
 
 @method("session/save", s.SaveParams, s.SaveResult, *_WRITE)
-async def save(call: Call, params: s.SaveParams) -> Any:
+async def save(call: Call, params: s.SaveParams) -> s.SaveResult:
     """Bring session files up to date now. Without an id it waits for all earlier requests of the connection."""
     if params.session_id is None:
         await call.earlier()
-    return {"saved": await call.service.save(params.session_id)}
+    return s.SaveResult(saved=await call.service.save(params.session_id))
 
 
 @method("session/move", s.MoveParams, s.MoveResult, "alreadyExists", *_WRITE)
-async def move(call: Call, params: s.MoveParams) -> Any:
+async def move(call: Call, params: s.MoveParams) -> s.MoveResult:
     """Move a session to another store and format."""
     return await call.service.move(call.peer, params.session_id, params.store, bool(params.dry_run))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessiond.rpc.schema.sessions import SessionParams
-from sessiond.rpc.schema.types import Count, JsonObject, Note, Seq, Wire
+from sessiond.schema.sessions import SessionParams
+from sessiond.schema.types import Count, JsonObject, Note, Seq, Wire
 
 
 class NoteAppendParams(SessionParams):

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from sessiond.rpc.schema.types import Count, FileWarning, JsonObject, Seq, Wire
+from sessiond.schema.types import Count, FileWarning, JsonObject, Seq, Wire
+from sessiond.store.port import StoreProblem
 
 
 class HelloResult(Wire):
@@ -16,13 +17,6 @@ class HelloResult(Wire):
     version: str
     pid: int
     instance_id: str
-
-
-class StoreProblem(Wire):
-    """Why a store cannot be reached or written."""
-
-    kind: Literal["unavailable", "readOnly", "saveFailed"]
-    message: str
 
 
 class StoreStatus(Wire):

@@ -7,6 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from sessiond.model.message import Note
+from sessiond.store.port import FileWarning
+
+__all__ = ["FileWarning", "Note"]  # declared where they are made, and on the wire as they are
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -33,7 +37,7 @@ class Parent(Wire):
     seq: Seq
 
 
-class SessionInfo(Wire):
+class SessionInfo(Wire, gc=False):
     """What a list shows of a session."""
 
     session_id: str
@@ -118,27 +122,6 @@ class Message(MessageBody, omit_defaults=True, kw_only=True):
     """
 
 
-class Note(Wire):
-    """A note under a heading; `thread` null means for the whole session."""
-
-    id: str
-    seq: Seq
-    heading: str
-    content: str
-    thread: str | None
-    tick: int | None
-    timestamp: str
-
-
-class FileWarning(Wire):
-    """A part of a file that could not be understood and was left as it is."""
-
-    path: str
-    line: int | None
-    """1-based; null where there are no lines."""
-    message: str
-
-
 class Change(Wire, omit_defaults=True):
     """One change of a session. `kind` says which of the fields are there."""
 
@@ -170,6 +153,21 @@ class Change(Wire, omit_defaults=True):
     """`state`: after `session/restored`, all state once more."""
     after_seq: Seq | None = None
     """`truncated`: messages with a greater seq are gone."""
+
+
+SentMessage = Annotated[JsonObject, Meta(title="NewMessage")]
+"""Decoded as it came, so that no key is lost; the service checks it."""
+SentToolCall = Annotated[JsonObject, Meta(title="ToolCall")]
+ShownMessage = Annotated[JsonObject, Meta(title="Message")]
+"""A `Message` with every key that its client gave it."""
+ShownChange = Annotated[JsonObject, Meta(title="Change")]
+PLAIN_OBJECTS: dict[str, type[Wire]] = {
+    "NewMessage": NewMessage,
+    "ToolCall": ToolCall,
+    "Message": Message,
+    "Change": Change,
+}
+"""What travels as a plain object: the title in its annotation -> what it is."""
 
 
 class Filter(Wire, omit_defaults=True):

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from msgspec import UNSET, UnsetType
 
-from msgspec import UNSET, Meta, UnsetType
-
-from sessiond.rpc.schema.types import (
-    Change,
+from sessiond.index.values import Hit
+from sessiond.schema.types import (
     Count,
     ExportFormat,
     FileWarning,
     Filter,
     JsonObject,
     Limit,
-    Message,
     Note,
     SearchFilter,
     SearchMode,
+    SentMessage,
+    SentToolCall,
     Seq,
     SessionInfo,
+    ShownChange,
+    ShownMessage,
     Sort,
     Status,
     Wire,
 )
-
-SentMessage = Annotated[dict[str, Any], Meta(title="NewMessage")]
-"""Decoded as it came, so that no key is lost; the service checks it."""
-SentToolCall = Annotated[dict[str, Any], Meta(title="ToolCall")]
 
 
 class SessionParams(Wire):
@@ -78,13 +75,13 @@ class OpenResult(Wire):
     """The session's content; its changes after `session.seq` follow as `session/changed`."""
 
     session: SessionInfo
-    messages: list[Message]
+    messages: list[ShownMessage]
     notes: list[Note]
     state: JsonObject
     has_more: bool
     """There are messages that this page left out."""
     warnings: list[FileWarning]
-    changes: list[Change] | UnsetType | None = UNSET
+    changes: list[ShownChange] | UnsetType | None = UNSET
     """With `since`: every change after it in order; null where they are no longer known."""
 
 
@@ -96,7 +93,7 @@ class AppendParams(SessionParams):
     """`conflict` unless it is the session's seq."""
 
 
-class AppendedMessage(Wire):
+class AppendedMessage(Wire, gc=False):
     """Where a message went."""
 
     id: str
@@ -144,7 +141,7 @@ class ReadParams(SessionParams):
 class ReadResult(Wire):
     """Always oldest first."""
 
-    messages: list[Message]
+    messages: list[ShownMessage]
     has_more: bool
     seq: Seq
     """The session's."""
@@ -242,22 +239,6 @@ class SearchParams(Wire):
     limit: Limit | None = None
     cursor: str | None = None
     filter: SearchFilter | None = None
-
-
-class Hit(Wire):
-    """A message, or a session's name or note (`messageId` null)."""
-
-    session_id: str
-    name: str | None
-    message_id: str | None
-    seq: Seq | None
-    """Null for a session's name."""
-    role: str | None
-    timestamp: str
-    snippet: str
-    ranges: list[list[int]]
-    """Code points of the snippet, each [start, end), of what was found; none where only the meaning is near."""
-    score: float
 
 
 class SearchResult(Wire):

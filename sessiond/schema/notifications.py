@@ -6,13 +6,14 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from sessiond.rpc.schema.types import Change, Count, Seq, SessionInfo, Wire
+from sessiond.schema.types import Count, Seq, SessionInfo, ShownChange, Wire
 
 
 class Origin(Wire):
     """Who made a change."""
 
     client: str
+    """`sessiond` where no client asked for the change; `connection` is 0 then."""
     connection: int
 
 
@@ -21,7 +22,7 @@ class Changed(Wire):
 
     session_id: str
     seq: Seq
-    changes: list[Change]
+    changes: list[ShownChange]
     origin: Origin
     replay: bool | UnsetType = UNSET
     """After `session/restored`: no change, but all state once more."""
