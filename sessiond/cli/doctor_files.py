@@ -124,7 +124,7 @@ class StoreDoctor:
 
     def _may_go(self, problem: Problem, main: str) -> bool:
         """A line of ours that nobody can read, while the rest of the file can be."""
-        ours = self._store.format == "jsonl" and problem.path == main and not problem.fatal
+        ours = self._files.format.abilities.says_all and problem.path == main and not problem.fatal
         return ours and problem.line is not None and "names another id" not in problem.message
 
     def _take_out(self, main: str, content: bytes, lines: list[int], taken: list[str]) -> str:

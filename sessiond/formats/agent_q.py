@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from sessiond.errors import InvalidParams
 from sessiond.formats import lisp_session
-from sessiond.formats.base import Decoded, Files, Tail, Write
+from sessiond.formats.base import Abilities, Decoded, Files, Tail, Write
 from sessiond.formats.lisp_file import Edit, LispFile
 from sessiond.formats.lisp_schema import read_content, read_role, read_text
 from sessiond.formats.lisp_session import Reader, Values
@@ -31,6 +31,7 @@ from sessiond.model.values import Json, epoch_ms, is_session_id
 
 name = "agent-q"
 rewrites_whole = True
+abilities = Abilities()
 
 _EMACS = Dialect.EMACS
 _FILE = re.compile(r"(session-.+)\.el", re.DOTALL)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from sessiond.formats import org, scratchpad, ticks
-from sessiond.formats.base import TAIL_BYTES, Decoded, Files, Problem, Tail, Write
+from sessiond.formats.base import TAIL_BYTES, Abilities, Decoded, Files, Problem, Tail, Write
 from sessiond.formats.growing import (
     append_steps,
     catch_up,
@@ -41,8 +41,7 @@ from sessiond.ready import ready
 name = "amacs"
 rewrites_whole = True
 SCRATCHPAD = "scratchpad.org"
-shared_files = (SCRATCHPAD,)
-"""Of all chats in the folder: not removed with one of them."""
+abilities = Abilities(shared_files=(SCRATCHPAD,))
 
 _SUFFIX = ".org"
 _CALLED_SO = f"@{SCRATCHPAD}"
@@ -62,7 +61,7 @@ def find(names: Iterable[str]) -> dict[str, str]:
     return {
         local_id_of((SCRATCHPAD if one == _CALLED_SO else one)[: -len(_SUFFIX)]): one
         for one in names
-        if one.endswith(_SUFFIX) and "/" not in one and not one.startswith(".") and one not in shared_files
+        if one.endswith(_SUFFIX) and "/" not in one and not one.startswith(".") and one != SCRATCHPAD
     }
 
 

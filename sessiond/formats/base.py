@@ -9,7 +9,7 @@ import msgspec
 
 from sessiond.model.changes import Appended, Change, Extended, Finished
 from sessiond.model.message import Message
-from sessiond.model.session import Session
+from sessiond.model.session import Session, SessionInfo
 
 Files: TypeAlias = Mapping[str, bytes]
 """Path relative to the store's folder, with `/` -> content. Only files that exist are in it."""
@@ -97,12 +97,63 @@ class Tail(msgspec.Struct, frozen=True):
         return self.end[-1:]
 
 
+class InParts(Protocol):
+    """A new session's files, written a part at a time, so that its messages are never all in memory."""
+
+    beginning: bytes
+
+    def messages(self, messages: Sequence[Message]) -> bytes: ...
+
+    def ending(self, session: Session) -> bytes:
+        """`session`: everything but its messages, with the seq and time of the last change."""
+
+    def beside(self, session: Session, glanced_from: int) -> Sequence[Write]:
+        """What goes to other files, after the main one. `glanced_from`: bytes of a file that a partial load is worth."""
+
+    def read(self, lines: bytes) -> list[Message]:
+        """The messages among whole lines of such a file."""
+
+
+class PartialLoad(msgspec.Struct, frozen=True):
+    """Loading a large session from its sidecar and the end of its file, before the whole is read."""
+
+    load: Callable[[str, bytes | None, int, bytes, int | None], Decoded | None]
+    """(local id, sidecar, bytes of the main file, its last bytes, seq of the first change that only the journal has). None
+    where the file must be read whole.
+    """
+    remember: Callable[[Sequence[Write], Session, int], Sequence[Write]]
+    """(writes of a save, the session, least bytes of the main file) -> the writes, with what `load` needs in the sidecar."""
+
+
+class Abilities(msgspec.Struct, frozen=True):
+    """What a format can do beyond what all must."""
+
+    sessions_under: Callable[[str], list[str] | None] | None = None
+    """Sessions lie in folders: (relative folder) -> the local ids that `find` would see there, were all its files there. None:
+    any session, so all of them must be compared.
+    """
+    nested: Mapping[str, str] = {}
+    """A folder whose folders hold a session each -> the name of its file."""
+    shared_files: tuple[str, ...] = ()
+    """Files that belong to all sessions of the folder: they are not removed with one of them."""
+    state_keys: frozenset[str] = frozenset()
+    """Keys that the file uses for something else, so the state cannot have them."""
+    says_all: bool = False
+    """The files say everything that a session holds: a copy of them is a copy of the session."""
+    partial_load: PartialLoad | None = None
+    header: Callable[[str, bytes, bytes | None], SessionInfo | None] | None = None
+    """(local id, main file, sidecar) -> what lists show, without decoding messages. None where they must be decoded."""
+    in_parts: Callable[[str, str], InParts] | None = None
+    """(local id, createdAt) -> a writer for a new session."""
+
+
 class Format(Protocol):
     """One store format. `name` is the word in config.toml."""
 
     name: str
     rewrites_whole: bool
     """Its own system rewrites the whole file from its memory, so an outside version may be an old copy."""
+    abilities: Abilities
 
     def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
         """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`:
@@ -113,9 +164,6 @@ class Format(Protocol):
         """Sessions in a folder: local id (as on the wire, percent-encoded where needed) -> its main file. `names` as in
         `matches`.
         """
-
-    # A format whose sessions lie in folders has `sessions_under(folder) -> list[str] | None`, too: the local ids that `find` would
-    # see in that folder (relative), were all its files there. None: any session, so all of them must be compared.
 
     def main_path(self, local_id: str) -> str:
         """Where the session's main file is, or would be made."""

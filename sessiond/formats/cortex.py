@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from sessiond.errors import InvalidParams
-from sessiond.formats.base import Decoded, Files, Problem, Tail, Write
+from sessiond.formats.base import Abilities, Decoded, Files, Problem, Tail, Write
 from sessiond.formats.foreign import HEAD, usable_id, usable_rest, usable_seq, usable_status, usable_time
 from sessiond.formats.growing import (
     Piece,
@@ -60,6 +60,9 @@ def find(names: Iterable[str]) -> dict[str, str]:
 
 def sessions_under(folder: str) -> list[str] | None:
     return None if folder + "/" == _FOLDER else list(find([folder + _FILE]))
+
+
+abilities = Abilities(nested={"transcripts": "transcript.jsonl"}, sessions_under=sessions_under)
 
 
 def main_path(local_id: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sessiond.formats.base import Decoded, Files, Tail, Write
+from sessiond.formats.base import Abilities, Decoded, Files, PartialLoad, Tail, Write
 from sessiond.formats.glance import Passed, glance, remember
 from sessiond.formats.head import head_of
 from sessiond.formats.jsonl_reader import Reader, lines_of
@@ -45,11 +45,6 @@ from sessiond.model.changes import (
 from sessiond.model.message import Message
 from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
-
-__all__ = [
-    "InParts", "adopt_numbering", "decode", "encode", "find", "glance", "head_of", "main_path", "matches", "name", "paths", "remember",
-    "rewrites_whole", "side_files", "update",
-]  # fmt: skip
 
 name = "jsonl"
 rewrites_whole = False
@@ -303,3 +298,6 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     fresh = Sidecar(id=session.local_id, seq=seq, through=through, entries=entries, append=seal)
     new = encode_sidecar(fresh)
     return [] if before.get(path) == new else [Write(path, new, "replace")]
+
+
+abilities = Abilities(says_all=True, partial_load=PartialLoad(glance, remember), header=head_of, in_parts=InParts)

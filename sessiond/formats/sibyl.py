@@ -12,7 +12,7 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.formats import lisp_session
-from sessiond.formats.base import Decoded, Files, Tail, Write
+from sessiond.formats.base import Abilities, Decoded, Files, Tail, Write
 from sessiond.formats.lisp_file import Edit, LispFile
 from sessiond.formats.lisp_schema import read_content, read_role, read_text
 from sessiond.formats.lisp_session import Reader, Values
@@ -52,6 +52,9 @@ def find(names: Iterable[str]) -> dict[str, str]:
 
 def sessions_under(folder: str) -> list[str]:
     return [] if "/" in folder or folder.startswith(".") else list(find([folder + _FILE]))
+
+
+abilities = Abilities(sessions_under=sessions_under)
 
 
 def main_path(local_id: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.formats import json_text
-from sessiond.formats.base import Decoded, Files, Problem, Tail, Write
+from sessiond.formats.base import Abilities, Decoded, Files, Problem, Tail, Write
 from sessiond.formats.foreign import usable_id, usable_rest, usable_status, usable_time
 from sessiond.formats.json_text import Edit, Span, Style
 from sessiond.formats.names import local_id_of, name_of
@@ -44,6 +44,7 @@ from sessiond.model.values import Json, check_json, same_json
 
 name = "theia"
 rewrites_whole = True
+abilities = Abilities(state_keys=frozenset({"messages"}))
 
 _SUFFIX = ".json"
 _BOM = b"\xef\xbb\xbf"

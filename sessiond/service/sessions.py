@@ -430,11 +430,13 @@ class Service:
         self, peer: Peer | None, session_id: str, values: dict[str, Json], expected_seq: int | None = None
     ) -> int:
         one = self.open_sessions.at(session_id)
-        if one.store.format == "theia" and "messages" in values:
+        taken = sorted(one.store.taken_state_keys.intersection(values))
+        if taken:
+            field = f"values.{taken[0]}"
             raise InvalidParams(
-                "values.messages: in a theia store these are the session's messages",
-                hint="use session/append",
-                field="values.messages",
+                f"{field}: in a {one.store.format} store this key holds something else of the session",
+                hint="choose another key; messages are added with session/append",
+                field=field,
             )
         return await one.change(lambda draft: draft.set_state(values, expected_seq), peer)
 

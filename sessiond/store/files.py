@@ -434,7 +434,7 @@ class StoreFiles:
 
     def sessions_under(self, folder: str) -> list[str] | None:
         """The sessions whose files lie in a folder (relative) wherever it is there; None: it may be any."""
-        under: Callable[[str], list[str] | None] | None = getattr(self.format, "sessions_under", None)
+        under = self.format.abilities.sessions_under
         return [] if under is None else under(folder)
 
     def put_back_missing(self, local_id: str, files: Mapping[str, bytes]) -> bool:
@@ -445,11 +445,11 @@ class StoreFiles:
         return True
 
     def shared_files(self) -> tuple[str, ...]:
-        """Files that belong to several sessions of the folder (amacs' scratchpad): never removed with one of them."""
-        return tuple(getattr(self.format, "shared_files", ()))
+        """Files that belong to several sessions of the folder: never removed with one of them."""
+        return self.format.abilities.shared_files
 
     def _remove_empty(self, folder: str) -> None:
-        if folder in ("", ".", "transcripts"):
+        if folder in ("", ".", *self.format.abilities.nested):
             return
         try:
             if not self.fs.list_dir(self.path(folder)):

@@ -38,8 +38,8 @@ def _below(
     except OSError:
         return []
     found = [f"{folder}/{name}" for name in inner if not name.startswith(".")]
-    if fmt.name == "cortex" and folder == "transcripts":
+    if (file := fmt.abilities.nested.get(folder)) is not None:
         # Also a link that leads nowhere: that is a file which cannot be read.
-        inside = [f"{name}/transcript.jsonl" for name in found]
+        inside = [f"{name}/{file}" for name in found]
         found += [name for name in inside if fs.has_name(posixpath.join(root, name))]
     return found

@@ -44,6 +44,7 @@ class FolderStore:
     ) -> None:  # fmt: skip
         self.name = name
         self.format = fmt.name
+        self.taken_state_keys = fmt.abilities.state_keys
         self.path = files.root
         self._around = Around(
             name=name, fmt=fmt, files=files, trash=trash, journal=journal, clock=clock, limits=limits, run=run, run_save=run_save or run
@@ -212,11 +213,11 @@ class FolderStore:
 
     def receive(self, local_id: str, created_at: str) -> Incoming | None:
         self._around.check_writable()
-        parts = getattr(self._around.format, "InParts", None)
-        if parts is None:
+        in_parts = self._around.format.abilities.in_parts
+        if in_parts is None:
             return None
         most = self._around.limits.glanced_file_bytes
-        receiving = Receiving(self._files, local_id, parts(local_id, created_at), most)
+        receiving = Receiving(self._files, local_id, in_parts(local_id, created_at), most)
         return Incoming(receiving, self._run, self._around.on_disk, self._take)
 
     async def _take(self, receiving: Receiving, session: Session) -> Saved:

@@ -6,7 +6,7 @@ docs/decisions/0017-a-large-session-is-glanced-at-first.md
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
@@ -28,15 +28,17 @@ def glance_at(
 
     `pending_from`: seq of the first change that the journal still has. Blocks.
     """
-    look: Callable[..., Decoded | None] | None = getattr(files.format, "glance", None)
-    read = files.read_end(local_id, limits.glanced_file_bytes, limits.glanced_end_bytes) if look is not None else None
-    if look is None or read is None:
+    partial = files.format.abilities.partial_load
+    read = (
+        files.read_end(local_id, limits.glanced_file_bytes, limits.glanced_end_bytes) if partial is not None else None
+    )
+    if partial is None or read is None:
         return None
     snapshot, end = read
     main, side = files.format.main_path(local_id), sidecar_path(local_id)
     if apart(snapshot.prints[main], snapshot.prints.get(side)):
         return None
-    decoded = look(local_id, snapshot.files.get(side), snapshot.prints[main][1], end, pending_from)
+    decoded = partial.load(local_id, snapshot.files.get(side), snapshot.prints[main][1], end, pending_from)
     return None if decoded is None else (snapshot, decoded)
 
 

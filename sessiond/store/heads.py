@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sessiond.errors import BadFile
 from sessiond.formats.sidecar import sidecar_path
@@ -34,8 +34,8 @@ def _head_of(files: StoreFiles, limits: Limits, local_id: str) -> SessionInfo | 
     content = read.get(files.format.main_path(local_id))
     if content is None:
         return None
-    quickly: Callable[..., SessionInfo | None] | None = getattr(files.format, "head_of", None)
-    info = quickly(local_id, content, read.get(sidecar_path(local_id))) if quickly is not None else None
+    header = files.format.abilities.header
+    info = header(local_id, content, read.get(sidecar_path(local_id))) if header is not None else None
     if info is not None:
         return info
     decoded = files.format.decode(local_id, read)

@@ -5,7 +5,7 @@ or not at all: nobody was told of it yet, so it is merged with nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sessiond.errors import AlreadyExists, Unavailable
 from sessiond.formats.base import Format, Write
@@ -59,9 +59,9 @@ def _write(session: Session, fmt: Format, files: StoreFiles, glanced_from: int) 
     if main in before.files:
         raise AlreadyExists(f"{files.path(main)} is there already", hint="somebody else made it just now")
     writes: Sequence[Write] = fmt.encode(session, before.files)
-    remember: Callable[..., Sequence[Write]] | None = getattr(fmt, "remember", None)
-    if remember is not None and not session.streaming() and sum(len(one.data) for one in writes) >= glanced_from:
-        writes = remember(writes, session, glanced_from)
+    partial = fmt.abilities.partial_load
+    if partial is not None and not session.streaming() and sum(len(one.data) for one in writes) >= glanced_from:
+        writes = partial.remember(writes, session, glanced_from)
     written = files.make(local_id, writes, before.prints)
     # What others have in a shared file is not in the session yet: it is merged when the files are compared next.
     shared = {path: UNSEEN for path in files.shared_files() if path in before.prints}

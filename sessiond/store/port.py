@@ -215,6 +215,8 @@ class Store(Protocol):
 
     name: str
     format: str
+    taken_state_keys: frozenset[str]
+    """Keys that its files use for something else, so no state can have them."""
     path: str
 
     @property

@@ -10,10 +10,9 @@ import posixpath
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from sessiond.errors import AlreadyExists
-from sessiond.formats.base import Write
+from sessiond.formats.base import InParts
 from sessiond.limits import MIB
 from sessiond.model.message import Message
 from sessiond.model.session import Session
@@ -23,20 +22,6 @@ from sessiond.store.port import Saved
 from sessiond.unbroken import unbroken
 
 _READ_BYTES = 1 * MIB
-
-
-class InParts(Protocol):
-    """What a format that can be written a part at a time offers; `formats.jsonl.InParts` is one."""
-
-    beginning: bytes
-
-    def messages(self, messages: Sequence[Message]) -> bytes: ...
-
-    def ending(self, session: Session) -> bytes: ...
-
-    def beside(self, session: Session, glanced_from: int) -> Sequence[Write]: ...
-
-    def read(self, lines: bytes) -> list[Message]: ...
 
 
 class Receiving:

@@ -54,7 +54,7 @@ class StoredSession:
         self._main = around.format.main_path(local_id)
         self._failed = failed
         self._worked = worked
-        self._remember: Callable[..., Sequence[Write]] | None = getattr(around.format, "remember", None)
+        self._partial = around.format.abilities.partial_load
         self._largest = around.limits.message_bytes - _ROOM_FOR_AN_ANSWER
 
     # What is known
@@ -273,8 +273,8 @@ class StoredSession:
                 if decoded.fatal is not None:
                     raise around.bad_file(decoded.fatal)
         most = expected.get(self._main, (0, 0, 0))[1] + sum(len(one.data) for one in writes)
-        if self._remember is not None and understood and most >= around.limits.glanced_file_bytes:
-            writes = self._remember(writes, snapshot, around.limits.glanced_file_bytes)
+        if self._partial is not None and understood and most >= around.limits.glanced_file_bytes:
+            writes = self._partial.remember(writes, snapshot, around.limits.glanced_file_bytes)
         written = around.write(writes, expected)
         # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
         unseen = {path: UNSEEN for path in files.shared_files() if expected.get(path) != known.prints.get(path)}
@@ -351,7 +351,7 @@ class StoredSession:
             files = {}
         kept = Session(self.local_id, around.now()) if session is None else session
         current = session is None or not self._behind
-        told = around.format.name == "jsonl" and session is not None and not known.problems
+        told = around.format.abilities.says_all and session is not None and not known.problems
         await around.discard(kept, self.local_id, "deleted", files if current else None, told=told, own=known.entry)
         known.entry = await around.run(around.trash.mark, self.local_id)
         return Snapshot(files, snapshot.prints)

@@ -17,6 +17,7 @@ class MemoryStore:
     """
 
     format = "jsonl"
+    taken_state_keys: frozenset[str] = frozenset()
     path = "/memory"
 
     def __init__(self, name: str = "default") -> None:

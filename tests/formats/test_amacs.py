@@ -301,7 +301,7 @@ def test_it_knows_its_folder() -> None:
     assert amacs.matches([PAD], lambda _: b"* x\n:PROPERTIES:\n:THREAD: null\n") == 80
     assert amacs.matches(["todo.org"], lambda _: b"* TODO x") == 0
     assert amacs.find([MAIN, PAD, ".#x.org", "a/b.org", "日記.org"]) == {CHAT: MAIN, "%E6%97%A5%E8%A8%98": "日記.org"}
-    assert amacs.shared_files == (PAD,)
+    assert amacs.abilities.shared_files == (PAD,)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_tick():

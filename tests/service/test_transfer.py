@@ -23,6 +23,7 @@ class Theia(MemoryStore):
     """`forgets`: what it is given it does not give back."""
 
     format = "theia"
+    taken_state_keys = frozenset({"messages"})
     path = "/theia"
     forgets = False
 
@@ -161,7 +162,7 @@ async def test_a_theia_sessions_messages_are_no_state(two: Service, peer: FakePe
     """There the key `messages` of the state is where the messages stand, so it is refused; in other stores it is any key."""
     await two.new(peer, session_id="a", store="theia", name="N")
     await two.new(peer, session_id="a", name="N")
-    with pytest.raises(InvalidParams, match="these are the session's messages"):
+    with pytest.raises(InvalidParams, match="values.messages: in a theia store this key holds something else"):
         await two.state_set(peer, "theia/a", {"messages": []})
     assert await two.state_set(peer, "a", {"messages": []}) == 1
 
