@@ -145,7 +145,7 @@ def _read(fs: FileSystem, path: str) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", path=path) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no UTF-8 (byte {error.start})", path=path) from None
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start})", path=path) from None
 
 
 def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
@@ -263,7 +263,7 @@ def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
     here = f"{path}: [stores.{name}]"
     if STORE_NAME.fullmatch(name) is None:
         hint = "a store's name is made of a-z, 0-9, - and _, and begins with a letter or digit"
-        raise ConfigError(f"{here}: {name!r} is no name for a store", hint=hint, path=path, key=f"stores.{name}")
+        raise ConfigError(f"{here}: {name!r} is not a name for a store", hint=hint, path=path, key=f"stores.{name}")
     if not isinstance(entry, dict):
         hint = f'write [stores.{name}] with path = "..." and format = "..."'
         raise ConfigError(f"{path}: stores.{name} must be a table", hint=hint, path=path, key=f"stores.{name}")
@@ -305,7 +305,7 @@ def _folder(here: str, text: str) -> str:
     expanded = os.path.expanduser(text)
     if not os.path.isabs(expanded) or "\0" in expanded:
         hint = "write it from / on, or from ~/ on"
-        raise ConfigError(f"{here}: {text!r} is no absolute path", hint=hint)
+        raise ConfigError(f"{here}: {text!r} is not an absolute path", hint=hint)
     return os.path.normpath(expanded)
 
 

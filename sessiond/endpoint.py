@@ -176,13 +176,13 @@ def _runtime_dir(env: Mapping[str, str]) -> str:
 
 
 def privacy_problem(path: str, *, exact: bool = False) -> str | None:
-    """Why `path` is no folder that is ours alone, or None if it is. With `exact` its mode must be 0700 to the bit."""
+    """Why `path` is not a folder that is ours alone, or None if it is. With `exact` its mode must be 0700 to the bit."""
     try:
         info = os.lstat(path)
     except OSError as error:
         return f"{path}: {error.strerror}"
     if info.st_mode & 0o170000 != 0o040000:
-        return f"{path} is no folder"  # a link neither: it could be turned elsewhere
+        return f"{path} is not a folder"  # a link neither: it could be turned elsewhere
     if info.st_uid != os.geteuid():
         return f"{path} belongs to uid {info.st_uid}, not to {os.geteuid()}"
     mode = info.st_mode & 0o777

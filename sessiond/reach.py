@@ -209,7 +209,7 @@ def call(connection: _socket.socket, method: str) -> dict[str, Any]:
     answer = json.loads(line)
     result = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(result, dict):
-        raise ValueError(f"{method}: {line[:200]!r} is no answer")
+        raise ValueError(f"{method}: {line[:200]!r} is not an answer")
     return result
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from sessiond.rpc.errors import CODES
+import sessiond.rpc.handlers  # noqa: F401  (fills the registry)
+from sessiond.rpc.errors import ANY_METHOD_ERRORS, CODES
 from sessiond.rpc.methods import METHODS
-from sessiond.rpc.reference import ANY_METHOD_ERRORS
 from sessiond.schema.notifications import NOTIFICATIONS
 from sessiond.schema.types import PLAIN_OBJECTS, MessageBody
 

@@ -72,7 +72,7 @@ class Client:
         try:
             message = json.loads(line)
         except ValueError as error:
-            raise AssertionError(f"this is no message: {line[:200]!r}") from error
+            raise AssertionError(f"this is not a message: {line[:200]!r}") from error
         if "method" in message:
             if self.checked:
                 contract.check_notification(message["method"], message["params"])

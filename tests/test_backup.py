@@ -238,7 +238,7 @@ def test_the_proof_finds_every_change(home: Shell, backup: Path) -> None:
 def test_what_is_no_backup(home: Shell, backup: Path, tmp_path: Path) -> None:
     """A folder without sums, and one that a newer version made, are refused by name."""
     (tmp_path / "empty").mkdir()
-    assert "is no backup" in home("backup", "--verify", str(tmp_path / "empty")).out
+    assert "is not a backup" in home("backup", "--verify", str(tmp_path / "empty")).out
     manifest = json.loads((backup / "manifest.json").read_text())
     (backup / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
     assert "newer sessiond" in home("backup", "--verify", str(backup)).out

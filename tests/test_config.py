@@ -85,10 +85,10 @@ def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
         ("[stores.x]\npath='/a/x'\nformat='agentq'", "unknown format 'agentq'", "did you mean 'agent-q'?"),
         ("[stores.x]\npath='/a/x'", "[stores.x]: format is missing", 'add format = "jsonl"'),
         ("[stores.x]\nformat='jsonl'", "[stores.x]: path is missing", "add path"),
-        ("[stores.x]\npath='a/x'\nformat='jsonl'", "'a/x' is no absolute path", "from ~/ on"),
+        ("[stores.x]\npath='a/x'\nformat='jsonl'", "'a/x' is not an absolute path", "from ~/ on"),
         ("[stores.x]\npath=3\nformat='jsonl'", "path is 3", "must be a string"),
         ("[stores.x]\npaht='/a'\nformat='jsonl'", "unknown key 'paht'", "did you mean 'path'?"),
-        ("[stores.'My Store']\npath='/a'\nformat='jsonl'", "'My Store' is no name for a store", "a-z, 0-9, - and _"),
+        ("[stores.'My Store']\npath='/a'\nformat='jsonl'", "'My Store' is not a name for a store", "a-z, 0-9, - and _"),
         ("[stores]\nx = '/a'", "stores.x must be a table", "write [stores.x]"),
         ("[stores.default]\npath='/a'", "the default store lies in", "make a store of another name"),
         ("[stores.default]\nformat='sibyl'", 'has the format "jsonl"', "make a store of another name"),
@@ -154,10 +154,10 @@ def test_home_is_expanded(where: Places, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_that_cannot_be_read_is_an_error_of_its_own(where: Places) -> None:
-    """A folder or bytes that are no UTF-8 in its place give one clear line."""
+    """A folder or bytes that are not UTF-8 in its place give one clear line."""
     file = Path(write(where, ""))
     file.write_bytes(b"# \xff\n")
-    with pytest.raises(ConfigError, match="is no UTF-8"):
+    with pytest.raises(ConfigError, match="is not UTF-8"):
         load(where)
     file.unlink()
     file.mkdir()
@@ -190,7 +190,7 @@ def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_p
         config.with_store(FS, where, before, config.StoreConfig("one", "/elsewhere", "jsonl"))
     with pytest.raises(InvalidParams, match="inside"):
         config.with_store(FS, where, before, config.StoreConfig("two", f"{tmp_path}/one/two", "jsonl"))
-    with pytest.raises(InvalidParams, match="is no name"):
+    with pytest.raises(InvalidParams, match="is not a name"):
         config.with_store(FS, where, before, config.StoreConfig("Two!", f"{tmp_path}/two", "jsonl"))
     assert load(where) == before
 

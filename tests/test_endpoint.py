@@ -119,8 +119,8 @@ def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to("real")
     assert endpoint.privacy_problem(str(tmp_path / "real")) is None
-    assert "is no folder" in (endpoint.privacy_problem(str(tmp_path / "link")) or "")
-    with pytest.raises(PermissionError, match="is no folder"):
+    assert "is not a folder" in (endpoint.privacy_problem(str(tmp_path / "link")) or "")
+    with pytest.raises(PermissionError, match="is not a folder"):
         endpoint.make_private_dir(str(tmp_path / "link"))
 
 

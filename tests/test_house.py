@@ -116,7 +116,7 @@ def test_only_the_door_changes_files():
 
 
 DOORS = {
-    # A socket's name in the run folder is no file of the data folder.
+    # A socket's name in the run folder is not a file of the data folder.
     "sessiond/transports/unix.py",
     "sessiond/reach.py",
     "sessiond/relay.py",

@@ -105,7 +105,7 @@ def test_what_others_write_is_seen_beside_a_name_that_is_no_text(home: Home) -> 
 
 
 def test_a_folder_with_a_name_that_is_no_text_is_adopted(home: Home, tmp_path: Path) -> None:
-    """Its sessions are listed and found, and a file of such a name that is no session is told of."""
+    """Its sessions are listed and found, and a file of such a name that is not a session is told of."""
     folder = tmp_path / "folder"
     put(folder, b"good.jsonl", "wombat")
     put(folder, ODD, "wombat")

@@ -98,7 +98,7 @@ def test_a_start_that_takes_too_long_is_no_failure(where: Places, monkeypatch: p
     ],
 )
 def test_an_answer_that_is_none(answer: bytes, error: type[Exception]) -> None:
-    """What stands at the other end is no daemon, or none that lives."""
+    """What stands at the other end is not a daemon, or none that lives."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(answer)

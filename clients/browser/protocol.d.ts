@@ -466,7 +466,8 @@ export interface Origin {
 /** Where a fork left. */
 export interface Parent {
   sessionId: string
-  seq: number
+  /** Null where an imported source does not say. */
+  seq: number | null
 }
 
 /** Why nothing is written. */
@@ -651,7 +652,7 @@ export interface StateResult {
 /** What a tool keeps beside the messages. */
 export interface StateSetParams {
   sessionId: string
-  /** A null removes its key; equal values are no change. */
+  /** A null removes its key; equal values are not a change. */
   values: JsonObject
   expectedSeq?: number | null
 }
@@ -902,7 +903,7 @@ export interface Requests {
   /** Keep values beside the messages. Does not move `updatedAt`. */
   'state/set': { params: {
   sessionId: string
-  /** A null removes its key; equal values are no change. */
+  /** A null removes its key; equal values are not a change. */
   values: JsonObject
   expectedSeq?: number | null
 }, result: SeqResult }

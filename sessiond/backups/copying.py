@@ -203,7 +203,7 @@ def decode_sums(content: bytes) -> dict[str, str]:
         escaped = line.startswith("\\")
         digest, gap, name = line[escaped : escaped + 64], line[escaped + 64 : escaped + 66], line[escaped + 66 :]
         if gap != "  " or len(digest) != 64 or not name:
-            raise ValueError(f"line {number} is no sum")
+            raise ValueError(f"line {number} is not a sum")
         if escaped:
             name = name.replace("\\\\", "\0").replace("\\n", "\n").replace("\\r", "\r").replace("\0", "\\")
         found[name] = digest

@@ -37,7 +37,7 @@ def prove(fs: FileSystem, folder: str) -> Iterator[Checked]:
         sums = decode_sums(fs.read(posixpath.join(folder, SUMS)))
         manifest = msgspec.json.decode(fs.read(posixpath.join(folder, MANIFEST)), type=Manifest)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        yield Checked(folder, f"is no backup, or only a part of one: {error}")
+        yield Checked(folder, f"is not a backup, or only a part of one: {error}")
         return
     if manifest.version > VERSION:
         yield Checked(folder, f"was made by a newer sessiond ({manifest.made_by}): prove it with that one")

@@ -20,7 +20,8 @@ class Parent(Value, frozen=True, kw_only=True):
     """Where a fork left its parent: after the change with `seq`."""
 
     session_id: str
-    seq: int = 0
+    seq: int | None = None
+    """None where an imported source does not say."""
 
 
 class SessionInfo(Value, frozen=True, kw_only=True):
@@ -51,6 +52,10 @@ class SessionInfo(Value, frozen=True, kw_only=True):
     """The session file is behind the journal."""
     cut: list[str] = []
     """Fields that are left out because they are too large for one response."""
+    deleted_at: str = ""
+    """In the trash: when it came there."""
+    reason: str = ""
+    """In the trash: why, such as `deleted`, `cleared` or `truncated`."""
 
 
 class ToolCall(Value, frozen=True, kw_only=True):

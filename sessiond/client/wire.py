@@ -55,7 +55,7 @@ class Lines:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> list[Incoming]:
-        """The messages that are complete now. ConnectionError where that is no JSON-RPC: nothing that follows can be trusted."""
+        """The messages that are complete now. ConnectionError where that is not JSON-RPC: nothing that follows can be trusted."""
         searched = len(self._buffer)
         self._buffer += chunk
         end = self._buffer.rfind(b"\n", searched)
@@ -68,4 +68,4 @@ class Lines:
         try:
             return [_decode(line) for line in whole.split(b"\n") if line]
         except msgspec.MsgspecError as error:
-            raise ConnectionAbortedError(f"what came is no message: {error}") from None
+            raise ConnectionAbortedError(f"what came is not a message: {error}") from None

@@ -142,7 +142,7 @@ class Daemon:
             if self._server.connections or self._parts.unsaved():
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:
-                _log.info("nobody came and nothing was to do for %g s", patience)
+                _log.info("idle for %g s: no clients and nothing to do", patience)
                 self.stop()
             await asyncio.sleep(pause)
 

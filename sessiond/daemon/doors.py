@@ -164,7 +164,7 @@ class NetworkDoors:
         try:
             listener = await self._opener(host, port)
         except socket.gaierror as error:
-            raise InvalidParams(f"host: {host!r} is no address ({error.strerror})", field="host") from None
+            raise InvalidParams(f"host: {host!r} is not an address ({error.strerror})", field="host") from None
         except (OSError, OverflowError) as error:
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
                 hint = "choose another port, or 0 for any free one"

@@ -115,7 +115,7 @@ class Parts:
         self._fs.make_dirs(where.cache)
         there = self._fs.stat(where.index_file)
         if there is not None and not (there.is_file or there.is_dir):
-            _log.warning("%s is no regular file; it is removed", where.index_file)
+            _log.warning("%s is not a regular file; it is removed", where.index_file)
             self._fs.remove(where.index_file)
 
     def _store_is_back(self, store: FolderStore) -> None:

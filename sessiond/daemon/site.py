@@ -49,7 +49,7 @@ class PageSite:
     def _token_for(self, authorization: str, port: int) -> Answer:
         scheme, _, code = authorization.partition(" ")
         if scheme.lower() != "code" or not self._codes.redeem(code.strip(), port):
-            _log.warning("somebody showed a one-time code that is none, or not any more")
+            _log.warning("a one-time code was wrong or has expired")
             raise Refused(401, "this code was used, or is too old", "run `sessiond web` again")
         # The port goes along, because behind a proxy or a tunnel the page sees another one than the proof is made for.
         return _json({"token": self._token, "port": port})

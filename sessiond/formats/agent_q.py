@@ -37,7 +37,7 @@ _EMACS = Dialect.EMACS
 _FILE = re.compile(r"(session-.+)\.el", re.DOTALL)
 _PREFIX = "session-"
 _FOREIGN = "session-@"
-"""Before the id of a session whose id does not begin as its system's own do: `index.el` and the like are no sessions.
+"""Before the id of a session whose id does not begin as its system's own do: `index.el` and the like are not sessions.
 """
 _TOOL_CALLS = "tool-calls"
 _NAME_CHARS = 200
@@ -168,7 +168,7 @@ class _Schema:
     def remarks(self, local_id: str, file: LispFile) -> str | None:
         top = file.top
         if ":messages" not in top and ":id" not in top:
-            return "is no session: it has neither :id nor :messages"
+            return "is not a session: it has neither :id nor :messages"
         version = file.source.json(top[":version"]) if ":version" in top else 1
         return None if version in (1, None) else f"is of version {version}, which is not known here"
 
@@ -185,7 +185,7 @@ class _Schema:
     def seen(self, values: Values) -> Seen | str:
         role = values.get(":role")
         if role is None:
-            return "is no message: it has no :role"
+            return "is not a message: it has no :role"
         both = values.get(":metadata") or {}
         rest = {
             "contextSnapshot": values.get(":context-snapshot"),

@@ -115,7 +115,7 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
 
 
 def _seen(value: Json) -> Seen:
-    """What one line says. ValueError or InvalidParams where it is no message."""
+    """What one line says. ValueError or InvalidParams where it is not a message."""
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     role, content = value.get("role"), value.get("content")

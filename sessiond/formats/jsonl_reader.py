@@ -89,7 +89,7 @@ class Reader:
 
     def _take(self, value: Json, number: int) -> Kind:
         if not isinstance(value, dict):
-            raise TypeError("it is no JSON object")
+            raise TypeError("it is not a JSON object")
         if "role" in value:
             self._message(value)
             return "message"
@@ -183,7 +183,7 @@ class Reader:
                 self.session.apply(Noted(seq=seq, at=at, note=wire))
             case "state":
                 if not isinstance(value["values"], dict):
-                    raise TypeError("its values are no object")
+                    raise TypeError("its values are not an object")
                 self.session.apply(StateSet(seq=seq, at=at, values=value["values"]))
             case "base":
                 self.base = max(self.base, seq)
@@ -238,5 +238,5 @@ class Reader:
 def _seq(value: dict[str, Json]) -> int:
     seq = value.get("seq", 0)
     if type(seq) is not int or not 0 <= seq < 2**53:
-        raise ValueError("its seq is no whole number")
+        raise ValueError("its seq is not a whole number")
     return seq

@@ -88,7 +88,7 @@ def parse(path: str, raw: bytes, dialect: Dialect) -> tuple[LispFile | None, lis
     except SexpError as error:
         return None, [Problem(path, error.line, error.reason, fatal=True)]
     if form.kind is not Kind.LIST or form.tail is not None or not form.items:
-        return None, [Problem(path, line_of(text, form.start), "is no property list", fatal=True)]
+        return None, [Problem(path, line_of(text, form.start), "is not a property list", fatal=True)]
     return LispFile(Source(text, dialect), form, bom, dos), _remarks(path, text, dialect, form)
 
 

@@ -1,4 +1,4 @@
-"""File names and ids: a name that is no session id stands percent-encoded on the wire."""
+"""File names and ids: a name that is not a session id stands percent-encoded on the wire."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ class Section(msgspec.Struct):
 
 
 def sections(content: bytes) -> list[Section]:
-    """The file in order; the `raw` of all add up to `content`. Text that is no UTF-8 is read with replacement
+    """The file in order; the `raw` of all add up to `content`. Text that is not UTF-8 is read with replacement
     characters.
     """
-    # A byte order mark is no part of the first heading.
+    # A byte order mark is not part of the first heading.
     skip = len(_BOM) if content.startswith(_BOM) else 0
     starts = [skip + match.start() for match in _HEADING.finditer(content[skip:])]
     first = starts[0] if starts else len(content)

@@ -68,7 +68,7 @@ class SeenNote(msgspec.Struct, frozen=True):
 
 
 def parse(content: bytes) -> Pad:
-    """Never fails: what is no heading of level 1 is preamble, or belongs to the heading before it."""
+    """Never fails: what is not a heading of level 1 is preamble, or belongs to the heading before it."""
     pad = Pad(b"", [], org.is_crlf(content))
     for section in org.sections(content):
         if section.level == 1:

@@ -1,6 +1,6 @@
 """A strict reader of S-expressions, as Emacs Lisp and Common Lisp print them: text in, a tree of positions out.
 
-- It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is no plain data is
+- It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is not plain data is
   refused with its position.
 - It is iterative; how deep and how large a form may be is bounded by limits, not by the stack.
 - The tree says where things stand, not what they are (`sexp_values` does), so that a writer can change one value and

@@ -27,7 +27,7 @@ _META = 0x80
 
 
 def without_surrogates(text: str) -> str:
-    """Bytes that were no UTF-8, and lone surrogates, as U+FFFD: nothing else can be kept or sent."""
+    """Bytes that were not UTF-8, and lone surrogates, as U+FFFD: nothing else can be kept or sent."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 

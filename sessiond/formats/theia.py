@@ -99,7 +99,7 @@ class _Blob(msgspec.Struct):
     elements: list[Span]
     """Of `messages`."""
     seen: list[Seen | None]
-    """For every element what it shows; None where it is no message."""
+    """For every element what it shows; None where it is not a message."""
     state: dict[str, Json]
     saved_at: str | None
     problems: list[Problem]
@@ -127,10 +127,10 @@ def _parse(path: str, raw: bytes) -> _Blob | Problem:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Problem(path, _line_of_error(text, str(error)), f"is not valid JSON: {error}", fatal=True)
     if not isinstance(value, dict):
-        return Problem(path, 1, "holds no JSON object", fatal=True)
+        return Problem(path, 1, "does not hold a JSON object", fatal=True)
     spans = json_text.members(text)
     if not isinstance(value.get("messages", []), list):
-        return Problem(path, _line(text, spans["messages"][0]), "has `messages` that are no list", fatal=True)
+        return Problem(path, _line(text, spans["messages"][0]), "has `messages` that are not a list", fatal=True)
     elements = json_text.elements(text, spans["messages"][0]) if "messages" in value else []
     blob = _Blob(text, spans, elements, [], {}, usable_time(value.get("savedAt")), [])
     for element, span in zip(value.get("messages", []), elements, strict=True):
@@ -165,7 +165,7 @@ def _try_seen(element: Json, path: str, line: int, problems: list[Problem]) -> S
 
 def _seen(element: Json) -> Seen:
     if not isinstance(element, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     role, content = element.get("role"), element.get("content")
     if not isinstance(role, str) or not role:
         raise ValueError("it has no role")
@@ -393,7 +393,7 @@ def _exchanged(blob: _Blob, values: dict[str, bytes], style: Style) -> bytes:
 
 
 def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, style: Style) -> dict[str, bytes]:
-    """The list anew, where it changes: every element's own text, what is no message after the message that it followed."""
+    """The list anew, where it changes: every element's own text, what is not a message after the message that it followed."""
     indexes = [index for index, item in enumerate(blob.seen) if item is not None]
     positions = {message_id: position for position, message_id in enumerate(woven.ids) if message_id}
     decoded = {message.id: message for message in woven.messages}
@@ -401,7 +401,7 @@ def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, 
     for message in session.messages():
         position = positions.get(message.id)
         if message.status == "streaming" and position is None:
-            continue  # a reply that still grows is no message for Theia yet
+            continue  # a reply that still grows is not a message for Theia yet
         if position is None:
             element = {"role": message.role, "content": message.text()}
             item, text = _seen(element), style.value(element, 2)
@@ -424,7 +424,7 @@ def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, 
 def _arranged(
     wanted: Sequence[tuple[int | None, bytes]], elements: Sequence[bytes], seen: Sequence[Seen | None]
 ) -> list[bytes]:
-    """`wanted`: messages with their old index. What is no message stays after the message before it that is still
+    """`wanted`: messages with their old index. What is not a message stays after the message before it that is still
     there, or at the start.
     """
     staying = {index for index, _ in wanted if index is not None}

@@ -36,7 +36,7 @@ class Chat(msgspec.Struct):
 
 
 def parse(main: bytes, path: str, problems: list[Problem]) -> Chat:
-    """Never fails: a heading that is no tick is a piece without messages."""
+    """Never fails: a heading that is not a tick is a piece without messages."""
     chat = Chat([])
     group: list[org.Section] = []
     for section in [*org.sections(main), org.Section(1, "", 0, b"")]:
@@ -59,7 +59,7 @@ def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Probl
     try:
         piece.raw.decode()
     except UnicodeDecodeError:
-        problems.append(Problem(path, first.line, "holds bytes that are no UTF-8; they are read as U+FFFD"))
+        problems.append(Problem(path, first.line, "holds bytes that are not UTF-8; they are read as U+FFFD"))
     heads = [index for index, section in enumerate(group) if section.level == 2]
     told: set[str] = set()
     for start, end in itertools.pairwise([*heads, len(group)]):

@@ -5,7 +5,7 @@ Rules of `weave`, for messages of the main file (seen) and of the sidecar (entri
 1. A seen message is the entry of the same id, else the next entry of the same key (a digest of what the main file
    shows). It takes that entry's id, seq and what was kept beside it. Else it is an edit of the entry of the same place
    whose `near` says the same.
-2. A seen message that is no entry is new: it keeps its own id if it has one, and gets a seq above every known one.
+2. A seen message that is not an entry is new: it keeps its own id if it has one, and gets a seq above every known one.
 3. An entry that the main file must not hold stays.
 4. An entry that is not seen was taken out by somebody, unless the main file is an old copy from a system that rewrites
    from memory. Then only messages at the end are missing, which no writer but the daemon has ever had (`copy`), and some

@@ -14,7 +14,7 @@ _CHUNK = 1 << 18
 
 
 class _Recoded(io.RawIOBase):
-    """A raw UTF-16 stream that reads as UTF-8; what is no UTF-16 becomes U+FFFD."""
+    """A raw UTF-16 stream that reads as UTF-8; what is not UTF-16 becomes U+FFFD."""
 
     def __init__(self, raw: BinaryIO, encoding: str) -> None:
         super().__init__()

@@ -150,7 +150,7 @@ class _Reader:
         )
 
     def _other(self, line: int, record: dict[str, Any], message: dict[str, Any] | None) -> Iterator[Event]:
-        """A record of the tree that is no turn: verbatim, with the text that it carries."""
+        """A record of the tree that is not a turn: verbatim, with the text that it carries."""
         yield from self._begin(record)
         attachment = record.get("attachment")
         role, content, metadata = "system", "", dict[str, Any]()

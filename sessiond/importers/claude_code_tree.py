@@ -1,7 +1,7 @@
 """Which records of a Claude Code file are off the path to its last one: what was said after a prompt that the person took
 back and wrote anew.
 
-Real trees by `parentUuid` have holes, circles, and children beside each other that are no branches: results of parallel
+Real trees by `parentUuid` have holes, circles, and children beside each other that are not branches: results of parallel
 calls, progress, a prompt that was sent while an answer was being written. So nothing is marked that does not begin with a
 prompt, and where the path comes to a hole it goes on with the record before.
 """

@@ -59,7 +59,7 @@ class Database:
         return found
 
     def rows(self, sql: str, *values: Any) -> Iterator[dict[str, Any]]:
-        """Rows one at a time; texts that are no UTF-8 and blobs become texts."""
+        """Rows one at a time; texts that are not UTF-8 and blobs become texts."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         for row in cursor:

@@ -51,7 +51,7 @@ class _CutOff(Exception):
 
 
 class _Broken(Exception):
-    """What comes next is no JSON."""
+    """What comes next is not JSON."""
 
 
 class _Scanner:
@@ -81,7 +81,7 @@ class _Scanner:
         return piece
 
     def peek(self) -> bytes:
-        """The next byte that is no blank; b"" at the end."""
+        """The next byte that is not a blank; b"" at the end."""
         while True:
             match = _SPACE.match(self._buffer, self._at)
             assert match is not None

@@ -43,7 +43,7 @@ def digest(text: str) -> str:
 
 def moment(value: Any) -> str | None:
     """A time as any tool writes it (RFC 3339, SQL, seconds or milliseconds since 1970) in the protocol's form; None
-    where it is no time.
+    where it is not a time.
 
     Text without a zone is local time, as PROTOCOL says.
     """
@@ -173,12 +173,12 @@ class Draft:
         return fresh
 
     def keep(self, record: Any, line: int | None = None) -> Iterator[Event]:
-        """Keep a record that is no message in the session's metadata (`records`), verbatim, as long as there is room
+        """Keep a record that is not a message in the session's metadata (`records`), verbatim, as long as there is room
         for it."""
         text = encoded(record) or b""
         if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
             yield SkippedLine(
-                self.path, line, "one more record that is no message; the session's metadata holds the first ones"
+                self.path, line, "one more record that is not a message; the session's metadata holds the first ones"
             )
             return
         self._records_bytes += len(text)

@@ -23,7 +23,7 @@ _check_numbers = msgspec.msgpack.Encoder().encode
 
 
 class NotJson(ValueError):
-    """The text is no JSON, and no repair helps; the message says why."""
+    """The text is not JSON, and no repair helps; the message says why."""
 
 
 def decode(raw: bytes) -> tuple[Any, str | None]:

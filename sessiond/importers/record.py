@@ -68,7 +68,7 @@ class SessionEnd(msgspec.Struct, frozen=True):
 class SkippedLine(msgspec.Struct, frozen=True):
     """Something that could not be taken as it stands. `line` is 1-based, None where there are no lines.
 
-    `taken` means that it was imported with a repair (bytes that are no UTF-8 replaced, say) and `reason` tells which.
+    `taken` means that it was imported with a repair (bytes that are not UTF-8 replaced, say) and `reason` tells which.
     """
 
     path: str

@@ -32,7 +32,7 @@ _CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class DamagedChunk(ValueError):
-    """What was read is no chunk: the index file is broken."""
+    """What was read is not a chunk: the index file is broken."""
 
 
 def pack(key: str, texts: Iterable[tuple[str, str]]) -> bytes:

@@ -31,7 +31,7 @@ def encode(instance: str, digest: str, position: msgspec.Struct) -> str:
 
 
 def decode(cursor: Any, instance: str, digest: str, shape: type[_T]) -> _T:
-    """The position that `encode` put in. InvalidParams for what is no cursor, or one of another request or an index
+    """The position that `encode` put in. InvalidParams for what is not a cursor, or one of another request or an index
     that is gone.
     """
     if not isinstance(cursor, str):
@@ -40,7 +40,7 @@ def decode(cursor: Any, instance: str, digest: str, shape: type[_T]) -> _T:
         raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         found, made_for, position = msgspec.json.decode(raw, type=tuple[str, str, Any])
     except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError) as error:
-        raise InvalidParams("cursor: this is none", field="cursor") from error
+        raise InvalidParams("invalid cursor", field="cursor") from error
     if made_for != digest:
         raise InvalidParams("cursor: it belongs to another request", field="cursor")
     if found != instance:
@@ -48,7 +48,7 @@ def decode(cursor: Any, instance: str, digest: str, shape: type[_T]) -> _T:
     try:
         return msgspec.convert(position, shape)
     except msgspec.ValidationError as error:
-        raise InvalidParams("cursor: this is none", field="cursor") from error
+        raise InvalidParams("invalid cursor", field="cursor") from error
 
 
 def stale() -> InvalidParams:

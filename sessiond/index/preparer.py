@@ -274,7 +274,7 @@ class _Worker:
                     self._progress = time.monotonic()
                     self._on_ready()
                     self._room.release()
-        except msgspec.DecodeError:  # what it writes is no answer
+        except msgspec.DecodeError:  # what it writes is not an answer
             self._process.kill()
         finally:
             self.dead = True

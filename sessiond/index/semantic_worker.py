@@ -257,7 +257,7 @@ def serve(worker: Worker, lines: Lines, answer: Any) -> None:
 def main() -> None:
     sys.addaudithook(refuse_network)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
 
     def answer(message: dict[str, Any]) -> None:
         out.write(json.dumps(message) + "\n")

@@ -143,7 +143,7 @@ def shelf_of(info: IndexedInfo) -> int:
 
 
 def moment(timestamp: str) -> int:
-    """Milliseconds since 1970; 0 for what is no time, because feeding must not fail for it."""
+    """Milliseconds since 1970; 0 for what is not a time, because feeding must not fail for it."""
     try:
         if len(timestamp) == 24 and timestamp[23] == "Z":  # the protocol's own shape, ten times faster
             return (datetime.fromisoformat(timestamp) - _EPOCH) // _MILLISECOND

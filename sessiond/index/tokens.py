@@ -2,7 +2,7 @@
 
 - *Plain* text is compatibility-decomposed, without accents, composed again: `é` is `e`, half width `ｶﾞ` is `ガ`, `ﬁ` is
   `fi`. The
-  voicing marks of kana are no accents. Case is kept, because identifiers need it.
+  voicing marks of kana are not accents. Case is kept, because identifiers need it.
 - A *word* is a run of letters, digits and the marks that belong to them; everything else separates, `_` too. It is
   compared casefolded, and by its first 32,768 bytes: FTS5 keeps no more.
 - Every character of Chinese, Japanese and Korean script is a token of its own, so that any substring is a phrase of

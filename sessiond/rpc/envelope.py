@@ -4,7 +4,7 @@ known.
 What is refused here, for the whole message, so that nothing can be accepted that could not be kept:
 
     parseError       malformed JSON, invalid UTF-8, lone surrogates, NaN, Infinity, nesting over 100
-    invalidRequest   no JSON-RPC 2.0
+    invalidRequest   not a JSON-RPC 2.0 message
     invalidParams    an integer that does not fit into 64 bits, a number with more digits than a double has
 
 Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search
@@ -85,7 +85,7 @@ def decode(message: bytes, batch_limit: int) -> Item | list[Item]:
                 return _decode_batch(message, batch_limit)
             return _check(_envelopes.decode(message))
     except msgspec.ValidationError as error:
-        return Refused(recover_id(message), InvalidRequest(f"no JSON-RPC 2.0: {error}"))
+        return Refused(recover_id(message), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
     except (msgspec.DecodeError, RecursionError) as error:
         flaw = _explain(message, error)
     return Refused(recover_id(message), flaw)
@@ -104,7 +104,7 @@ def _decode_one(part: bytes) -> Item:
     try:
         return _check(_envelopes.decode(part))
     except msgspec.DecodeError as error:
-        return Refused(recover_id(part), InvalidRequest(f"no JSON-RPC 2.0: {error}"))
+        return Refused(recover_id(part), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
 
 
 def _check(envelope: Envelope) -> Item:
@@ -127,7 +127,7 @@ def _flaw(message: bytes) -> SessiondError | None:
         try:
             str(message, "utf-8")
         except UnicodeDecodeError as error:
-            return ParseError(f"the message is no UTF-8: {error.reason} at byte {error.start}")
+            return ParseError(f"the message is not UTF-8: {error.reason} at byte {error.start}")
     if message.count(b"{") + message.count(b"[") > MAX_JSON_DEPTH and depth(message) > MAX_JSON_DEPTH:
         return ParseError(f"the message is nested deeper than {MAX_JSON_DEPTH}", limit=MAX_JSON_DEPTH)
     numbers = message.translate(_DIGITS)
@@ -191,10 +191,10 @@ def _explain(message: bytes, error: Exception) -> ParseError:
     if isinstance(error, RecursionError):
         return ParseError(f"the message is nested deeper than {MAX_JSON_DEPTH}", limit=MAX_JSON_DEPTH)
     if _NO_NUMBER.search(message):
-        return ParseError(f"no JSON: {error}", hint="NaN and Infinity are no JSON")
+        return ParseError(f"not JSON: {error}", hint="NaN and Infinity are not JSON")
     if _SURROGATE.search(message):
-        return ParseError(f"no JSON: {error}", hint="a lone surrogate (half of a \\uD83D\\uDE00) is no text")
-    return ParseError(f"no JSON: {error}")
+        return ParseError(f"not JSON: {error}", hint="a lone surrogate (half of a \\uD83D\\uDE00) is not text")
+    return ParseError(f"not JSON: {error}")
 
 
 _SCANNED = 256 * 1024
@@ -202,7 +202,7 @@ _PIECE = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[{])|([\]}])|(-?[0-9][0-
 
 
 def recover_id(message: bytes) -> bytes:
-    """The id of a message that is no JSON, as well as it can be told, so that its sender does not wait for ever."""
+    """The id of a message that is not JSON, as well as it can be told, so that its sender does not wait for ever."""
     if not message.lstrip().startswith(b"{"):
         return NULL_ID
     level = 0
@@ -235,7 +235,7 @@ def _sound(value: bytes) -> bool:
 
 
 def success(request_id: bytes, result: Any) -> bytes:
-    """An answer. Raises what the encoder raises where the result is no JSON."""
+    """An answer. Raises what the encoder raises where the result is not JSON."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', encode_json(result), b"}"))
 
 

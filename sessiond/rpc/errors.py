@@ -36,12 +36,15 @@ CODES: dict[str, int] = {
     "unavailable": -31009,
 }
 
+ANY_METHOD_ERRORS = ("invalidParams", "internalError", "cancelled", "tooLarge")
+"""Every method may return these: any answer may be too large to be sent."""
+
 MEANINGS: dict[str, str] = {
-    "parseError": "The message is no JSON: malformed, invalid UTF-8, a lone surrogate, NaN or Infinity, or nested over 100 deep.",
-    "invalidRequest": "JSON, but no JSON-RPC 2.0 request, or one that may not come at this point.",
+    "parseError": "The message is not JSON: malformed, invalid UTF-8, a lone surrogate, NaN or Infinity, or nested over 100 deep.",
+    "invalidRequest": "Valid JSON, but not a JSON-RPC 2.0 request, or a request that is not allowed at this point.",
     "methodNotFound": "There is no such method.",
     "invalidParams": "A field is missing, of the wrong type, or out of range; `field` names it.",
-    "internalError": "A mistake in the daemon; its log has the details.",
+    "internalError": "A fault in the daemon; its log has the details.",
     "notInitialized": "One of LSP's own methods came before `initialize`.",
     "cancelled": "Ended by `$/cancelRequest` or by a time limit, before anything was durable.",
     "sessionNotFound": "There is no such session.",

@@ -158,7 +158,7 @@ class LspSession:
         return _converter.unstructure(self._server.server_capabilities)
 
     async def request(self, method: str, raw: msgspec.Raw) -> Any:
-        """The result as plain data. Raises SessiondError, or `msgspec`'s errors for results that are no JSON."""
+        """The result as plain data. Raises SessiondError, or `msgspec`'s errors for results that are not JSON."""
         self._last_id += 1
         number = self._last_id
         message = self._message(method, raw, number)

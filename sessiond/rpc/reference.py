@@ -21,7 +21,7 @@ import msgspec
 
 import sessiond.rpc.handlers  # noqa: F401 - fills the registry
 from sessiond.limits import Limits
-from sessiond.rpc.errors import CODES, MEANINGS
+from sessiond.rpc.errors import ANY_METHOD_ERRORS, CODES, MEANINGS
 from sessiond.rpc.lifecycle import command_of
 from sessiond.rpc.methods import METHODS, Method, Order
 from sessiond.schema import PROTOCOL_VERSION
@@ -30,7 +30,6 @@ from sessiond.schema.types import PLAIN_OBJECTS, Wire
 
 """Params that are decoded as plain objects; their annotation's title names the type that describes them."""
 _GROUPS = ("session", "note", "state", "store", "daemon")
-ANY_METHOD_ERRORS = ("invalidParams", "internalError", "cancelled")
 _SHOWN_MAX = 2**63 - 1
 _ORDERS: dict[Order, str] = {
     "session": "It names or makes a session, and takes effect in its turn among the requests that name the same one.",
@@ -313,7 +312,7 @@ def _resolve(schema: Any) -> Any:
 
 
 def _named_types() -> list[type[msgspec.Struct]]:
-    """Types with a section of their own: all that are reached and are no method's params or result or a notification."""
+    """Types with a section of their own: all that are reached and are neither a method's params nor its result nor a notification."""
     inline: set[type[msgspec.Struct]] = {method.params for method in METHODS.values()} | set(NOTIFICATIONS.values())
     inline |= {method.result for method in METHODS.values()}
     roots = [*inline, *PLAIN_OBJECTS.values()]

@@ -42,7 +42,7 @@ class StateSetParams(SessionParams):
     """What a tool keeps beside the messages."""
 
     values: JsonObject
-    """A null removes its key; equal values are no change."""
+    """A null removes its key; equal values are not a change."""
     expected_seq: Seq | None = None
 
 

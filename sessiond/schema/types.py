@@ -34,7 +34,8 @@ class Parent(Wire):
     """Where a fork left."""
 
     session_id: str
-    seq: Seq
+    seq: Seq | None
+    """Null where an imported source does not say."""
 
 
 class SessionInfo(Wire, gc=False):

@@ -176,7 +176,7 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
 
 
 def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
-    """The filter with its types checked and its times in the protocol's shape; nulls are no filter."""
+    """The filter with its types checked and its times in the protocol's shape; a null is not a filter."""
     checked: dict[str, Json] = {}
     for key, given in wanted.items():
         value: Any = given

@@ -59,7 +59,7 @@ def shown_info(
 
 
 def _parent(found: Mapping[str, Json] | None) -> Parent | None:
-    return None if found is None else Parent(session_id=found["sessionId"], seq=found["seq"])
+    return None if found is None else Parent(session_id=found["sessionId"], seq=found.get("seq"))
 
 
 def info(shown: SessionInfo, most: int) -> SessionInfo:

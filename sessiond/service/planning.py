@@ -222,7 +222,7 @@ class Draft:
     # The rest
 
     def update(self, fields: Mapping[str, Json], expected_seq: int | None, *, at: str | None = None) -> None:
-        """Plan new info; fields that have that value already are no change. `at`: now, if not given."""
+        """Plan new info; fields that have that value already are not a change. `at`: now, if not given."""
         now_has = {key: self._fields.get(key, getattr(self.session, key)) for key in fields}
         new = {key: value for key, value in fields.items() if not same_json(value, now_has[key])}
         self.expect(expected_seq)
@@ -252,7 +252,7 @@ class Draft:
         return note
 
     def set_state(self, values: Mapping[str, Json], expected_seq: int | None) -> int:
-        """Equal values are no change; None removes."""
+        """Equal values are not a change; None removes."""
         state = self.session.state if self._state is None else self._state
         new = {
             key: value

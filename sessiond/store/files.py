@@ -141,7 +141,7 @@ class StoreFiles:
             raise BadFile(f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None)
         if not stat.is_file:
             raise BadFile(
-                f"{self.path(relative)} is no regular file",
+                f"{self.path(relative)} is not a regular file",
                 hint="move it away; sessiond reads regular files only",
                 path=self.path(relative),
                 line=None,

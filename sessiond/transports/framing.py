@@ -183,7 +183,7 @@ class Decoder:
         if stated is not None:
             return _broken("Content-Length stands there twice")
         if not field[2].isdigit():
-            return _broken("Content-Length is no decimal number")
+            return _broken("Content-Length is not a decimal number")
         if len(field[2]) > 9:
             return self._too_long(10**9)
         return self._too_long(int(field[2])) or int(field[2])

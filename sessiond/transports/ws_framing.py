@@ -45,7 +45,7 @@ class WsFraming:
             self._reader.feed_data(bytes(data))
 
     def end(self) -> None:
-        """Without a close frame: what came of a message is no message, and what is whole is still given away."""
+        """Without a close frame: what came of a message is not a message, and what is whole is still given away."""
 
     def next(self) -> bytes | Fault | None:
         """The next whole message, or what is wrong with the stream, or None until more arrives."""
@@ -58,7 +58,7 @@ class WsFraming:
             except ProtocolError as error:
                 return self._fault(CloseCode.PROTOCOL_ERROR, f"the WebSocket frame is broken: {error}")
             except UnicodeDecodeError:
-                return self._fault(CloseCode.INVALID_DATA, "the WebSocket close frame is no UTF-8")
+                return self._fault(CloseCode.INVALID_DATA, "the WebSocket close frame is not UTF-8")
             if frame is None or message is not None:
                 return message
         return None

@@ -91,7 +91,7 @@ def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
     protocol.receive_data(head)
     events = protocol.events_received()
     if not events or not isinstance(events[0], Request):
-        raise Refused(400, "this is no HTTP request that can be served", kind="invalidRequest")
+        raise Refused(400, "this is not an HTTP request that can be served", kind="invalidRequest")
     return protocol, events[0]
 
 

@@ -205,7 +205,7 @@ class Life:
         return thread
 
     def _meet(self, fault: str, proxy: Proxy) -> None:
-        """What happens, and when, is the seed's; the pauses are no wait for anything."""
+        """What happens, and when, is the seed's; the pauses are not wait for anything."""
         time.sleep(self.rng.uniform(0.01, 0.08))
         match fault:
             case "kill":

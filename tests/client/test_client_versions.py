@@ -103,7 +103,7 @@ def test_an_older_daemon_is_understood() -> None:
 
 @pytest.mark.parametrize("welcome", [{"protocolVersion": 2}, {"protocolVersion": 0}, {}])
 def test_another_protocol_is_refused(welcome: dict[str, Any]) -> None:
-    """With the two numbers in the text; a peer that is no sessiond at all is refused the same way."""
+    """With the two numbers in the text; a peer that is not a sessiond at all is refused the same way."""
     daemon = Scripted(initialize={"capabilities": {"experimental": {"sessiond": welcome}}})
     with daemon, pytest.raises(DaemonUnreachable, match="protocol 1"):
         connect(daemon.address, token="t")
@@ -121,7 +121,7 @@ def test_a_result_of_another_shape_is_an_error_of_ours(result: Any) -> None:
 
 
 def test_a_daemon_out_of_its_mind_ends_the_connection() -> None:
-    """Lines that are no JSON-RPC: the request is sent again over the next connection, and the next one is well."""
+    """Lines that are not JSON-RPC: the request is sent again over the next connection, and the next one is well."""
     page = {"messages": [], "hasMore": False, "seq": 0}
     said = [[page, Raw("{]")], [page]]
     daemon = Scripted(session__read=lambda params: said.pop(0))

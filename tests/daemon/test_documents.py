@@ -56,7 +56,7 @@ def hit(session_id: str, message_id: str | None = "m1") -> Hit:
 
 
 async def test_hits_lead_to_the_files_that_are_there(tmp_path: Path) -> None:
-    """Several in one session to their lines in one file; what has no file, or no store, is no symbol."""
+    """Several in one session to their lines in one file; what has no file, or no store, is not a symbol."""
     path = written(tmp_path)
     shown = documents(tmp_path, hit("a"), hit("a", None), hit("gone"), hit("elsewhere/a"))
     symbols = await shown.symbols("word")

@@ -66,14 +66,14 @@ async def test_a_token_lives_as_long_as_the_data_folder(where: Places) -> None:
 
 
 async def test_what_cannot_be_listened_on_is_said(where: Places) -> None:
-    """A taken port and a name that is no address are errors of their kinds."""
+    """A taken port and a name that is not an address are errors of their kinds."""
     tcp = doors(TokenFile(RealFileSystem(), where))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(AlreadyExists, match="is taken by another program"):
             await tcp.listen("127.0.0.1", taken.getsockname()[1])
-    with pytest.raises(InvalidParams, match="is no address"):
+    with pytest.raises(InvalidParams, match="is not an address"):
         await tcp.listen("no such host", 0)
     assert tcp.status() is None
     tcp.close()

@@ -114,7 +114,7 @@ def test_a_client_that_never_reads(home: Home) -> None:
 
 
 def test_a_flood_of_bad_requests(home: Home) -> None:
-    """Twenty thousand requests that are no JSON, no JSON-RPC or no method: each is answered, others in between."""
+    """Twenty thousand requests that are not JSON, no JSON-RPC or no method: each is answered, others in between."""
     sock = home.connect()
     bad = [b"{nonsense}", b'{"jsonrpc":"1.0","id":1}', b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', b'{"a":' * 300]
     flood = b"\n".join(bad) + b"\n"
@@ -159,7 +159,7 @@ def test_a_flood_of_good_requests(home: Home) -> None:
 
 
 def test_a_first_message_that_comes_byte_by_byte(tmp_path: Path) -> None:
-    """A byte now and then is no message: after the limit it is told and closed, over TCP and over the Unix socket."""
+    """A byte now and then is not a message: after the limit it is told and closed, over TCP and over the Unix socket."""
     with Home(tmp_path, "[limits]\nfirst_message_s = 3.0\n") as home:
         dribble(home)
 

@@ -164,7 +164,7 @@ def test_pages_validate() -> None:
 
 
 def test_images_from_elsewhere_are_links() -> None:
-    """Remote images are not loaded; links that are no web or mail address are no links."""
+    """Remote images are not loaded; links that are not web or mail address are not links."""
     content = "![cat](https://example.org/c.png) [bad](javascript:x) [file](file:///etc/passwd) <https://example.org/a>"
     page = text(
         session(

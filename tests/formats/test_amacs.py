@@ -75,7 +75,7 @@ def test_an_exchange_is_written_when_it_is_complete() -> None:
 
 
 def test_what_is_no_exchange_stays_beside() -> None:
-    """Other roles, two questions in a row, an answer to nothing and a call without words are kept, and are no part of the file."""
+    """Other roles, two questions in a row, an answer to nothing and a call without words are kept, and are not part of the file."""
     session, changes = begin()
     changes += [said(session, ("system", "s"), ("assistant", "hello"), ("user", "lone"), ("user", "q"))]
     changes += [said(session, ("assistant", ""), toolCalls=[{"id": "1", "name": "f", "arguments": {}}])]
@@ -296,7 +296,7 @@ def test_a_name_or_a_state_does_not_touch_the_chat() -> None:
 
 
 def test_it_knows_its_folder() -> None:
-    """Chats are told by their ticks, a scratchpad by its threads; the scratchpad is no session."""
+    """Chats are told by their ticks, a scratchpad by its threads; the scratchpad is not a session."""
     assert amacs.matches([MAIN], lambda _: TICK) == 95
     assert amacs.matches([PAD], lambda _: b"* x\n:PROPERTIES:\n:THREAD: null\n") == 80
     assert amacs.matches(["todo.org"], lambda _: b"* TODO x") == 0

@@ -169,7 +169,7 @@ def test_a_line_that_was_copied_is_a_message_of_its_own() -> None:
 
 
 def test_names_of_agents() -> None:
-    """An agent's name that is no id stands percent-encoded on the wire and names its folder; its sidecar's name stays short."""
+    """An agent's name that is not an id stands percent-encoded on the wire and names its folder; its sidecar's name stays short."""
     long = "エージェント" * 10
     found = cortex.find(
         [

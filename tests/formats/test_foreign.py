@@ -64,7 +64,7 @@ def test_fields_of_a_session(wrong: Any) -> None:
     ],
 )
 def test_times_as_emacs_writes_them(written: str, at: str | None) -> None:
-    """Every form that `format-time-string` takes; anything else is no time."""
+    """Every form that `format-time-string` takes; anything else is not a time."""
     source = Source(written, Dialect.EMACS)
     assert emacs_time(source, read(written, Dialect.EMACS)) == at
 
@@ -152,5 +152,5 @@ def test_where_the_members_of_an_object_stand(text: bytes, found: dict[str, byte
 
 
 def test_a_file_that_is_shorter_than_it_was_has_no_flipped_bit() -> None:
-    """What is missing is no bit that could be turned back."""
+    """What is missing is not a bit that could be turned back."""
     assert flipped_bit(b"short", Unlike(100, 5)) is None

@@ -181,7 +181,7 @@ def test_what_cannot_be_read_at_all_is_a_bad_file(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf\r\n"])
 def test_an_empty_file_is_an_empty_session(content: bytes) -> None:
-    """Nothing is no damage."""
+    """Nothing is not a damage."""
     assert jsonl.decode(CHAT, {MAIN: content}).problems == []
 
 

@@ -176,7 +176,7 @@ def test_edited_tool_calls_count(fmt: ModuleType) -> None:
 
 @each
 def test_what_is_not_understood_stays_where_it_stood(fmt: ModuleType) -> None:
-    """Comments, unknown keys, and elements that are no messages survive every rewrite, in their places."""
+    """Comments, unknown keys, and elements that are not messages survive every rewrite, in their places."""
     session = session_of(message(1), message(2, "assistant"), message(3))
     text = main_of(fmt, save(fmt, session))
     text = text.replace("\n (:", "\n (;; first\n  :future (1 . 2) :").replace(
@@ -311,7 +311,7 @@ def test_bad_files(fmt: ModuleType, content: bytes) -> None:
 
 @each
 def test_a_message_list_of_garbage_has_few_problems(fmt: ModuleType) -> None:
-    """A list of a million things that are no messages costs no million problems."""
+    """A list of a million things that are not messages costs no million problems."""
     content = b'(:id "x" :messages (' + b"x " * 100_000 + b"))"
     decoded = fmt.decode(ID, {fmt.main_path(ID): content})
     assert len(decoded.session) == 0

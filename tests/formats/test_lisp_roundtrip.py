@@ -185,7 +185,7 @@ STRAYS = [*COMMENTS, " stray ", " (no message) ", '\n(:content "no role")\n', " 
 def test_comments_and_strangers_survive_any_save(
     fmt: ModuleType, session: Session, saves: list[list[Operation]], data: st.DataObject
 ) -> None:
-    """A file full of comments and of things that are no messages stays readable, and keeps all of them but what stood inside a cut message."""
+    """A file full of comments and of things that are not messages stays readable, and keeps all of them but what stood inside a cut message."""
     files = save(fmt, session)
     text, kept = littered(files[fmt.main_path(ID)].decode(), fmt, data)
     files[fmt.main_path(ID)] = text.encode()

@@ -88,7 +88,7 @@ REFUSED = [
 @BOTH
 @pytest.mark.parametrize(("source", "why"), REFUSED)
 def test_refused(dialect: Dialect, source: str, why: str) -> None:
-    """What is no plain data, or not whole, is an error that names it."""
+    """What is not plain data, or not whole, is an error that names it."""
     with pytest.raises(SexpError) as caught:
         read(source, dialect)
     assert any(one in caught.value.reason for one in why.split("|"))

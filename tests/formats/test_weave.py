@@ -143,7 +143,7 @@ def test_an_edit_without_an_id_is_found_by_its_place() -> None:
 
 
 def test_a_file_with_nothing_in_common_costs_little() -> None:
-    """Thousands of strangers against thousands of entries are no square."""
+    """Thousands of strangers against thousands of entries are not square."""
     known = side(*[entry(n, f"ours {n}") for n in range(1, 5000)])
     strangers = [seen(f"theirs {n}") for n in range(5000)]
     for one in strangers:

@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="lives at once")
     parser.add_argument("--show", type=int, default=3, help="stories of wrong histories to print of each theme")
     parser.add_argument(
-        "--politely", action="store_true", help="one request at a time: what is wrong then is no matter of order"
+        "--politely", action="store_true", help="one request at a time: what is wrong then is not a matter of order"
     )
     wanted = parser.parse_args()
     print(f"seed {wanted.life or wanted.seed}", flush=True)

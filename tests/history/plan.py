@@ -1,6 +1,6 @@
 """What to send: a seed gives a life, always the same one.
 
-Each story has a theme, which says how often each kind of request comes; `anything` has them all. A theme is no scenario:
+Each story has a theme, which says how often each kind of request comes; `anything` has them all. A theme is not a scenario:
 which requests meet which is left to chance.
 """
 

@@ -139,7 +139,7 @@ def test_a_line_that_is_too_long_is_reported(tmp_path: Path, monkeypatch: pytest
 
 
 def test_words_before_the_first_chat_are_a_session(tmp_path: Path) -> None:
-    """The end of an older chat is no later than the first heading; a file without any heading is a session too."""
+    """The end of an older chat is not a later than the first heading; a file without any heading is a session too."""
     path = tmp_path / ".aider.chat.history.md"
     path.write_text("#### from before\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x\n")
     stream = read(path)

@@ -13,7 +13,7 @@ def result(content: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_thinking_that_nobody_can_read_is_kept_beside_the_message() -> None:
-    """A redacted thought is no text, but goes with the others, in their order."""
+    """A redacted thought is not text, but goes with the others, in their order."""
     hidden = {"type": "redacted_thinking", "data": "xyz"}
     parts = parts_of([{"type": "thinking", "thinking": "hm"}, hidden, {"type": "text", "text": "so"}])
     assert (parts.thinking, parts.content) == ("hm", "so")
@@ -40,7 +40,7 @@ def test_a_result_of_objects_without_a_type_is_text() -> None:
 
 
 def test_every_of_several_results_is_there_even_an_empty_one() -> None:
-    """Each block says whose result it is; one that is no object is shown as its JSON."""
+    """Each block says whose result it is; one that is not an object is shown as its JSON."""
     parts = parts_of([result(None), {**result([["odd"]]), "tool_use_id": "u"}, {**result("x"), "tool_use_id": 5}])
     assert parts.content == [
         {"type": "text", "text": "", "tool_use_id": "t"},

@@ -309,7 +309,7 @@ def test_a_summary_names_a_session_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_title_by_hand_comes_before_the_models(tmp_path: Path) -> None:
-    """The person's own title names the session, whichever was written last; a title that is no text is none."""
+    """The person's own title names the session, whichever was written last; a title that is not text is none."""
     path = lines(
         tmp_path / f"{S}.jsonl",
         turn("a"),
@@ -453,7 +453,7 @@ HARMLESS = {
     "an answer that was asked for again": [
         ("user", "1", None), ("assistant", "2", "1"), ("assistant", "3", "1"), ("user", "4", "3"),
     ],
-    "a parent that is no text": [("user", "1", ["x"]), ("user", "2", 5), ("assistant", "3", "2")],
+    "a parent that is not text": [("user", "1", ["x"]), ("user", "2", 5), ("assistant", "3", "2")],
 }  # fmt: skip
 
 
@@ -464,7 +464,7 @@ def test_children_beside_each_other_that_are_no_branches(tmp_path: Path, kind: s
 
 
 def test_branches_before_a_hole_are_found(tmp_path: Path) -> None:
-    """Where a conversation was compacted its beginning is no branch, but one within it is."""
+    """Where a conversation was compacted its beginning is not a branch, but one within it is."""
     records = [
         ("user", "1", None), ("assistant", "2", "1"), ("user", "3", "2"), ("assistant", "4", "3"), ("user", "5", "2"),
         ("assistant", "6", "5"), ("system", "7", None), ("user", "8", "7"), ("assistant", "9", "8"),

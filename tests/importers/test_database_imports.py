@@ -261,7 +261,7 @@ def test_a_locked_file_is_read(tmp_path: Path) -> None:
 
 
 def test_an_unknown_schema_and_a_broken_file_are_reported(tmp_path: Path) -> None:
-    """The message names what is missing; bytes that are no database end the same way."""
+    """The message names what is missing; bytes that are not database end the same way."""
     path = tmp_path / "crush.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE sessions (id TEXT, parent_session_id TEXT, title TEXT)")

@@ -79,7 +79,7 @@ def test_geminis_older_documents(tmp_path: Path) -> None:
 
 
 def test_continue_takes_times_from_the_list_beside_it(tmp_path: Path) -> None:
-    """Title, folder, calls, context items and the date of the list are kept; the list itself is no session."""
+    """Title, folder, calls, context items and the date of the list are kept; the list itself is not a session."""
     listing = [{"sessionId": "x1", "title": "T", "dateCreated": "1700000000000", "workspaceDirectory": "file:///w"}]
     (tmp_path / "sessions.json").write_text(json.dumps(listing))
     path = tmp_path / "x1.json"
@@ -170,7 +170,7 @@ def test_gptels_broken_bounds_lose_no_word(tmp_path: Path) -> None:
 
 
 def test_geminis_documents_that_are_cut_off_or_odd(tmp_path: Path) -> None:
-    """What is whole is imported; a call without a result is no result; parts of every shape are text or stay."""
+    """What is whole is imported; a call without a result is not a result; parts of every shape are text or stay."""
     call = {"id": "c", "name": "ls", "args": {}}
     parts = [
         "bare",
@@ -218,7 +218,7 @@ def test_continue_without_its_list(tmp_path: Path) -> None:
 
 
 def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are no UTF-8 are replaced and told, a half of a bound is none, what is ignored is the user's still, a file
+    """Bytes that are not UTF-8 are replaced and told, a half of a bound is none, what is ignored is the user's still, a file
     beyond the limit is reported.
     """
     path = tmp_path / "chat.md"

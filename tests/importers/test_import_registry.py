@@ -149,7 +149,7 @@ def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
 
 
 def test_every_protocol_name_has_an_importer() -> None:
-    """The names are PROTOCOL's; only those with a real file in the corpus, or of no tool at all, are no experiment."""
+    """The names are PROTOCOL's; only those with a real file in the corpus, or of no tool at all, are not experiment."""
     assert list(registry.BY_NAME) == [
         "claude-code",
         "codex",
@@ -203,7 +203,7 @@ def test_only_files_are_recognised(tmp_path: Path) -> None:
 
 
 def test_what_no_session_can_hold_is_told(tmp_path: Path) -> None:
-    """More records that are no messages than the metadata has room for are reported one by one; a time of another type is
+    """More records that are not messages than the metadata has room for are reported one by one; a time of another type is
     kept as it was.
     """
     odd = {**turn("a"), "timestamp": [2026]}

@@ -56,7 +56,7 @@ class Filled:
 
 
 def garbage(path: Path) -> None:
-    path.write_bytes(b"this is no database" * 1000)
+    path.write_bytes(b"this is not a database" * 1000)
 
 
 def empty(path: Path) -> None:

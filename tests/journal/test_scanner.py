@@ -32,7 +32,7 @@ def test_a_sound_segment_gives_all_its_records(given_batches: list[list[Entry]])
 
 @given(st.binary(max_size=500), st.booleans())
 def test_any_bytes_give_a_scan(data: bytes, last: bool) -> None:
-    """Bytes that are no journal give no record, and every one of them is accounted for."""
+    """Bytes that are not journal give no record, and every one of them is accounted for."""
     found = scan(data, HEADER, last=last)
     assert found.records == []
     assert [(gap.start, gap.end) for gap in found.gaps] == (

@@ -155,7 +155,7 @@ def test_a_rotation_whose_sync_fails_is_final(fs: CrashFS, step: str) -> None:
 
 
 def test_after_a_file_size_limit_a_new_segment_is_begun(fs: CrashFS) -> None:
-    """EFBIG is no full disk: the next batch goes into a new segment, which is small."""
+    """EFBIG is not a full disk: the next batch goes into a new segment, which is small."""
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)
     fs.fail("write", errno.EFBIG, path="00000001", times=99)
@@ -184,7 +184,7 @@ def test_on_a_full_disk_marks_and_trimming_go_on_and_changes_wait_for_room() -> 
         segments.write([changes("a", seq + 1)], sync=True)
     free = fs.free_bytes("/")
     segments.write([saved("a", seq)], sync=False)
-    assert segments.state is not None, "a mark that could be written is no sign of room"
+    assert segments.state is not None, "a mark that could be written is not a sign of room"
     segments.trim()
     assert fs.free_bytes("/") > free
     segments.write([changes("a", seq + 1)], sync=True)

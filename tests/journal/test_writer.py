@@ -292,7 +292,7 @@ async def test_a_cancelled_wait_takes_nothing_back(open_journal: Open) -> None:
 
 
 async def test_after_close_commits_are_refused(open_journal: Open) -> None:
-    """Everything handed over before close is durable; everything after is ReadOnly; closing twice is no mistake."""
+    """Everything handed over before close is durable; everything after is ReadOnly; closing twice is not a mistake."""
     writer, _ = await open_journal()
     before = [writer.commit("default", "a", n, b"x") for n in range(1, 50)]
     await writer.close()

@@ -115,7 +115,7 @@ def test_a_retry_is_told_from_another_message(sent: dict[str, Any], same: bool) 
 
 
 def test_the_retry_of_a_streamed_append_is_compared_with_what_was_appended() -> None:
-    """Its text and its status have changed since, and that is no difference."""
+    """Its text and its status have changed since, and that is not a difference."""
     sent = {"role": "user", "content": "h", "status": "streaming"}
     assert repeats(sent, KEPT, "h")
     assert not repeats(sent, KEPT, "H")

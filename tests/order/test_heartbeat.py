@@ -22,7 +22,7 @@ LONGEST_S = 0.05
 LONGEST_COLLECTION_S = 0.2
 """In another thread than the loop's, which waits for it all the same."""
 ANSWER_S = 90.0
-"""What is measured is no wait: a slow disk or a busy machine may take its time."""
+"""What is measured is not a wait: a slow disk or a busy machine may take its time."""
 
 
 def line(number: int, prefix: str) -> str:

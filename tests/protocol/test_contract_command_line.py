@@ -106,7 +106,7 @@ def test_json_is_one_document(home):
 
 
 def test_no_traceback_ever(home):
-    """Bytes that are no text, a closed pipe, an odd id: one line, no traceback."""
+    """Bytes that are not text, a closed pipe, an odd id: one line, no traceback."""
     for command in (
         ["show", "\udcff"],
         ["append", "x/y/z", "text"],

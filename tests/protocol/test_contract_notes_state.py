@@ -47,7 +47,7 @@ def test_wrong_notes(client, session):
 
 
 def test_state(client, other, session):
-    """null removes a key; equal values are no change; keys picks; updatedAt stays; the others hear of it."""
+    """null removes a key; equal values are not a change; keys picks; updatedAt stays; the others hear of it."""
     sid = session("m")
     info = other.call("session/open", sessionId=sid)["session"]
     assert client.call("state/set", sessionId=sid, values={"a": 1, "b": {"x": None}})["seq"] == 2

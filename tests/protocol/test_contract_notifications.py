@@ -114,7 +114,7 @@ def test_a_deleted_file_is_told(client, session, house):
 
 
 def test_touching_a_file_is_nothing(client, session, house):
-    """The same content with another mtime is no change."""
+    """The same content with another mtime is not a change."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     path = house.path / "data" / "sessions" / f"{sid}.jsonl"

@@ -318,7 +318,7 @@ def test_a_limit_over_the_maximum_is_cut(client, session):
 
 
 def test_update(client, session):
-    """Each field changes alone; null empties; equal values are no change; updatedAt moves."""
+    """Each field changes alone; null empties; equal values are not a change; updatedAt moves."""
     sid = session("a")
     fields = {
         "name": "n",
@@ -375,7 +375,7 @@ def test_clear(client, other, session, house):
 
 
 def test_truncate(client, other, session):
-    """Messages above afterSeq go; the answer counts them; nothing to remove is no change."""
+    """Messages above afterSeq go; the answer counts them; nothing to remove is not a change."""
     sid = session("a", "b", "c")
     other.call("session/open", sessionId=sid)
     result = client.call("session/truncate", sessionId=sid, afterSeq=1)

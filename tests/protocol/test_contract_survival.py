@@ -168,7 +168,7 @@ def test_malformed_lines(tmp_path):
 
 @pytest.mark.parametrize("make", ["fifo", "folder", "dangling"])
 def test_no_regular_file(house, client, make):
-    """What is no regular file is badFile at once; nothing hangs, nothing is replaced."""
+    """What is not a regular file is badFile at once; nothing hangs, nothing is replaced."""
     path = house.path / "data" / "sessions" / f"{make}.jsonl"
     if make == "fifo":
         os.mkfifo(path)

@@ -47,7 +47,7 @@ NO_JSON = [
 
 @pytest.mark.parametrize(("message", "request_id"), NO_JSON, ids=range(len(NO_JSON)))
 async def test_parse_error(message: bytes, request_id: Any) -> None:
-    """What is no JSON is answered -32700, with its id where one can be made out, and the connection goes on."""
+    """What is not JSON is answered -32700, with its id where one can be made out, and the connection goes on."""
     async with world() as w:
         client = await w.client()
         client.send(message)
@@ -76,7 +76,7 @@ NO_REQUEST = [
 
 @pytest.mark.parametrize(("message", "request_id"), NO_REQUEST, ids=range(len(NO_REQUEST)))
 async def test_invalid_request(message: bytes, request_id: Any) -> None:
-    """JSON that is no JSON-RPC is answered -32600, with its id where it has one."""
+    """JSON that is not JSON-RPC is answered -32600, with its id where it has one."""
     async with world() as w:
         client = await w.client(lines=message.startswith(b"{"))
         client.send(message)
@@ -120,7 +120,7 @@ async def test_infinite_float() -> None:
 
 
 async def test_depth_counts_structure_only() -> None:
-    """Brackets in a text are no nesting, many of them beside each other neither, and 100 levels are allowed."""
+    """Brackets in a text are not nesting, many of them beside each other neither, and 100 levels are allowed."""
     async with world() as w:
         client = await w.client()
         await client.call("session/new", {"sessionId": "s"})

@@ -73,7 +73,7 @@ def test_load_history_with_a_limit_of_three(daemon: Home, folder: Path) -> None:
 
 
 def test_load_history_from_a_file_that_does_not_exist(daemon: Home, folder: Path) -> None:
-    """An agent that never spoke is no error for its first writer, and has no messages."""
+    """An agent that never spoke is not an error for its first writer, and has no messages."""
     client = daemon.client()
     assert adopt(client, folder, "cortex")["sessions"] == 0
     client.call("session/new", store=folder.parent.name, sessionId="silent")

@@ -145,7 +145,7 @@ async def test_bombs_and_wrong_clocks(tmp_path: Path, source: Path) -> None:
 
 
 async def test_odd_names_and_things_that_are_no_files(tmp_path: Path, source: Path) -> None:
-    """Folders and pipes with a file's name, links in a circle or to nowhere, names that are no ids: nothing waits and
+    """Folders and pipes with a file's name, links in a circle or to nowhere, names that are not ids: nothing waits and
     nothing is read twice."""
     (source / "folder.jsonl").mkdir()
     os.mkfifo(source / "pipe.jsonl")

@@ -23,7 +23,7 @@ async def found(service: Service, query: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["truncate", "clear", "delete"])
 async def test_what_was_cut_is_not_found(tmp_path: Path, way: str) -> None:
-    """After truncate, clear and delete the messages that went are no hits; the ones that stayed are."""
+    """After truncate, clear and delete the messages that went are not hits; the ones that stayed are."""
     limits = Limits()
     index = Index(str(tmp_path / "index.sqlite3"), limits)
     await index.open()

@@ -172,7 +172,7 @@ async def test_a_session_in_parts_is_the_same_as_in_one(served, tmp_path, monkey
 
 
 async def test_what_a_killed_import_left_is_tidied_away(served, tmp_path):
-    """A half-written session has no name of its own, is no session, and goes at the next start."""
+    """A half-written session has no name of its own, is not a session, and goes at the next start."""
     parts = served.house.store.receive("half", "2026-01-11T14:30:22.000Z")
     await parts.add([])
     assert len(served.files()) == 1

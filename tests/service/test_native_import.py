@@ -89,7 +89,7 @@ async def test_a_session_that_is_there_gets_what_it_lacks(
 
 
 async def test_whose_session_it_is(service: Service, tmp_path: Path) -> None:
-    """The header's id counts, else the file's name; without either, or with a header that is no object, it is told."""
+    """The header's id counts, else the file's name; without either, or with a header that is not an object, it is told."""
     named = exported(tmp_path / "from-name.jsonl", None, ["one"])
     result = await service.import_(None, str(named), format="jsonl")
     assert [one["sessionId"] for one in result["sessions"]] == ["from-name"]
@@ -240,7 +240,7 @@ def test_only_one_session_of_a_file_is_in_memory(tmp_path: Path) -> None:
 async def test_json_exports_in_an_array_or_one_after_the_other(
     service: Service, tmp_path: Path, join: Callable[[list[str]], str]
 ) -> None:
-    """All come in; what is no session among them, and a cut in the last one, are told with their lines."""
+    """All come in; what is not a session among them, and a cut in the last one, are told with their lines."""
 
     def renamed(name: str) -> str:
         return document(tmp_path / "one", lambda value: value["session"].update(sessionId=name)).read_text()

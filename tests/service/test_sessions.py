@@ -301,7 +301,7 @@ async def test_a_note_is_idempotent_by_id(service, peer):
 
 
 async def test_state_is_kept_by_key(service, peer, other):
-    """null removes, equal values are no change, updatedAt stays."""
+    """null removes, equal values are not a change, updatedAt stays."""
     before = await service.new(peer, session_id="a")
     await service.open(other, "a")
     assert await service.state_set(peer, "a", {"plan": {"class": None}, "x": 1}) == 1
@@ -364,7 +364,7 @@ async def test_an_empty_session_is_forgotten_and_a_named_one_is_not(service, clo
 
 
 async def test_any_json_comes_back_the_same(service, peer):
-    """Keys that are no identifiers, nested jsonrpc, null, 64-bit integers, U+2028."""
+    """Keys that are not identifiers, nested jsonrpc, null, 64-bit integers, U+2028."""
     odd = {
         "class": None, "tool-name": 1, "type_name": "x", "_private": {"jsonrpc": "2.0", "id": 1, "method": "m"},
         "big": 2**63 - 1, "small": -(2**63), "line": "a\u2028b", "deep": [[[[{}]]]], "": [],
@@ -426,7 +426,7 @@ async def test_a_retry_of_a_streamed_append_after_the_session_was_read_anew(serv
 
 
 async def test_pieces_that_come_with_their_message(service, store, peer):
-    """A message and its first pieces may share a batch: an overlap is added once, no text at all is no change."""
+    """A message and its first pieces may share a batch: an overlap is added once, no text at all is not a change."""
     await service.new(peer, session_id="a")
     gate = asyncio.Event()
     store.before_commit = gate.wait
@@ -450,7 +450,7 @@ async def test_pieces_that_come_with_their_message(service, store, peer):
 
 
 async def test_a_reply_is_finished_once(service, peer):
-    """Saying the same again is no change; saying that it ended otherwise is a conflict."""
+    """Saying the same again is not a change; saying that it ended otherwise is a conflict."""
     await service.new(peer, session_id="a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
     assert await service.finish(peer, "a", "r", status="interrupted") == 2

@@ -162,7 +162,7 @@ async def test_a_theia_sessions_messages_are_no_state(two: Service, peer: FakePe
     """There the key `messages` of the state is where the messages stand, so it is refused; in other stores it is any key."""
     await two.new(peer, session_id="a", store="theia", name="N")
     await two.new(peer, session_id="a", name="N")
-    with pytest.raises(InvalidParams, match="values.messages: in a theia store this key holds something else"):
+    with pytest.raises(InvalidParams, match=r"values\.messages: in a theia store this key holds something else"):
         await two.state_set(peer, "theia/a", {"messages": []})
     assert await two.state_set(peer, "a", {"messages": []}) == 1
 

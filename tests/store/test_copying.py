@@ -127,7 +127,7 @@ def test_only_files_are_walked(fs: Meddled, tmp_path: Path) -> None:
 
 
 def test_sums_of_odd_names() -> None:
-    """Newlines and backslashes come back as they were, in the way of sha256sum; what is no list of sums is refused."""
+    """Newlines and backslashes come back as they were, in the way of sha256sum; what is not a list of sums is refused."""
     names = ["plain", "with space", "new\nline", "back\\slash", "\\n", "cr\r", "日本"]
     sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
     encoded = encode_sums({name: Copied(None, 0, digest) for name, digest in sums.items()})

@@ -423,7 +423,7 @@ async def test_a_restore_on_a_full_disk_leaves_the_session_in_the_trash(saved: b
 
 async def test_a_crash_before_an_append_cuts_nothing_of_somebody_elses_bytes(house: House) -> None:
     """The sidecar tells what was about to be appended, and is all that came to the disk. What somebody else appended since, shorter than
-    that, is no torn append of ours: it stays, beside what waited.
+    that, is not a torn append of ours: it stays, beside what waited.
     """
     await on_disk(house)
     files = house.store._files

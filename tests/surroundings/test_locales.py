@@ -131,7 +131,7 @@ def test_21_paths_of_another_encoding_lead_where_they_lead(home: Shell) -> None:
     ids=lambda args: args[0],
 )
 def test_21_a_home_whose_path_is_no_utf8(utf8: Shell, arguments: tuple[str, ...]) -> None:
-    """Everything works; what is printed shows U+FFFD for what is no text."""
+    """Everything works; what is printed shows U+FFFD for what is not text."""
     outer = utf8.path
     utf8.path = Path(f"{outer}/h\udcff x")
     utf8.path.mkdir(mode=0o700)

@@ -25,7 +25,7 @@ def clone() -> Iterator[Path]:
     folder.chmod(0o755)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
-        pytest.skip("this is no checkout")
+        pytest.skip("this is not a checkout")
     for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -143,7 +143,7 @@ MALFORMED = {
     "fragmented ping": b"\x09\x80\0\0\0\0",
     "close of one byte": frame(8, b"x"),
     "close with a reserved code": frame(8, b"\x03\xed"),
-    "close that is no UTF-8": frame(8, b"\x03\xe8\xff"),
+    "close that is not UTF-8": frame(8, b"\x03\xe8\xff"),
     "endless length": b"\x81\xff\x7f" + b"\xff" * 7,
 }
 
@@ -293,7 +293,7 @@ async def test_files(opened: Opener) -> None:
     ],
 )
 async def test_requests_that_are_none(opened: Opener, data: bytes, status: int) -> None:
-    """What is no request, too long or not understood gets an answer and the end."""
+    """What is not a request, too long or not understood gets an answer and the end."""
     listener, acceptor = await opened()
     assert (await raw(listener, data)).startswith(b"HTTP/1.1 %d" % status)
     assert acceptor.made == []
