@@ -12,7 +12,7 @@ import sessiond.rpc.handlers  # noqa: F401  (fills the registry)
 from sessiond.rpc.errors import ANY_METHOD_ERRORS, CODES
 from sessiond.rpc.methods import METHODS
 from sessiond.schema.notifications import NOTIFICATIONS
-from sessiond.schema.types import PLAIN_OBJECTS, MessageBody
+from sessiond.schema.types import PLAIN_OBJECTS, MessageBody, ToolCall
 
 Path = tuple[str | int, ...]
 
@@ -67,7 +67,7 @@ def unnamed(kind: Any, value: Any, path: Path = ()) -> list[Path]:
         return [found for number, one in enumerate(value) for found in unnamed(inner, one, (*path, number))]
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         fields = _fields(kind)
-        open_ended = issubclass(kind, MessageBody)  # keys of a client's own are kept in messages
+        open_ended = issubclass(kind, MessageBody | ToolCall)  # a client's own keys are kept in messages, at any depth
         found = [(*path, key) for key in value if key not in fields and not open_ended]
         for key, inner in fields.items():
             if key in value:
