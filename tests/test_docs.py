@@ -34,9 +34,7 @@ def prose(text: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in PAGES if path.name not in GENERATED | LATER], ids=name
-)
+@pytest.mark.parametrize("path", [path for path in PAGES if path.name not in GENERATED | LATER], ids=name)
 def test_docs_lines_are_at_most_100_columns(path: Path) -> None:
     """Prose is wrapped; tables, code and single words that are longer are not."""
     too_long = [n for n, line in prose(path.read_text()) if len(line) > COLUMNS and not UNBROKEN.match(line)]
