@@ -84,7 +84,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     side, problems = decode_sidecar(sidecar_path(local_id), files.get(sidecar_path(local_id)))
     chat = ticks.parse(main, path, problems)
     if side is None and not chat.ticks and (chat.headings or not org.is_preamble(main)):
-        problems.append(Problem(path, 1, "is no chat: it has no heading `* Tick N`", fatal=True))
+        problems.append(Problem(path, 1, "is not a chat: it has no `* Tick N` heading", fatal=True))
     notes = _identified(local_id, files.get(SCRATCHPAD, b""))
     own = [one.seq for one, _, mine in notes if mine and one.seq is not None]
     decoded = decode_pieces(local_id, chat.pieces, main, side, problems, max([floor, *own]))

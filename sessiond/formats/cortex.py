@@ -79,7 +79,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     side, problems = decode_sidecar(sidecar_path(local_id), files.get(sidecar_path(local_id)))
     pieces = _lines(main, path, problems)
     if problems and not any(piece.seen for piece in pieces) and _is_binary(main):
-        problems.append(Problem(path, 1, "holds no line that can be read", fatal=True))
+        problems.append(Problem(path, 1, "has no line that can be read", fatal=True))
     return decode_pieces(local_id, pieces, main, side, problems, floor)
 
 
@@ -102,7 +102,11 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
                 piece.seen.append(_seen(_decoder.decode(line)))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 problems.append(
-                    Problem(path, len(pieces) + 1, "is not valid JSON" if line.strip(b"\0 \r\n") else "holds only NULs")
+                    Problem(
+                        path,
+                        len(pieces) + 1,
+                        "is not valid JSON" if line.strip(b"\0 \r\n") else "contains only NUL bytes",
+                    )
                 )
             except (ValueError, InvalidParams) as error:
                 problems.append(Problem(path, len(pieces) + 1, f"cannot be used: {error}"))

@@ -65,11 +65,11 @@ def _fits(key: str, value: Json) -> bool:
 def usable_fields(fields: Json) -> dict[str, Json]:
     """SessionInfo fields of a file that anyone may have edited; TypeError or ValueError where one is of another type."""
     if not isinstance(fields, Mapping):
-        raise TypeError("fields that are no object")
+        raise TypeError("its fields are not an object")
     found = {key: value for key, value in fields.items() if key in UPDATABLE}
     for key, value in found.items():
         if not _FIELDS[key](value):
-            raise ValueError(f"{key} is of another type")
+            raise ValueError(f"{key} has the wrong type")
     return found
 
 

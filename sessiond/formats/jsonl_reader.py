@@ -71,15 +71,17 @@ class Reader:
         for number, line in lines_of(content):
             self.take(line, number)
         if not self._understood and content.strip(b"\xef\xbb\xbf \t\r\n"):
-            self.problems.append(Problem(self.path, 1, "holds no line that can be read", fatal=True))
+            self.problems.append(Problem(self.path, 1, "has no line that can be read", fatal=True))
 
     def take(self, line: bytes, number: int) -> Kind:
         """One line. One that is strange is a problem, and nothing else has happened."""
         try:
             kind = self._take(_decoder.decode(line), number)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "holds only NULs"
-        except (InvalidParams, KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+            reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "contains only NUL bytes"
+        except KeyError as error:
+            reason = f"cannot be used: it has no {error}"
+        except (InvalidParams, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
             reason = f"cannot be used: {error}"
         else:
             self._understood += 1
@@ -89,7 +91,7 @@ class Reader:
 
     def _take(self, value: Json, number: int) -> Kind:
         if not isinstance(value, dict):
-            raise TypeError("it is no JSON object")
+            raise TypeError("it is not a JSON object")
         if "role" in value:
             self._message(value)
             return "message"
@@ -104,9 +106,9 @@ class Reader:
     def _header(self, value: dict[str, Json], number: int) -> None:
         if value["sessiond"] != 1:
             self.problems.append(
-                Problem(self.path, number, f"is of a newer format ({value['sessiond']}); update sessiond", fatal=True)
+                Problem(self.path, number, f"has a newer format ({value['sessiond']}); update sessiond", fatal=True)
             )
-            raise ValueError("its format is not known")
+            raise ValueError("its format is unknown")
         created = normal_timestamp(value["createdAt"])
         updated = normal_timestamp(value.get("updatedAt") or created)
         fields = usable_fields(value)
@@ -117,7 +119,7 @@ class Reader:
         self.session.seq = max(self.session.seq, seq)
         self.base = max(self.base, seq)
         if value.get("id") not in (None, self.session.local_id):
-            reason = f"names another id, {value['id']!r}; the file's name counts"
+            reason = f"names another id, {value['id']!r}; the id from the file name is used"
             self.problems.append(Problem(self.path, number, reason))
 
     def _message(self, value: dict[str, Json]) -> None:
@@ -183,7 +185,7 @@ class Reader:
                 self.session.apply(Noted(seq=seq, at=at, note=wire))
             case "state":
                 if not isinstance(value["values"], dict):
-                    raise TypeError("its values are no object")
+                    raise TypeError("its values are not an object")
                 self.session.apply(StateSet(seq=seq, at=at, values=value["values"]))
             case "base":
                 self.base = max(self.base, seq)
@@ -191,7 +193,7 @@ class Reader:
                 self.session.updated_at = normal_timestamp(value["updatedAt"])
                 self._dated = True
             case other:
-                raise ValueError(f"it is a change of an unknown kind, {other!r}")
+                raise ValueError(f"it is a change of unknown kind {other!r}")
         self._held.add(seq)
 
     def finish(self, side: Sidecar | None, floor: int, saved: int) -> Decoded:
@@ -238,5 +240,5 @@ class Reader:
 def _seq(value: dict[str, Json]) -> int:
     seq = value.get("seq", 0)
     if type(seq) is not int or not 0 <= seq < 2**53:
-        raise ValueError("its seq is no whole number")
+        raise ValueError("its seq is not a whole number from 0 to 2^53 - 1")
     return seq

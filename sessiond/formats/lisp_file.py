@@ -88,7 +88,7 @@ def parse(path: str, raw: bytes, dialect: Dialect) -> tuple[LispFile | None, lis
     except SexpError as error:
         return None, [Problem(path, error.line, error.reason, fatal=True)]
     if form.kind is not Kind.LIST or form.tail is not None or not form.items:
-        return None, [Problem(path, line_of(text, form.start), "is no property list", fatal=True)]
+        return None, [Problem(path, line_of(text, form.start), "is not a property list", fatal=True)]
     return LispFile(Source(text, dialect), form, bom, dos), _remarks(path, text, dialect, form)
 
 
@@ -97,7 +97,7 @@ def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem
     if not text.isascii():
         bad = next((index for index, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
         if bad is not None:
-            problems.append(Problem(path, line_of(text, bad), "holds bytes that are not UTF-8"))
+            problems.append(Problem(path, line_of(text, bad), "has bytes that are not valid UTF-8"))
     if len(form.items) % 2:
         problems.append(Problem(path, line_of(text, form.items[-1].start), "has a key without a value"))
     try:
@@ -105,7 +105,7 @@ def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem
     except SexpError as error:
         after = error.position
     if after < len(text):
-        problems.append(Problem(path, line_of(text, after), "has something after its form, which no reader looks at"))
+        problems.append(Problem(path, line_of(text, after), "has text after its form, which readers ignore"))
     return problems
 
 

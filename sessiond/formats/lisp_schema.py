@@ -96,12 +96,12 @@ def read_main(schema: Schema, local_id: str, raw: bytes) -> tuple[ReadFile | Non
     elements = source.proper_list(list_node)
     if elements is None:
         line = line_of(source.text, list_node.start if list_node else 0)
-        return None, [*problems, Problem(path, line, "holds :messages that are no list", fatal=True)]
+        return None, [*problems, Problem(path, line, "has a :messages value that is not a list", fatal=True)]
     found = ReadFile(file, values, list_node, [], [], [], problems)
     inner = values.get(":id")
     if isinstance(inner, str) and inner != schema.inner_id(local_id):
         line = line_of(source.text, top[":id"].start)
-        problems.append(Problem(path, line, f"names another id, {inner!r}; the file's name counts"))
+        problems.append(Problem(path, line, f"names another id, {inner!r}; the id from the file name is used"))
     bad = 0
     for node in elements:
         shown = _seen(schema, source, node)
@@ -120,7 +120,7 @@ def values_of(source: Source, pairs: Mapping[str, Node], readers: Mapping[str, R
 
 def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
     if source.proper_list(node) is None or not node.items:
-        return "is no message: expected a property list"
+        return "is not a message: expected a property list"
     return schema.seen(values_of(source, source.plist(node), schema.message_readers))
 
 

@@ -133,9 +133,9 @@ class _Schema:
     def remarks(self, local_id: str, file: LispFile) -> str | None:
         top = file.top
         if ":messages" not in top and ":id" not in top:
-            return "is no session: it has neither :id nor :messages"
+            return "is not a session: it has neither :id nor :messages"
         version = file.source.json(top[":version"]) if ":version" in top else 1
-        return None if version in (1, None) else f"is of version {version}, which is not known here"
+        return None if version in (1, None) else f"has version {version}, which this sessiond does not know"
 
     def info(self, values: Values) -> dict[str, Json]:
         created = values.get(":created-at")
@@ -144,7 +144,7 @@ class _Schema:
     def seen(self, values: Values) -> Seen | str:
         role = values.get(":role")
         if role is None:
-            return "is no message: it has no :role"
+            return "is not a message: it has no :role"
         content, at = values.get(":content", ""), values.get(":timestamp")
         rest = {"toolCalls": values.get(":tool-calls"), "toolCallId": values.get(":tool-call-id")}
         rest = {key: value for key, value in rest.items() if value is not None}

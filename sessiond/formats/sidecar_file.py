@@ -139,12 +139,12 @@ def decode_sidecar(path: str, raw: bytes | None) -> tuple[Sidecar | None, list[P
     try:
         side = _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        return None, [Problem(path, None, f"cannot be read and is ignored: {error}")]
+        return None, [Problem(path, None, f"cannot be read, so it is ignored: {error}")]
     if side.version > 1:
-        reason = f"is of a newer version ({side.version}); update sessiond to use it"
+        reason = f"has a newer version ({side.version}); update sessiond to use it"
         return None, [Problem(path, None, reason, fatal=True)]
     why = _unsound(side)
-    return (None, [Problem(path, None, f"cannot be used and is ignored: {why}")]) if why else (side, [])
+    return (None, [Problem(path, None, f"cannot be used, so it is ignored: {why}")]) if why else (side, [])
 
 
 class _MessageTypes(msgspec.Struct):

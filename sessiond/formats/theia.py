@@ -126,10 +126,10 @@ def _parse(path: str, raw: bytes) -> _Blob | Problem:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Problem(path, _line_of_error(text, str(error)), f"is not valid JSON: {error}", fatal=True)
     if not isinstance(value, dict):
-        return Problem(path, 1, "holds no JSON object", fatal=True)
+        return Problem(path, 1, "is not a JSON object", fatal=True)
     spans = json_text.members(text)
     if not isinstance(value.get("messages", []), list):
-        return Problem(path, _line(text, spans["messages"][0]), "has `messages` that are no list", fatal=True)
+        return Problem(path, _line(text, spans["messages"][0]), "has a `messages` value that is not a list", fatal=True)
     elements = json_text.elements(text, spans["messages"][0]) if "messages" in value else []
     blob = _Blob(text, spans, elements, [], {}, usable_time(value.get("savedAt")), [])
     for element, span in zip(value.get("messages", []), elements, strict=True):
@@ -164,7 +164,7 @@ def _try_seen(element: Json, path: str, line: int, problems: list[Problem]) -> S
 
 def _seen(element: Json) -> Seen:
     if not isinstance(element, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     role, content = element.get("role"), element.get("content")
     if not isinstance(role, str) or not role:
         raise ValueError("it has no role")

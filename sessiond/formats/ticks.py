@@ -59,7 +59,7 @@ def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Probl
     try:
         piece.raw.decode()
     except UnicodeDecodeError:
-        problems.append(Problem(path, first.line, "holds bytes that are no UTF-8; they are read as U+FFFD"))
+        problems.append(Problem(path, first.line, "has bytes that are not valid UTF-8; they are read as U+FFFD"))
     heads = [index for index, section in enumerate(group) if section.level == 2]
     told: set[str] = set()
     for start, end in itertools.pairwise([*heads, len(group)]):
@@ -73,7 +73,7 @@ def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Probl
         text = org.body_text(body, crlf=org.is_crlf(first.raw))
         seen = _seen(_ROLES[turn[1]], text, int(match[1]), org.time_of(first.properties.get("TIMESTAMP", "")))
         if ours is not None and not _restore(seen, text, ours):
-            problems.append(Problem(path, first.line, f"has a property {key} that cannot be used"))
+            problems.append(Problem(path, first.line, f"has a {key} property that cannot be used"))
         piece.seen.append(seen)
     return piece
 

@@ -72,7 +72,7 @@ class _Reader:
             line = raw.decode()
         except UnicodeDecodeError:
             line = raw.decode("utf-8", "replace")
-            yield SkippedLine(self._path, number, "bytes that are not UTF-8 replaced", taken=True)
+            yield SkippedLine(self._path, number, "replaced bytes that are not valid UTF-8", taken=True)
         role, text = _speaker(line.removesuffix("\r"))
         block = self._block
         if block is None or block.role != role or block.size > _MAX_MESSAGE_BYTES:

@@ -48,7 +48,7 @@ class ChatGpt:
 def _conversation(path: str, item: Item) -> Iterator[Event]:
     talk = item.value
     if not isinstance(talk, dict) or not isinstance(talk.get("mapping"), dict):
-        yield SkippedLine(path, item.line, "no conversation: it has no mapping")
+        yield SkippedLine(path, item.line, "not a conversation: it has no mapping")
         return
     given = talk.get("conversation_id") or talk.get("id")
     source_id = (

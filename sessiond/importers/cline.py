@@ -71,7 +71,7 @@ def _start(draft: Draft, about: dict[str, Any], first: Any) -> Event:
 def _message(draft: Draft, item: Item) -> Iterator[Event]:
     message = item.value
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        yield SkippedLine(draft.path, item.line, "an element of messages that is no message")
+        yield SkippedLine(draft.path, item.line, "an element of `messages` that is not a message")
         return
     parts = parts_of(message.get("content"))
     metadata = {**{key: value for key, value in message.items() if key not in _USED}, **parts.metadata}

@@ -75,7 +75,7 @@ def _turn(draft: Draft, item: Item) -> Iterator[Event]:
     entry = item.value
     message = entry.get("message", entry) if isinstance(entry, dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        yield SkippedLine(draft.path, item.line, "an element of history that is no message")
+        yield SkippedLine(draft.path, item.line, "an element of `history` that is not a message")
         return
     parts = parts_of(message.get("content"))
     used = {"id", "role", "content", "toolCalls", "toolCallId"}

@@ -144,8 +144,8 @@ def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
         with opened(path, open_) as database:
             yield from read(database)
         if _state(path) != before:
-            yield SkippedLine(path, None, "the file changed while it was read; import it again", taken=True)
+            yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
     except UnknownSchema as error:
-        yield SkippedLine(path, None, f"a database of an unknown schema: {error}")
+        yield SkippedLine(path, None, f"a database with an unknown schema: {error}")
     except sqlite3.Error as error:
         yield SkippedLine(path, None, f"the database cannot be read: {error}")

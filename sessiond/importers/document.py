@@ -157,7 +157,7 @@ def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | S
         except _CutOff:
             yield SkippedLine(path, scanner.line, "cut off in the middle")
         except _Broken as error:
-            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+            yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
 def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
@@ -181,7 +181,7 @@ def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | I
         except _CutOff:
             yield SkippedLine(path, scanner.line, "cut off in the middle")
         except _Broken as error:
-            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+            yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
 def _root(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:

@@ -134,10 +134,10 @@ class Draft:
         if text is None or not is_fit(wire, text):
             wire = fit(wire)
             text = encoded(wire) or b""
-            yield SkippedLine(self.path, line, "values that cannot be kept replaced", taken=True)
+            yield SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True)
         fresh_id = self._id_for(id, wire, text, at)
         if fresh_id is None:
-            yield SkippedLine(self.path, line, "the same record again")
+            yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire})
@@ -178,7 +178,9 @@ class Draft:
         text = encoded(record) or b""
         if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
             yield SkippedLine(
-                self.path, line, "one more record that is no message; the session's metadata holds the first ones"
+                self.path,
+                line,
+                "another record that is not a message; the session's metadata keeps only the first ones",
             )
             return
         self._records_bytes += len(text)

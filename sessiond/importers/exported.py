@@ -88,7 +88,7 @@ class _Document:
         elif item.key == "state":
             self._state = item
         else:
-            self._problems.append(SkippedLine(self._path, item.line, f"no part of a session: {item.key}"))
+            self._problems.append(SkippedLine(self._path, item.line, f"not part of a session: {item.key}"))
 
     def finish(self) -> Exported:
         info, began, lines = self._info, self._began, self._lines

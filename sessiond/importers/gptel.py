@@ -52,7 +52,7 @@ class Gptel:
             return
         text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
         if "\ufffd" in text and "\ufffd".encode() not in raw:
-            yield SkippedLine(path, None, "bytes that are not UTF-8 replaced", taken=True)
+            yield SkippedLine(path, None, "replaced bytes that are not valid UTF-8", taken=True)
         yield from _chat(path, text)
 
 
@@ -83,7 +83,10 @@ def _chat(path: str, text: str) -> Iterator[Event]:
     )
     if bounds and not spans:
         yield SkippedLine(
-            path, None, "the bounds of the responses cannot be read: all of it is taken for the user's", taken=True
+            path,
+            None,
+            "the response bounds cannot be read, so the whole file is treated as the user's text",
+            taken=True,
         )
     system = about.get("system")
     if system:

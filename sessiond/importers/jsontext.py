@@ -38,21 +38,21 @@ def _decode_loosely(raw: bytes) -> tuple[Any, str | None]:
     repairs = []
     bare = raw.strip(b"\0 \t\r\n")
     if b"\0" in raw and bare != raw.strip():
-        repairs.append("NUL bytes removed")
+        repairs.append("removed NUL bytes")
         if not bare:
-            raise NotJson("NUL bytes only")
+            raise NotJson("only NUL bytes")
     text = bare.decode("utf-8", "replace")
     if "\ufffd" in text and "\ufffd".encode() not in bare:
-        repairs.append("bytes that are not UTF-8 replaced")
+        repairs.append("replaced bytes that are not valid UTF-8")
     try:
         value = json.loads(text, strict=False, parse_float=_finite, parse_constant=str)
     except RecursionError:
         raise NotJson("nested too deeply") from None
     except ValueError as error:
-        raise NotJson(f"not JSON: {error}") from None
+        raise NotJson(f"not valid JSON: {error}") from None
     fitted = fit(value)
     if fitted is not value:
-        repairs.append("values that cannot be kept replaced")
+        repairs.append("replaced values that cannot be kept")
     return fitted, ", ".join(repairs) or None
 
 

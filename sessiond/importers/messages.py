@@ -64,7 +64,7 @@ class Messages:
                 continue
             line, message = entry
             if not _is_message(message):
-                yield SkippedLine(path, line, "no message: a role and a content are needed")
+                yield SkippedLine(path, line, "not a message: it needs a role and content")
                 continue
             if not draft.started:
                 yield draft.start(name=stem, createdAt=_time_of(message) or _file_time(path))

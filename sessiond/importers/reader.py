@@ -88,7 +88,7 @@ class Reader:
         assert self._process.stdout is not None
         answer = pipes.read_frame(self._process.stdout)
         if answer is None:
-            raise ReadingFault("the process that reads has ended")
+            raise ReadingFault("the process that reads the file has exited")
         size, rows, wrong = msgspec.msgpack.decode(answer)
         return size, reading_worker.unpacked(rows), wrong
 

@@ -139,7 +139,7 @@ def candidates(path: str) -> Iterator[str | SkippedLine]:
         return
     for seen, file in enumerate(_files(path, set(), 0)):
         if seen >= MAX_FILES:
-            yield SkippedLine(path, None, f"more than {MAX_FILES} files: the rest was not looked at")
+            yield SkippedLine(path, None, f"more than {MAX_FILES} files; the rest were not looked at")
             return
         yield file
 
@@ -175,7 +175,7 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     try:
         if not os.path.isfile(path):
             # A pipe, a device, nothing at all: opening it might wait for ever.
-            return SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
+            return SkippedLine(path, None, "not a regular file" if os.path.exists(path) else "no such file")
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
         scores = _scores(path)
@@ -185,12 +185,12 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     surest = _surest(scores)
     if format is not None and named:
         if surest is not None and format not in scores and scores[surest.name] >= _CERTAIN:
-            return SkippedLine(path, None, f"is a file of {surest.name}, not of {format}")
+            return SkippedLine(path, None, f"is a {surest.name} file, not a {format} file")
         return Found(format, path, size, sure=format in scores)
     # In a folder of mixed files a named format takes its own only.
     if surest is not None and format in (None, surest.name):
         return Found(surest.name, path, size)
-    return SkippedLine(path, None, "no known tool's file") if named else None
+    return SkippedLine(path, None, "not a file of any known tool") if named else None
 
 
 def _is_native(path: str) -> bool:
