@@ -1,7 +1,7 @@
-"""cortex: `transcripts/<agent>/transcript.jsonl`, one message a line. docs/formats/cortex.md has the grammar and worked
-bytes.
+"""cortex: `transcripts/<agent>/transcript.jsonl`, one message per line. docs/formats/cortex.md has the grammar and
+worked bytes.
 
-A line begins with the three keys that cortex reads (`role`, `content`, `timestamp`); ours follow in the same line. A
+A line begins with the three keys that cortex reads (`role`, `content`, `timestamp`); ours follow on the same line. A
 line without `seq` was written by cortex. Everything else is in the sidecar, by the rules of `growing`.
 """
 
@@ -116,7 +116,7 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
 
 
 def _seen(value: Json) -> Seen:
-    """What one line says. ValueError or InvalidParams where it is no message."""
+    """What one line says. ValueError or InvalidParams if it is not a message."""
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     role, content = value.get("role"), value.get("content")
@@ -149,16 +149,16 @@ def _seen(value: Json) -> Seen:
 
 
 def _restore(seen: Seen, ours: dict[str, Json]) -> None:
-    """Give a line of ours what its three keys cannot say."""
+    """Restore what the three keys of a line of ours cannot express."""
     exact = ours.get("content")
-    if isinstance(exact, list) and _text(exact) == seen.content:  # else somebody edited the text since
+    if isinstance(exact, list) and _text(exact) == seen.content:  # else somebody has edited the text since
         seen.content = exact
     if isinstance(ours.get("rest"), dict):
         seen.rest |= {key: value for key, value in ours["rest"].items() if key not in HEAD}
 
 
 def _line(message: Message) -> bytes:
-    """One message as a line, newline included."""
+    """One message as a line, with its newline."""
     at = epoch_ms(message.timestamp)
     line: dict[str, Json] = {
         "role": message.role,

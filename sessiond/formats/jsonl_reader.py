@@ -1,4 +1,4 @@
-"""Reads the native format: lines in, a session out. It keeps going past whatever it cannot understand."""
+"""Reads the native format: lines in, a session out. It skips whatever it cannot understand and goes on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PLAIN = {"id", "seq", "role", "content", "timestamp"}
 
 
 def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers from 1. One at a time: to cut a hundred megabytes at once would stop every
-    other thread meanwhile.
+    """Non-blank lines with their numbers, from 1. One at a time: splitting a hundred megabytes at once would block every
+    other thread.
     """
     start, number = len(_BOM) if content.startswith(_BOM) else 0, 0
     while start < len(content):
@@ -42,12 +42,12 @@ def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class Unnumbered(msgspec.Struct):
-    """A message of somebody else's. `message.id` is "" where the line has none; its seq is 0."""
+    """A message that another program wrote. `message.id` is "" if the line has no id; its seq is 0."""
 
     message: Message
     key: str
     timed: bool
-    """The line has a time of its own."""
+    """Whether the line has a time."""
 
 
 class Reader:
@@ -55,7 +55,7 @@ class Reader:
         self.path = path
         self.problems = problems
         self.session = Session(local_id, EPOCH)
-        """Less its messages, until `finish`."""
+        """Without its messages until `finish`."""
         self.messages: dict[str, Message] = {}
         """Those with a seq in the file."""
         self.unnumbered: list[Unnumbered] = []
@@ -67,14 +67,14 @@ class Reader:
         self._last_time = EPOCH
 
     def read(self, content: bytes) -> None:
-        """All lines of a file."""
+        """Read all lines of a file."""
         for number, line in lines_of(content):
             self.take(line, number)
         if not self._understood and content.strip(b"\xef\xbb\xbf \t\r\n"):
             self.problems.append(Problem(self.path, 1, "has no line that can be read", fatal=True))
 
     def take(self, line: bytes, number: int) -> Kind:
-        """One line. One that is strange is a problem, and nothing else has happened."""
+        """Read one line. A strange line adds a problem and has no other effect."""
         try:
             kind = self._take(_decoder.decode(line), number)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -137,7 +137,7 @@ class Reader:
         known = self.messages.get(message_id)
         if known is not None and known.seq != seq:
             raise ValueError(f"it repeats the id {message_id!r}")
-        if value.keys() == _PLAIN:  # as nearly all are
+        if value.keys() == _PLAIN:  # as in nearly all lines
             message = Message(id=message_id, seq=seq, role=role, content=content, timestamp=time)
         else:
             rest = {key: one for key, one in value.items() if key not in HEAD}
@@ -197,7 +197,7 @@ class Reader:
         self._held.add(seq)
 
     def finish(self, side: Sidecar | None, floor: int, saved: int) -> Decoded:
-        """`saved`: up to which change the sidecar knows the file to hold everything."""
+        """`saved`: seq up to which, according to the sidecar, the file holds every change."""
         used = side.seq if side else 0
         highest = max(self.session.seq, floor, used, *self._seqs, 0)
         numbered, new = self._number({entry.id: entry for entry in side.entries} if side else {}, highest)
@@ -216,7 +216,7 @@ class Reader:
         )
 
     def _number(self, had: dict[str, Entry], highest: int) -> tuple[list[Message], bool]:
-        """Give lines that somebody else wrote an id and a seq: the ones they had, else new ones above all others."""
+        """Give lines that another program wrote an id and a seq: those they had before, or new ones above all others."""
         used = set(self.messages)
         found: list[Message] = []
         nth: Counter[str] = Counter()

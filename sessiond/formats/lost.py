@@ -1,6 +1,6 @@
-"""What a format's own system will not show of a session: told before it is moved there. Pure.
+"""What a format's own system will not show of a session, so that users learn it before they move the session there. Pure.
 
-Nothing of it is lost to sessiond, which keeps it in the sidecar; but whoever opens the file with the system's own code should know.
+Nothing is lost: sessiond keeps it in the sidecar. But people who open the file with that system should know.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HIDDEN: dict[str, tuple[str, ...]] = {
 
 
 def lost(session: Session, fmt: str) -> list[str]:
-    """In words, for people; empty where the system shows everything."""
+    """In words, for people. Empty if the system shows everything."""
     told = []
     for key in _HIDDEN[fmt]:
         words, count = _THINGS[key]

@@ -1,11 +1,10 @@
 """A strict reader of S-expressions, as Emacs Lisp and Common Lisp print them: text in, a tree of positions out.
 
-- It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is no plain data is
+- It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is not plain data is
   refused with its position.
-- It is iterative; how deep and how large a form may be is bounded by limits, not by the stack.
-- The tree says where things stand, not what they are (`sexp_values` does), so that a writer can change one value and
-  leave every other
-  byte as it was.
+- It is iterative: limits, not the stack, bound the depth and size of a form.
+- The tree says where things are, not what they are (`sexp_values` does that), so that a writer can change one value and
+  leave every other byte as it was.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ class Kind(Enum):
     LIST = "list"
     VECTOR = "vector"
     STRING = "string"
-    """With items where Emacs wrote text properties after it: the first one is the string."""
+    """Has items if Emacs wrote text properties with it: the first item is the string."""
     ATOM = "atom"
     """A symbol, a keyword or a number."""
     CHAR = "character"
     QUOTE = "quote"
-    """A prefix (' ` , ,@ #') before its one item."""
+    """A prefix (' ` , ,@ #') and its one item."""
 
 
 class Node(msgspec.Struct, gc=False):
-    """Where a datum stands: text[start:end]. `tail` is what follows the dot of a dotted list."""
+    """Where a datum is: text[start:end]. `tail` is what follows the dot of a dotted list."""
 
     kind: Kind
     start: int
@@ -61,19 +60,19 @@ def line_of(text: str, position: int) -> int:
 
 
 def read(text: str, dialect: Dialect, start: int = 0) -> Node:
-    """The first form at or after `start`. Raises SexpError. What follows the form is not looked at."""
+    """The first form at or after `start`. Raises SexpError. Anything after the form is ignored."""
     return _Reader(text, dialect).read(start)
 
 
 def skip_blank(text: str, dialect: Dialect, start: int = 0) -> int:
-    """Position of the first character that is neither white space nor in a comment. SexpError for a comment without an
-    end.
+    """Position of the first character that is neither white space nor in a comment. SexpError for an unterminated
+    comment.
     """
     return _Reader(text, dialect).skip(start)
 
 
 class _Frame(msgspec.Struct):
-    """A list, vector, propertied string or prefix that is not complete yet."""
+    """An incomplete list, vector, string with properties, or prefix."""
 
     kind: Kind
     start: int
@@ -81,7 +80,7 @@ class _Frame(msgspec.Struct):
     """"" for a prefix, which ends with its datum."""
     items: list[Node]
     dot: int = -1
-    """Position of a dot; from then on exactly one datum follows."""
+    """Position of a dot, which exactly one datum must follow."""
 
 
 class _Syntax(msgspec.Struct, frozen=True):
@@ -89,7 +88,7 @@ class _Syntax(msgspec.Struct, frozen=True):
     """White space and line comments."""
     atom: re.Pattern[str]
     after_dot: str
-    """Besides white space: what makes the dot before it a dot and not the beginning of a symbol."""
+    """Characters that, like white space, make the dot before them a dot and not the beginning of a symbol."""
     prefixes: str
     open_bracket: str
 
@@ -208,7 +207,7 @@ class _Reader:
         if after == "'":
             return self._open(Kind.QUOTE, start, start + 2, "")
         if after == "(":
-            # Emacs prints a string with text properties so, Common Lisp a vector.
+            # In Emacs this is a string with text properties, in Common Lisp a vector.
             return self._open(Kind.VECTOR if self.common else Kind.STRING, start, start + 2, ")")
         if after == "\\" and self.common:
             match = _COMMON_CHAR.match(text, start)
@@ -252,7 +251,7 @@ class _Reader:
         return self._datum(frame.kind, frame.start, position + 1, frame.items, tail)
 
     def _datum(self, kind: Kind, start: int, end: int, items: Sequence[Node] = (), tail: Node | None = None) -> int:
-        """A datum is complete: put it where it belongs. Answers `end`."""
+        """A datum is complete: put it where it belongs. Returns `end`."""
         node = Node(kind, start, end, items, tail)
         while True:
             self.nodes += 1
@@ -273,7 +272,7 @@ class _Reader:
     def _at_end(self, position: int) -> SexpError:
         if not self.stack:
             return self._error("contains no form", position)
-        # The outermost list is what a reader would look for; an innermost string or list says where the cut is.
+        # Name the innermost string or list: it shows where the cut is, which the outermost list would not.
         frame = self.stack[-1]
         return self._error(f"ends inside the {frame.kind.value} that begins here", frame.start)
 
