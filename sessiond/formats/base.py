@@ -19,7 +19,7 @@ TAIL_BYTES = 256
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something in a file that could not be understood. `line` is 1-based; None where there are no lines."""
+    """Something in a file that could not be understood. `line` is 1-based, or None if there are no lines."""
 
     path: str
     line: int | None

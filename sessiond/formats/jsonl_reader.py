@@ -77,11 +77,13 @@ class Reader:
         """Read one line. A strange line adds a problem and has no other effect."""
         try:
             kind = self._take(_decoder.decode(line), number)
+        except msgspec.ValidationError as error:  # it is a DecodeError, too
+            reason = f"cannot be used: {error}"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "contains only NUL bytes"
         except KeyError as error:
             reason = f"cannot be used: it has no {error}"
-        except (InvalidParams, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+        except (InvalidParams, TypeError, ValueError, AttributeError) as error:
             reason = f"cannot be used: {error}"
         else:
             self._understood += 1
@@ -109,8 +111,8 @@ class Reader:
                 Problem(self.path, number, f"has a newer format ({value['sessiond']}); update sessiond", fatal=True)
             )
             raise ValueError("its format is unknown")
-        created = normal_timestamp(value["createdAt"])
-        updated = normal_timestamp(value.get("updatedAt") or created)
+        created = _time("createdAt", value["createdAt"])
+        updated = _time("updatedAt", value.get("updatedAt") or created)
         fields = usable_fields(value)
         seq = _seq(value)
         self.session.created_at, self.session.updated_at = created, updated
@@ -175,13 +177,13 @@ class Reader:
         self._last_time = time
 
     def _change(self, value: dict[str, Json]) -> None:
-        seq, at = _seq(value), normal_timestamp(value.get("at", EPOCH))
+        seq, at = _seq(value), _time("at", value.get("at", EPOCH))
         match value["change"]:
             case "updated":
                 self.session.apply(Updated(seq=seq, at=at, fields=usable_fields(value["fields"])))
             case "note":
                 note = msgspec.convert(value["note"], Note)
-                wire = {**note.wire(), "timestamp": normal_timestamp(note.timestamp)}
+                wire = {**note.wire(), "timestamp": _time("timestamp", note.timestamp)}
                 self.session.apply(Noted(seq=seq, at=at, note=wire))
             case "state":
                 if not isinstance(value["values"], dict):
@@ -190,7 +192,7 @@ class Reader:
             case "base":
                 self.base = max(self.base, seq)
                 self.session.seq = max(self.session.seq, seq)
-                self.session.updated_at = normal_timestamp(value["updatedAt"])
+                self.session.updated_at = _time("updatedAt", value["updatedAt"])
                 self._dated = True
             case other:
                 raise ValueError(f"it is a change of unknown kind {other!r}")
@@ -235,6 +237,13 @@ class Reader:
             changed = {"id": message_id, "seq": entry.seq if entry else highest}
             found.append(msgspec.structs.replace(one.message, timestamp=time or one.message.timestamp, **changed))
         return found, new
+
+
+def _time(key: str, value: Json) -> str:
+    try:
+        return normal_timestamp(value)
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(f"its `{key}` is not a valid time") from None
 
 
 def _seq(value: dict[str, Json]) -> int:

@@ -3,7 +3,7 @@
 Rules of `weave`, for messages of the main file (seen) and of the sidecar (entries):
 
 1. A seen message matches the entry with the same id, or else the next entry with the same key (a digest of what the main
-   file shows). It takes that entry's id, seq and whatever was kept beside it. Otherwise it counts as an edit of the entry
+   file shows). It takes that entry's id, seq and whatever was kept with it. Otherwise it counts as an edit of the entry
    in the same place with the same `near`.
 2. A seen message that matches no entry is new: it keeps its own id, if any, and gets a seq above every known one.
 3. An entry that the main file must not hold stays.
@@ -16,7 +16,7 @@ Rules of `weave`, for messages of the main file (seen) and of the sidecar (entri
 5. A main file that still equals `was` is the version from before a crash, or a restored copy of it. Its messages, even
    those cut since (`cut`), are what they were then, and anything newer is put back. Replaying what the journal may still
    have on top of that gives the later session.
-   A `was` that shows no message may equally have been emptied again: there, only the journal and what was kept beside
+   A `was` that shows no message may equally have been emptied again: there, only the journal and what was kept with
    that version count.
 """
 
@@ -114,7 +114,7 @@ def weave(
     standing_now: Standing = "outside" if emptied else standing
     kept = _kept_unseen(entries, set(matched), standing_now, rewrites_whole=puts_back and not woven.anew)
     if emptied and side is not None and side.was is not None:
-        # Entries as old as that version were kept beside it and come from an older save: the journal may not have them.
+        # Entries as old as that version were kept with it and come from an older save: the journal may not have them.
         kept |= {position for position, entry in enumerate(entries) if entry.seq <= side.was.seq}
     for position, entry in enumerate(entries):
         if position in matched or entry.copy is None or entry.id in used:

@@ -250,7 +250,7 @@ def _decoded(raw: bytes) -> Any:
     try:
         return decode(raw)[0]
     except NotJson as error:
-        raise _Broken(str(error)) from None
+        raise _Broken(str(error).removeprefix("not valid JSON: ")) from None
 
 
 def members(path: str, open_: Opener, arrays: frozenset[str]) -> dict[str, Any]:
