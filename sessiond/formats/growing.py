@@ -123,7 +123,7 @@ def decode_pieces(
         beyond=frozenset(seq for seq in inline if seq > woven.through),
         renumbered=woven.renumbered or bool(woven.dropped),
         dropped=woven.dropped,
-        # A crash came before the third step of an append: the sidecar still has what the main file has now.
+        # A crash came before the third step of an append: the sidecar still has what the main file now has, too.
         incomplete=woven.put_back
         or any(entry.key is None and entry.id in shown for entry in (side.entries if side else ())),
     )

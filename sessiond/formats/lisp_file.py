@@ -44,7 +44,7 @@ class LispFile(msgspec.Struct, frozen=True, dict=True):
     """Every line ends with CR LF. Emacs reads that as a newline, and so does sessiond."""
 
     def encoded(self, text: str) -> bytes:
-        """The bytes of a file of the same kind with another text."""
+        """The bytes of a file of the same kind with the given text."""
         text = text.replace("\n", "\r\n") if self.dos else text
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
 

@@ -49,7 +49,7 @@ class Schema(Protocol):
         """Wire name of every field that `info` may return -> its key and printed value, `":name \\"x\\""`."""
 
     def show_message(self, message: Message, indent: int) -> dict[str, str] | None:
-        """Key -> printed value, or None where the file must not hold the message."""
+        """Key -> printed value, or None if the file must not hold the message."""
 
     def fresh(self, session: Session, shown: Mapping[str, str], messages: Sequence[str]) -> str:
         """A new file. `shown`: from `show_session`; `messages`: already printed."""

@@ -115,7 +115,7 @@ def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
 
 
 def _is_silent(message: dict[str, Any]) -> bool:
-    """The empty system message at the head of every conversation, and the like."""
+    """Whether it says nothing, like the empty system message at the head of every conversation."""
     content = _content(message.get("content"))
     return (
         content == "" and _role(message) in ("system", "user", "assistant") and message.get("recipient", "all") == "all"

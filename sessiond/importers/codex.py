@@ -341,7 +341,7 @@ def _old_shape(record: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _parent_of(meta: dict[str, Any]) -> dict[str, Any] | None:
-    """The session that a fork or a subagent left."""
+    """The session that a fork or a subagent came from."""
     source = meta.get("source")
     spawn = source.get("subagent") if isinstance(source, dict) else None
     spawned = spawn.get("thread_spawn") if isinstance(spawn, dict) else None

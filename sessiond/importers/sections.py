@@ -29,7 +29,7 @@ class Section(msgspec.Struct, frozen=True):
 def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
     """One session at a time, so a file costs no more memory than its largest session. Raises OSError.
 
-    Lines before the first header belong to it. A header that names the current session again does not begin another.
+    Lines before the first header belong to its session. A header that names the current session again does not begin another.
     """
     held: list[bytes] = []
     began, header = 1, None
