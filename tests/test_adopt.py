@@ -272,8 +272,8 @@ def test_a_session_moves_between_stores(home, tmp_path, target):
     ])  # fmt: skip
     before = client.call("session/open", sessionId="session-20260101-000000")
     told = client.call("session/move", sessionId="session-20260101-000000", store="s", dryRun=True)
-    assert ("the thinking in 1 messages" in told["lost"]) and ("1 tags" in told["lost"])
-    assert ("1 system messages" in told["lost"]) == (target == "sibyl")
+    assert ("the thinking in 1 message" in told["lost"]) and ("1 tag" in told["lost"])
+    assert ("1 system message" in told["lost"]) == (target == "sibyl")
     moved = client.call("session/move", sessionId="session-20260101-000000", store="s")
     assert moved["session"]["sessionId"] == "s/session-20260101-000000"
     after = client.call("session/open", sessionId="s/session-20260101-000000")

@@ -1,4 +1,4 @@
 """What a store's files look like: one module per format, pure functions over bytes.
 
-A format never does I/O, never fails on input (damage comes back as problems) and keeps no state.
+A format never does I/O, never fails on bad input (it reports damage as problems) and keeps no state.
 """

@@ -1,8 +1,7 @@
 """The format of Agent-Q: `session-*.el`, comment lines and one property list in Emacs Lisp. docs/formats/agent-q.md has
 the grammar.
 
-Its own system rewrites a file from memory. What the property list has no place for is kept in the sidecar
-(`lisp_session`).
+Agent-Q rewrites a file from memory. Whatever the property list has no place for is in the sidecar (`lisp_session`).
 """
 
 from __future__ import annotations
@@ -37,11 +36,10 @@ _EMACS = Dialect.EMACS
 _FILE = re.compile(r"(session-.+)\.el", re.DOTALL)
 _PREFIX = "session-"
 _FOREIGN = "session-@"
-"""Before the id of a session whose id does not begin as its system's own do: `index.el` and the like are not sessions.
-"""
+"""Goes before a session id that does not begin as Agent-Q's own do, because `index.el` and the like are not sessions."""
 _TOOL_CALLS = "tool-calls"
 _NAME_CHARS = 200
-"""Of the name in the header, which the system's list reads from the file's first 1,000 bytes."""
+"""The limit for the name in the header, which Agent-Q's list reads from the file's first 1,000 bytes."""
 
 
 def matches(names: Sequence[str], head: Callable[[str], bytes]) -> int:
@@ -105,7 +103,7 @@ def _json(source: Source, node: Node) -> Json:
 
 
 def _metadata(source: Source, node: Node) -> tuple[dict[str, Json], list[Json] | None]:
-    """Metadata less the tool calls, and these."""
+    """Metadata without the tool calls, and the tool calls."""
     value = source.json(node)
     rest = dict(value) if isinstance(value, dict) else {}
     calls = rest.get(_TOOL_CALLS)
@@ -170,7 +168,7 @@ class _Schema:
         if ":messages" not in top and ":id" not in top:
             return "is not a session: it has neither :id nor :messages"
         version = file.source.json(top[":version"]) if ":version" in top else 1
-        return None if version in (1, None) else f"is of version {version}, which is not known here"
+        return None if version in (1, None) else f"has version {version}, which this sessiond does not know"
 
     def info(self, values: Values) -> dict[str, Json]:
         shown = {
@@ -240,7 +238,7 @@ class _Schema:
         return "\n".join(header) + "\n\n" + "\n ".join(lines) + "\n"
 
     def header_edits(self, file: LispFile, session: Session) -> list[Edit]:
-        """Its system lists sessions by the comment lines at the top: the name there is the one in the form."""
+        """Agent-Q lists sessions by the comment lines at the top, so the name there must match the one in the form."""
         text = file.source.text
         lines = list(re.finditer(r"^;[^\n]*\n", text[: file.form.start], re.MULTILINE))
         old = next((line for line in lines if line[0].startswith(";; Name:")), None)
@@ -258,22 +256,22 @@ def _string_or_nil(text: str | None) -> str:
 
 
 def _name_line(text: str | None) -> str:
-    """One line, whatever the name holds, and nothing that Emacs would take for local variables."""
+    """One line, whatever the name contains, without anything that Emacs would take for local variables."""
     line = " ".join((text or "").split())[:_NAME_CHARS]
     line = re.sub(r"(local) (variables:)", r"\1  \2", line, flags=re.IGNORECASE)
     return f";; Name: {''.join(char if char.isprintable() else ' ' for char in line)}"
 
 
 def _local_time(at: str) -> str:
-    """As its system writes it: local time."""
+    """Local time, as Agent-Q writes it."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms(at))
-    with suppress(OverflowError, ValueError, OSError):  # a year that the C library does not know: as it is, in UTC
+    with suppress(OverflowError, ValueError, OSError):  # a year outside the C library's range stays in UTC
         moment = moment.astimezone()
     return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}"
 
 
 def _print_metadata(message: Message, indent: int) -> str:
-    """`(:tool-calls ((:id ...) ...) :key value ...)`; what cannot be shown so stays beside."""
+    """`(:tool-calls ((:id ...) ...) :key value ...)`; the sidecar keeps what cannot be shown this way."""
     pairs = []
     calls = message.tool_calls
     try:

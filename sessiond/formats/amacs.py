@@ -1,10 +1,10 @@
-"""amacs: `<chat>.org` with one `* Tick N` an exchange, and `scratchpad.org` with the notes. docs/formats/amacs.md has
-grammar and worked bytes.
+"""amacs: `<chat>.org` with one `* Tick N` per exchange, and `scratchpad.org` with the notes. docs/formats/amacs.md has
+the grammar and worked bytes.
 
-An exchange is a user's message and its answer, written at the end of the file once both are complete; ids and seqs
-stand in its drawer. Messages that are not part of an exchange, and what belongs to the session as a whole, are in the
-sidecar, by the rules of `growing`. The notes of the scratchpad belong to every chat in the folder: each chat numbers
-those that it did not write itself in its own sidecar.
+An exchange is a user's message and its answer, written at the end of the file once both are complete; its drawer has
+the ids and seqs. Messages outside an exchange, and what belongs to the session as a whole, are in the sidecar, by the
+rules of `growing`. The notes of the scratchpad belong to every chat in the folder: each chat's sidecar numbers those
+that the chat did not write itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ abilities = Abilities(shared_files=(SCRATCHPAD,))
 
 _SUFFIX = ".org"
 _CALLED_SO = f"@{SCRATCHPAD}"
-"""The chat whose id is `scratchpad`: a file of that name is not a chat."""
+"""The file of the chat whose id is `scratchpad`, because `scratchpad.org` itself is not a chat."""
 _HAS_TICK = re.compile(rb"^\* Tick[ \t]+\d", re.MULTILINE)
 
 
@@ -83,7 +83,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     side, problems = decode_sidecar(sidecar_path(local_id), files.get(sidecar_path(local_id)))
     chat = ticks.parse(main, path, problems)
     if side is None and not chat.ticks and (chat.headings or not org.is_preamble(main)):
-        problems.append(Problem(path, 1, "is not a chat: it has no heading `* Tick N`", fatal=True))
+        problems.append(Problem(path, 1, "is not a chat: it has no `* Tick N` heading", fatal=True))
     notes = _identified(local_id, files.get(SCRATCHPAD, b""))
     own = [one.seq for one, _, mine in notes if mine and one.seq is not None]
     decoded = decode_pieces(local_id, chat.pieces, main, side, problems, max([floor, *own]))
@@ -96,7 +96,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
 
 
 class _Number(msgspec.Struct):
-    """What the sidecar keeps of a note that another chat, or somebody else, wrote into the scratchpad."""
+    """What the sidecar keeps about a note that another chat or another program wrote into the scratchpad."""
 
     id: str
     seq: int
@@ -107,9 +107,9 @@ class _Memory(msgspec.Struct):
     """What the sidecar keeps for this format (`Sidecar.main`)."""
 
     tick: int = 0
-    """The highest in the file."""
+    """The highest tick in the file."""
     alone: list[str] = []
-    """Ids of users' messages beside the file that no answer will make an exchange of."""
+    """Ids of users' messages outside the file that will never get an answer and become an exchange."""
     notes: list[_Number] = []
 
     @property
@@ -121,7 +121,7 @@ ready(_Memory)
 
 
 def _memory(side: Sidecar | None) -> _Memory | None:
-    """None where there is none, or none that can be used."""
+    """None if the sidecar has no memory, or an unusable one."""
     try:
         return msgspec.convert(side.main, _Memory) if side and side.main else None
     except msgspec.ValidationError:
@@ -134,7 +134,7 @@ def _numbers(side: Sidecar | None) -> dict[str, _Number]:
 
 
 def _identified(chat: str, pad: bytes) -> list[tuple[SeenNote, str, bool]]:
-    """Every note of the scratchpad with the id that it has in `chat`, and whether the chat wrote it itself."""
+    """Every note of the scratchpad, its id in `chat`, and whether the chat wrote it itself."""
     seen = scratchpad.notes(scratchpad.parse(pad))
     used = {one.id for one in seen if one.chat == chat and one.id}
     mine: set[str] = set()
@@ -189,8 +189,8 @@ def _add_notes(
 def _place(
     notes: Sequence[Note], pad: bytes, chat: str, known: Mapping[str, _Number]
 ) -> tuple[list[Note], list[dict[str, Any]]]:
-    """Those of `notes` that the scratchpad does not have yet, and the numbers of those in it that the chat did not
-    write itself.
+    """The `notes` that the scratchpad does not have yet, and the numbers of those in it that the chat did not write
+    itself.
     """
     by_id = {note.id: note for note in notes}
     placed: set[str] = set()
@@ -212,7 +212,7 @@ def _scratchpad_step(old: bytes, missing: Sequence[Note], chat: str, tick: int) 
     return [] if content == old else [Write(SCRATCHPAD, content, "replace")]
 
 
-# Writing: the scratchpad first, since it says itself what it holds
+# Writing: the scratchpad first, because it records by itself what it holds
 
 
 def update(session: Session, tail: Tail, files: Files, changes: Sequence[Change]) -> list[Write] | None:

@@ -12,54 +12,54 @@ from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
 
 Files: TypeAlias = Mapping[str, bytes]
-"""Path relative to the store's folder, with `/` -> content. Only files that exist are in it."""
+"""Path relative to the store's folder, with `/` -> content. Contains only files that exist."""
 
 
 TAIL_BYTES = 256
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something in a file that could not be understood. `line` is 1-based; None where there are no lines."""
+    """Something in a file that could not be understood. `line` is 1-based, or None if there are no lines."""
 
     path: str
     line: int | None
     message: str
     fatal: bool = False
-    """The session cannot be read at all: `badFile`. Its files are then never written."""
+    """The session cannot be read at all (`badFile`). Its files are then never written."""
 
 
 class Unlike(msgspec.Struct, frozen=True):
-    """The bytes of a main file are not the ones that were written last: somebody edited them, or the disk did."""
+    """The bytes of a main file differ from those written last: somebody edited them, or the disk damaged them."""
 
     size: int
     """How many bytes the sum covers."""
     expected: int
-    """CRC-32 of them as they were written."""
+    """CRC-32 of those bytes as they were written."""
 
 
 class Decoded(msgspec.Struct):
-    """A session as its files tell it."""
+    """A session as read from its files."""
 
     session: Session
     problems: list[Problem]
     through: int = 0
-    """Every change with a seq up to this one is in the files (or was there and was taken out by somebody)."""
+    """Every change with a seq up to this one is in the files (or was there until somebody removed it)."""
     beyond: frozenset[int] = frozenset()
-    """Seqs of single changes above `through` that are there too (an append that a crash cut short in the middle)."""
+    """Seqs of single changes above `through` that are also in the files (a crash cut an append short)."""
     touched: dict[str, int] = {}
-    """Message id -> seq of the newest change that went into the one line that the file has of it."""
+    """Message id -> seq of the newest change contained in the one line that the file has for the message."""
     renumbered: bool = False
-    """Some messages or notes had no seq and were given one now: `adopt_numbering` must be made durable before anyone is
-    told.
+    """Some messages or notes had no seq and have been given one: the writes of `adopt_numbering` must be durable before
+    anyone is told.
     """
     unlike: Unlike | None = None
-    """Set as long as nobody said that the file is meant to be as it is: `adopt_numbering` then leaves its sum alone."""
+    """Set until somebody confirms that the file is meant to be as it is: until then `adopt_numbering` leaves its sum alone."""
     dropped: list[Message] = []
-    """Messages that nobody but the daemon has had, and that somebody's version of the main file does not bring back. They
-    go into the trash before `adopt_numbering` forgets them.
+    """Messages that only the daemon has had, and that another program's version of the main file does not bring back.
+    They go into the trash before `adopt_numbering` forgets them.
     """
     incomplete: bool = False
-    """The files lack something that must be in them (an old copy was written over newer messages): rewrite them."""
+    """The files lack something that they must contain (an old copy overwrote newer messages): rewrite them."""
 
     @property
     def fatal(self) -> Problem | None:
@@ -69,7 +69,7 @@ class Decoded(msgspec.Struct):
         if change.seq <= self.through:
             return True
         if isinstance(change, Appended):
-            # Each of its messages has a line of its own, and a crash may have left any of them.
+            # Each of its messages has its own line, and a crash may have left any of them.
             return all(wire["seq"] in self.beyond for wire in change.messages)
         if change.seq in self.beyond:
             return True
@@ -85,7 +85,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """What a format must know of the main file to append to it without reading it."""
+    """What a format must know about the main file to append to it without reading it."""
 
     exists: bool
     size: int = 0
@@ -152,12 +152,12 @@ class Format(Protocol):
 
     name: str
     rewrites_whole: bool
-    """Its own system rewrites the whole file from its memory, so an outside version may be an old copy."""
+    """The format's own system rewrites the whole file from memory, so an outside version may be an old copy."""
     abilities: Abilities
 
     def matches(self, names: Sequence[str], head: Callable[[str], bytes]) -> int:
-        """How sure it is, 0 to 100, that a folder is its own. `names`: relative paths two levels deep; `head(name)`:
-        first 4 KiB.
+        """How likely it is, 0 to 100, that a folder is in this format. `names`: relative paths two levels deep;
+        `head(name)`: first 4 KiB.
         """
 
     def find(self, names: Iterable[str]) -> dict[str, str]:
@@ -166,10 +166,10 @@ class Format(Protocol):
         """
 
     def main_path(self, local_id: str) -> str:
-        """Where the session's main file is, or would be made."""
+        """Where the session's main file is, or would be created."""
 
     def paths(self, local_id: str) -> list[str]:
-        """All files that may hold a part of the session, the main one first, the sidecar under `.sessiond/` last."""
+        """All files that may hold part of the session: the main one first, the sidecar under `.sessiond/` last."""
 
     def decode(self, local_id: str, files: Files, floor: int = 0) -> Decoded:
         """Never raises. Messages and notes without a seq that the sidecar knows get new ones above every known seq and
@@ -177,22 +177,21 @@ class Format(Protocol):
         """
 
     def update(self, session: Session, tail: Tail, files: Files, changes: Sequence[Change]) -> list[Write] | None:
-        """The cheap way to save: what `changes` add to the end of the main file. `session` has them applied (and
-        perhaps later ones, whose
-            seqs are above the last of `changes`: leave those out). `files` holds what `side_files` names, never the
-            main one. None where the
-            files must be rewritten (`encode`). An append to the main file is made by `sidecar.append_writes`, which
-            puts the sidecar with the intent
-        first, so that a torn append is known for what it is.
+        """The cheap way to save: what `changes` add to the end of the main file. None if the files must be rewritten
+        (`encode`).
+
+        `session` has the changes applied (and perhaps later ones, with seqs above the last of `changes`: leave those
+        out). `files` holds what `side_files` names, never the main file. `sidecar.append_writes` makes the append to the
+        main file: it writes the sidecar with the intent first, so that a torn append is recognised.
         """
 
     def side_files(self, local_id: str) -> list[str]:
-        """The files that `update` wants to see."""
+        """The files that `update` needs."""
 
     def encode(self, session: Session, before: Files) -> list[Write]:  # the sidecar first, then the main file
-        """The whole session as files. `before`: what is there now, so that what was not understood stays where it
-        stood. No write for a file that would not change.
+        """The whole session as files. `before`: what is there now, so that anything not understood stays in its place.
+        Files that would not change get no write.
         """
 
     def adopt_numbering(self, decoded: Decoded, before: Files) -> list[Write]:
-        """What makes the seqs of `decoded.session` durable without touching the user's own file (the sidecar)."""
+        """The writes (of the sidecar) that make the seqs of `decoded.session` durable without touching the user's own file."""

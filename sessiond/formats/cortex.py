@@ -1,7 +1,7 @@
-"""cortex: `transcripts/<agent>/transcript.jsonl`, one message a line. docs/formats/cortex.md has the grammar and worked
-bytes.
+"""cortex: `transcripts/<agent>/transcript.jsonl`, one message per line. docs/formats/cortex.md has the grammar and
+worked bytes.
 
-A line begins with the three keys that cortex reads (`role`, `content`, `timestamp`); ours follow in the same line. A
+A line begins with the three keys that cortex reads (`role`, `content`, `timestamp`); ours follow on the same line. A
 line without `seq` was written by cortex. Everything else is in the sidecar, by the rules of `growing`.
 """
 
@@ -82,7 +82,7 @@ def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     side, problems = decode_sidecar(sidecar_path(local_id), files.get(sidecar_path(local_id)))
     pieces = _lines(main, path, problems)
     if problems and not any(piece.seen for piece in pieces) and _is_binary(main):
-        problems.append(Problem(path, 1, "holds no line that can be read", fatal=True))
+        problems.append(Problem(path, 1, "has no line that can be read", fatal=True))
     return decode_pieces(local_id, pieces, main, side, problems, floor)
 
 
@@ -105,7 +105,11 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
                 piece.seen.append(_seen(_decoder.decode(line)))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 problems.append(
-                    Problem(path, len(pieces) + 1, "is not valid JSON" if line.strip(b"\0 \r\n") else "holds only NULs")
+                    Problem(
+                        path,
+                        len(pieces) + 1,
+                        "is not valid JSON" if line.strip(b"\0 \r\n") else "contains only NUL bytes",
+                    )
                 )
             except (ValueError, InvalidParams) as error:
                 problems.append(Problem(path, len(pieces) + 1, f"cannot be used: {error}"))
@@ -115,7 +119,7 @@ def _lines(main: bytes, path: str, problems: list[Problem]) -> list[Piece]:
 
 
 def _seen(value: Json) -> Seen:
-    """What one line says. ValueError or InvalidParams where it is not a message."""
+    """What one line says. ValueError or InvalidParams if it is not a message."""
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     role, content = value.get("role"), value.get("content")
@@ -148,16 +152,16 @@ def _seen(value: Json) -> Seen:
 
 
 def _restore(seen: Seen, ours: dict[str, Json]) -> None:
-    """Give a line of ours what its three keys cannot say."""
+    """Restore what the three keys of a line of ours cannot express."""
     exact = ours.get("content")
-    if isinstance(exact, list) and _text(exact) == seen.content:  # else somebody edited the text since
+    if isinstance(exact, list) and _text(exact) == seen.content:  # else somebody has edited the text since
         seen.content = exact
     if isinstance(ours.get("rest"), dict):
         seen.rest |= {key: value for key, value in ours["rest"].items() if key not in HEAD}
 
 
 def _line(message: Message) -> bytes:
-    """One message as a line, newline included."""
+    """One message as a line, with its newline."""
     at = epoch_ms(message.timestamp)
     line: dict[str, Json] = {
         "role": message.role,

@@ -1,5 +1,5 @@
-"""What a message object that somebody else wrote says, as far as the protocol can hold it. What it cannot hold stays in
-the file only.
+"""Reads message objects that other programs wrote, as far as the protocol can hold them. Everything else stays only in
+the file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def usable_seq(value: Json) -> int | None:
 
 
 def usable_status(value: Json) -> str | None:
-    """Nobody streams into a file: a reply that was cut off there was never finished by anyone."""
+    """Nobody streams into a file, so a reply that is still marked as streaming there will never be finished."""
     return value if isinstance(value, str) and value in _DONE else None
 
 
 def usable_time(value: Json) -> str | None:
-    """RFC 3339 text, or milliseconds since 1970 as a number, to the protocol's shape; None for anything else."""
+    """RFC 3339 text, or a number of milliseconds since 1970, in the protocol's form; None for anything else."""
     try:
         if isinstance(value, str):
             return normal_timestamp(value)
@@ -42,7 +42,7 @@ def usable_time(value: Json) -> str | None:
 
 
 def usable_rest(fields: Mapping[str, Json]) -> dict[str, Json]:
-    """All fields but the head's, less those that the protocol names and that are of another type here."""
+    """All fields except those in HEAD and those that the protocol names but that have another type here."""
     return {key: value for key, value in fields.items() if key not in HEAD and _fits(key, value)}
 
 
@@ -63,13 +63,13 @@ def _fits(key: str, value: Json) -> bool:
 
 
 def usable_fields(fields: Json) -> dict[str, Json]:
-    """SessionInfo fields of a file that anyone may have edited; TypeError or ValueError where one is of another type."""
+    """SessionInfo fields of a file that anyone may have edited. TypeError or ValueError if one has the wrong type."""
     if not isinstance(fields, Mapping):
         raise TypeError("its fields are not an object")
     found = {key: value for key, value in fields.items() if key in UPDATABLE}
     for key, value in found.items():
         if not _FIELDS[key](value):
-            raise ValueError(f"{key} is of another type")
+            raise ValueError(f"{key} has the wrong type")
     return found
 
 

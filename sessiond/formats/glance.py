@@ -1,7 +1,7 @@
-"""A large native session as its file's end and its sidecar tell it, before anyone has read the file. Pure.
+"""A large native session as seen from its sidecar and the end of its file, before anyone has read the whole file. Pure.
 
-The sidecar of a save carries a brief: all that an answer needs beside the last messages. What a glance shows is
-provisional: whoever takes one has the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
+The sidecar of a save carries a brief: everything a response needs besides the last messages. A glance is provisional:
+whoever takes one must have the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json
 
 RECENT = 256
-"""Messages whose seqs are in a brief: no glance shows more."""
+"""Messages whose seqs are in a brief. A glance never shows more."""
 _ENOUGH = 2 * RECENT
-"""Lines that as a rule hold as many messages; if not, all are looked at that were read."""
+"""Lines that usually contain that many messages; if they do not, all lines that were read are used."""
 _BRIEF_BYTES = 64 * 1024
-"""A save must not cost more the more there is, so a session with more notes and state than this has no brief."""
+"""The cost of a save must not grow with the session, so a session with more notes and state than this has no brief."""
 _KEY, _SUM = "brief", "briefCrc"
 
 
 class Brief(msgspec.Struct, frozen=True, rename="camel"):
-    """All of a session but its messages, as the main file tells it once the append in the same sidecar is done."""
+    """Everything in a session except its messages, as the main file has it once the append in the same sidecar is done."""
 
     count: int
-    """Messages."""
+    """Number of messages."""
     recent: list[int]
     """The seqs of the last ones, at most RECENT."""
     created_at: str
@@ -55,7 +55,7 @@ _decoder = msgspec.json.Decoder(Brief)
 
 
 class Passed(msgspec.Struct):
-    """The messages of a session, as far as a brief tells of them."""
+    """What a brief needs to know about the messages of a session."""
 
     count: int = 0
     recent: list[int] = []
@@ -68,10 +68,10 @@ class Passed(msgspec.Struct):
 
 
 def remember(writes: Sequence[Write], session: Session, least: int, passed: Passed | None = None) -> Sequence[Write]:
-    """`writes` of a save of `session`, with a brief in the sidecar where the main file will have `least` bytes or more.
+    """The `writes` of a save of `session`, with a brief in the sidecar if the main file will have at least `least` bytes.
 
-    For a session whose files were understood in full, none of whose messages is streaming. `passed`: its messages, where it
-    does not hold them itself.
+    Only for a session whose files were fully understood and which has no streaming message. `passed`: its messages, if
+    it does not hold them itself.
     """
     path = sidecar_path(session.local_id)
     if passed is None:
@@ -107,15 +107,15 @@ def _remembering(write: Write, session: Session, passed: Passed, least: int) -> 
     encoded = msgspec.json.encode(brief)
     if len(encoded) > _BRIEF_BYTES:
         return write
-    # As a text, since the sidecar sorts the keys of objects.
+    # As text, because the sidecar sorts the keys of objects.
     fresh = msgspec.structs.replace(side, main={**side.main, _KEY: encoded.decode(), _SUM: zlib.crc32(encoded)})
     return msgspec.structs.replace(write, data=encode_sidecar(fresh))
 
 
 def glance(local_id: str, side: bytes | None, size: int, end: bytes, pending_from: int | None) -> Decoded | None:
-    """The session less most of its messages (`Session.absent`), or None where it must be read whole.
+    """The session without most of its messages (`Session.absent`), or None if the file must be read whole.
 
-    `size`: of the main file, `end`: its last bytes. `pending_from`: seq of the first change that the journal still has.
+    `size`: size of the main file; `end`: its last bytes. `pending_from`: seq of the first change still in the journal.
     """
     known, problems = decode_sidecar("", side)
     brief = _brief_of(known)
@@ -124,7 +124,7 @@ def glance(local_id: str, side: bytes | None, size: int, end: bytes, pending_fro
     intent = known.append
     if size != intent.size + intent.length or not end.endswith(b"\n"):
         return None
-    # Had the journal been told of the last append, it would not have what is in it any more.
+    # If the journal knew of the last append, it would have dropped what that append contains.
     if pending_from is not None and pending_from <= known.through and not _came(intent, end):
         return None
     lines = [line for _, line in lines_of(end if len(end) == size else end.partition(b"\n")[2])]
@@ -151,14 +151,14 @@ def _brief_of(side: Sidecar | None) -> Brief | None:
         return None
     try:
         raw = encoded.encode()
-        # Of another sum: somebody changed it by hand, or the disk did. The file is read whole then.
+        # A wrong sum: somebody changed it by hand, or the disk damaged it. The file is then read whole.
         return _decoder.decode(raw) if zlib.crc32(raw) == side.main.get(_SUM) else None
     except (msgspec.MsgspecError, UnicodeEncodeError):
         return None
 
 
 def _came(intent: Appending, end: bytes) -> bool:
-    """Whether the last append is there whole. Unknown, so no, where the end does not reach so far."""
+    """Whether the last append is complete in the file. False if `end` is too short to tell."""
     needed = intent.length + min(TAIL_BYTES, intent.size)
     if len(end) < needed:
         return False
@@ -167,21 +167,21 @@ def _came(intent: Appending, end: bytes) -> bool:
 
 
 def _last_messages(local_id: str, lines: Sequence[bytes], brief: Brief) -> list[Message]:
-    """The newest messages that the file's last lines hold without a gap, by seq; none where a line is strange."""
+    """The newest messages that the file's last lines contain without a gap, by seq; empty if a line is strange."""
     problems: list[Problem] = []
     reader = Reader(local_id, "", problems)
     for line in lines:
         reader.take(line, 0)
     if problems or reader.unnumbered:
         return []
-    # The last line of a message counts, and what is last in the file is in its end: what was found is as it stands.
+    # The last line of a message counts, and the last lines are all here, so each message found is in its final state.
     found = {message.seq: message for message in reader.messages.values()}
     shown: list[Message] = []
     for seq in reversed(brief.recent):
         if seq not in found:
             break
         shown.append(found.pop(seq))
-    # What else was found are later lines of older messages.
+    # Anything else that was found is a later line of an older message.
     if not shown or any(seq > shown[-1].seq for seq in found):
         return []
     return shown[::-1]

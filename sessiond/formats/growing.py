@@ -1,19 +1,18 @@
 """What formats whose files only grow at the end have in common (amacs, cortex).
 
-The main file has every finished message whole, with its id and seq, in pieces: a line, an exchange. A piece that was
-written is never written again. The sidecar has the rest:
+The main file has every finished message whole, with its id and seq, in pieces: a line or an exchange. A piece is written
+only once. The sidecar has the rest:
 
 - what belongs to the session as a whole: names, tags, state, notes;
-- messages that are not in the main file (an entry without key): still streaming, or of a kind that the file does not
+- messages that are not in the main file (an entry without a key): still streaming, or of a kind that the file does not
   show;
-- what the main file does not say of a message that it has (an entry with key): id and seq of a line that somebody else
-  wrote, and all of
-  a message that changed after it was written (`beside` is whole then, its role included).
+- what the main file does not say about a message that it has (an entry with a key): the id and seq of a line that
+  another program wrote, and all of a message that changed after it was written (`beside` is then whole, role included).
 
-An append is two steps, the sidecar first, as `sidecar_file` tells. A message that waited in the sidecar stays there
-during these two and is taken out in a third, so that no crash in between loses it. A rewrite (after clear or truncate)
-goes the other way round: the main file first, since what is cut must not come back where somebody appends in between.
-Before it, a message that the main file has and will not have any more is put into the sidecar.
+An append takes two steps, the sidecar first, as described in `sidecar_file`. A message that waited in the sidecar stays
+there during both and is removed in a third, so that no crash in between loses it. A rewrite (after clear or truncate)
+works the other way round: the main file first, because what is cut must not come back if another program appends in
+between. Before the rewrite, any message that the main file is about to lose is put into the sidecar.
 """
 
 from __future__ import annotations
@@ -56,18 +55,18 @@ class Piece(msgspec.Struct):
 
 
 class Ahead(msgspec.Struct):
-    """What an update has to place."""
+    """What an update must put somewhere."""
 
     session: Session
-    """The session less the messages of the main file."""
+    """The session without the messages of the main file."""
     waiting: list[Message]
     """Messages that the main file does not have, in order of seq."""
     entries: list[Entry]
-    """Of messages that it has."""
+    """Entries for messages that it has."""
 
 
 class Layout(msgspec.Struct):
-    """How the main file stands to a session."""
+    """How the main file relates to a session."""
 
     kept: bytes
     entries: list[Entry]
@@ -78,8 +77,8 @@ class Layout(msgspec.Struct):
 
 
 def seen_of(pieces: Iterable[Piece], side: Sidecar | None) -> list[Seen]:
-    """All messages of the pieces. A copy of an earlier one (same id, or same seq) is a message of its own, without
-    either.
+    """All messages of the pieces. A copy of an earlier one (same id or same seq) loses both and counts as another
+    message.
     """
     ids: set[str] = set()
     seqs: set[int] = set()
@@ -96,7 +95,7 @@ def seen_of(pieces: Iterable[Piece], side: Sidecar | None) -> list[Seen]:
 
 def weave_pieces(pieces: Sequence[Piece], side: Sidecar | None, main: bytes, floor: int = 0) -> Woven:
     fallback = side.info.get("createdAt", EPOCH) if side else EPOCH
-    # A format whose own system only appends keeps no copies, so there is nothing to put back.
+    # A format whose own system only appends keeps no copies, so it has nothing to put back.
     seen = seen_of(pieces, side)
     return weave(seen, side, main, floor=floor, fallback_time=fallback, rewrites_whole=False, puts_back=True)
 
@@ -124,16 +123,14 @@ def decode_pieces(
         beyond=frozenset(seq for seq in inline if seq > woven.through),
         renumbered=woven.renumbered or bool(woven.dropped),
         dropped=woven.dropped,
-        # A crash came before the third step of an append: the sidecar still has what the main file has now.
+        # A crash came before the third step of an append: the sidecar still has what the main file now has, too.
         incomplete=woven.put_back
         or any(entry.key is None and entry.id in shown for entry in (side.entries if side else ())),
     )
 
 
 def catch_up(local_id: str, side: Sidecar | None, tail: Tail, changes: Sequence[Change]) -> Ahead | None:
-    """What the sidecar and the changes since add up to, without the main file. None where that cannot be told without
-    it.
-    """
+    """The result of the sidecar and the changes since, without the main file. None if that needs the main file."""
     created = next((change for change in changes if isinstance(change, Created)), None)
     if (side is None and (created is None or tail.size > 0)) or (side is not None and not tail.exists):
         return None
@@ -148,9 +145,9 @@ def catch_up(local_id: str, side: Sidecar | None, tail: Tail, changes: Sequence[
         session.add_message(_whole(entry))
     for change in changes:
         if isinstance(change, (Extended, Finished)) and session.message(change.message_id) is None:
-            return None  # of a message that was written as finished
+            return None  # a message that was written as finished
         if isinstance(change, Appended) and any(session.message(wire["id"]) for wire in change.messages):
-            return None  # of a save that a crash cut short
+            return None  # from a save that a crash cut short
         session.apply(change)
     in_main = {entry.id for entry in (side.entries if side else ()) if entry.key is not None}
     entries = [_renewed(entry, session) for entry in (side.entries if side else ()) if entry.key is not None]
@@ -172,12 +169,12 @@ def _renewed(entry: Entry, session: Session) -> Entry:
 
 def _beside(message: Message) -> dict[str, Json]:
     whole = {key: value for key, value in message.wire().items() if key not in ("id", "seq")}
-    return {**whole, "status": message.status}  # None too, where the main file shows another one
+    return {**whole, "status": message.status}  # even None, if the main file shows another one
 
 
 def lay_out(session: Session, pieces: Sequence[Piece], main: bytes, side: Sidecar | None) -> Layout:
-    """Which pieces stay as they are. One that shows a message that is gone, or that cannot be corrected from beside, is
-    cut as a whole.
+    """Which pieces stay as they are. A piece is cut as a whole if it shows a message that is gone or that the sidecar
+    cannot correct.
     """
     ids = iter(weave_pieces(pieces, side, main).ids)
     kept: list[bytes] = []
@@ -199,12 +196,12 @@ def lay_out(session: Session, pieces: Sequence[Piece], main: bytes, side: Sideca
 
 
 def _correctable(item: Seen, now: Message) -> bool:
-    """Keys can be replaced from beside, but not taken away."""
+    """The sidecar can replace keys, but not remove them."""
     return item.rest.keys() <= now.rest.keys()
 
 
 def _entry(item: Seen, now: Message) -> Entry | None:
-    """What must be kept beside for a message that the main file shows as `item`, or None."""
+    """What the sidecar must keep for a message that the main file shows as `item`, or None."""
     shown = Message(
         id=now.id,
         seq=now.seq,
@@ -233,8 +230,8 @@ def sidecar_for(
     notes: bool = True,
     main: Mapping[str, Any] | None = None,
 ) -> Sidecar:
-    """`session`: whatever has the info, the notes and the state. `notes` False: another file has them. `main`: what the
-    format itself must know.
+    """`session`: supplies the info, notes and state. `notes` False: another file has the notes. `main`: what the format
+    itself must know.
     """
     blank = Session("", "")
     info = {
@@ -255,20 +252,22 @@ def sidecar_for(
 
 
 _COPIES_BYTES = 32 * 1024
-"""What the sidecar holds twice, so that an append to a chat that nobody else touches costs the same for ever."""
+"""The limit for copies in the sidecar, so that an append to a chat that nobody else touches always costs the same."""
 
 
 def with_copies(
     entries: Sequence[Entry], before: Sidecar | None, kept: Container[str], pieces: Iterable[Piece], session: Session
 ) -> list[Entry]:
-    """`entries` with whole copies of the newest messages that only the daemon has had: those that are written just now
-    (`pieces`), and of the earlier ones those that are still in the main file (`kept`). Its own system may have it in memory
-    without them, and write that.
+    """`entries` with whole copies of the newest messages that only the daemon has had: those being written now
+    (`pieces`), and the earlier ones that are still in the main file (`kept`). The format's own system may hold the file
+    in memory without them and write that version.
     """
     there = {entry.id for entry in entries}
     copies = [one for one in (before.entries if before else ()) if one.key is not None and one.copy and one.id in kept]
     for piece in pieces:
-        since = max((item.seq or 0 for item in piece.seen), default=0)  # half of one that is missing is an edit
+        since = max(
+            (item.seq or 0 for item in piece.seen), default=0
+        )  # if only half of a piece is missing, that is an edit
         for item in piece.seen:
             now = session.message(item.id) if item.id is not None else None
             if now is not None:
@@ -287,7 +286,7 @@ def with_copies(
 def append_steps(
     side: Sidecar, before: Sidecar | None, main_path: str, data: bytes, tail: Tail, written: Iterable[str]
 ) -> list[Write]:
-    """The steps that save `side` and append `data`, in which the messages `written` are."""
+    """The steps that save `side` and append `data`, which contains the messages `written`."""
     path = sidecar_path(side.id)
     if not data and tail.exists:
         last = before.append if before else None
@@ -312,8 +311,8 @@ def rewrite_steps(
     data: bytes,
     written: Iterable[str],
 ) -> list[Write]:
-    """The steps that leave `kept` and `data` in the main file, where `old` is now, and `side` beside it. None for what
-    is so already.
+    """The steps that replace `old` in the main file with `kept` and `data`, and save `side`. Files that are already right
+    get no step.
     """
     if old is not None and kept == old:
         if data:
@@ -327,7 +326,7 @@ def rewrite_steps(
             if before is not None and content == encode_sidecar(before)
             else [Write(sidecar_path(side.id), content, "replace")]
         )
-    if old is None:  # without its main file a sidecar is nothing, and that may not be without the sidecar
+    if old is None:  # a sidecar without its main file counts for nothing, but the main file needs its sidecar
         return [Write(sidecar_path(side.id), encode_sidecar(side), "replace"), Write(main_path, kept + data, "replace")]
     return [
         *settled_writes(before, old, (entry for entry in side.entries if entry.key is None)),
@@ -345,8 +344,8 @@ def numbering(
     notes: bool = True,
     remember: Mapping[str, Any] | None = None,
 ) -> Sidecar:
-    """The sidecar that makes the ids and seqs of `decoded.session` durable. Its claim of what the files hold does not
-    grow by it.
+    """The sidecar that makes the ids and seqs of `decoded.session` durable. It does not claim that the files hold more
+    than before.
     """
     session = decoded.session
     woven = weave_pieces(pieces, side, main)

@@ -1,6 +1,6 @@
-"""What lists show of a native session: the lines of its messages are counted, and what they say is passed over. Pure.
+"""What lists show of a native session: message lines are counted, and their content is skipped. Pure.
 
-That is a fraction of the work of `decode`, and tells the same; where that is in doubt it tells nothing.
+This takes a fraction of the work of `decode` and gives the same result. In doubt it gives none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DAY_CHARS = 10
 
 
 class _Line(msgspec.Struct):
-    """Of a message as we write them, what counts here."""
+    """The fields that matter here, of a message line as sessiond writes it."""
 
     role: Annotated[str, Meta(min_length=1)]
     id: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -36,8 +36,8 @@ ready(_Line)
 
 
 def head_of(local_id: str, content: bytes, side: bytes | None) -> SessionInfo | None:
-    """`content`: of the main file, `side`: of its sidecar. None where the whole must be read to tell: there is a line that
-    somebody else wrote, or a strange one.
+    """`content`: of the main file; `side`: of its sidecar. None if the file must be decoded in full, because another
+    program wrote a line or a line is strange.
     """
     known, problems = decode_sidecar("", side)
     if problems or not _is_text(content):
@@ -53,7 +53,7 @@ def head_of(local_id: str, content: bytes, side: bytes | None) -> SessionInfo | 
                 return None
             continue
         seq = seqs.get(one.id)
-        if seq is None:  # else it is a later state of the same message
+        if seq is None:  # otherwise it is a later state of the same message
             seqs[one.id] = one.seq
             times.append(one.timestamp)
         elif seq != one.seq:
@@ -66,7 +66,7 @@ def head_of(local_id: str, content: bytes, side: bytes | None) -> SessionInfo | 
 
 
 def _touch(reader: Reader, times: list[str]) -> bool:
-    """Tell it when something was said, less what makes no difference. False: one of the times is not valid."""
+    """Pass message times to the reader, except those that make no difference. False: one of the times is not valid."""
     if not _TIMES.fullmatch("".join(times)):
         return False
     try:
@@ -81,7 +81,7 @@ def _touch(reader: Reader, times: list[str]) -> bool:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether no line is strange for its characters alone."""
+    """Whether the characters alone make no line strange."""
     try:
         return b"\\ud" not in content and (content.isascii() or bool(content.decode()))
     except UnicodeDecodeError:

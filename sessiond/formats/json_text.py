@@ -1,5 +1,5 @@
-"""JSON text whose values are exchanged in place: where values stand, and new ones in the style of the old. Pure; the
-text must be valid JSON.
+"""Replaces values in JSON text in place: finds values and writes new ones in the style of the old. Pure. The text must
+be valid JSON.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from sessiond.model.values import Json
 
 Span: TypeAlias = tuple[int, int]
 Edit: TypeAlias = tuple[int, int, bytes]
-"""Start, end, and what stands there instead."""
+"""Start, end and replacement."""
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}:,]', re.DOTALL)
 _BLANK = b" \t\r\n"
 _FIRST_INDENT = re.compile(rb"[{\[]\r?\n([ \t]+)")
 
 
 def members(text: bytes, start: int = 0) -> dict[str, Span]:
-    """Key -> span of its value, for the object that begins at or after `start`; of equal keys the last counts."""
+    """Key -> span of its value, for the object that begins at or after `start`. The last of equal keys counts."""
     found: dict[str, Span] = {}
     for key, span in _parts(text, start):
         if key is not None:
@@ -82,7 +82,7 @@ class Style(msgspec.Struct, frozen=True):
         return cls(match[1], b"\r\n" if match[0][1:2] == b"\r" else b"\n")
 
     def value(self, value: Json, level: int) -> bytes:
-        """A value as it stands `level` deep."""
+        """A value as laid out `level` levels deep."""
         raw = msgspec.json.encode(value)
         if self.indent is None:
             return raw
@@ -93,14 +93,14 @@ class Style(msgspec.Struct, frozen=True):
         return self.newline.join([lines[0], *indented])
 
     def array(self, items: Sequence[bytes], level: int) -> bytes:
-        """An array of values that are laid out already."""
+        """An array of values that are already laid out."""
         if self.indent is None or not items:
             return b"[" + b",".join(items) + b"]"
         inner = self.newline + self.indent * (level + 1)
         return b"[" + inner + (b"," + inner).join(items) + self.newline + self.indent * level + b"]"
 
     def member(self, key: str, value: bytes, level: int) -> bytes:
-        """A key and its value, with what stands before them."""
+        """A key and its value, with the white space before them."""
         name = msgspec.json.encode(key)
         if self.indent is None:
             return name + b":" + value
@@ -114,7 +114,7 @@ def insert(text: bytes, found: dict[str, Span], new: Sequence[bytes]) -> Edit:
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
-    """Edits do not overlap; those at one place come in their order."""
+    """Edits must not overlap. Edits at the same place are applied in their order."""
     out: list[bytes] = []
     position = 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):

@@ -1,8 +1,7 @@
 """The native format: `<id>.jsonl`, append-only JSON Lines. docs/formats/jsonl.md has the grammar and worked bytes.
 
-A file is a header line, then one line a message, each with its id and seq. What happens later (names, tags, state,
-notes, the end of a streamed reply) is a further line, of which the last wins. Only clear, truncate and compaction
-rewrite the file.
+A file is a header line, then one line per message, each with its id and seq. Later events (names, tags, state, notes, the
+end of a streamed reply) add lines, and the last line wins. Only clear, truncate and compaction rewrite the file.
 """
 
 from __future__ import annotations
@@ -118,8 +117,9 @@ def update(session: Session, tail: Tail, files: Files, changes: Sequence[Change]
 
 
 def _change_lines(session: Session, changes: Sequence[Change]) -> list[bytes]:
-    """One line for every message and change; a streamed message has one line with its newest text, however often it
-    grew."""
+    """One line for each message and change. A streamed message gets one line with its newest text, however often it
+    grew.
+    """
     grown = {change.message_id: change.seq for change in changes if isinstance(change, (Extended, Finished))}
     lines: list[tuple[int, bytes]] = []
     for change in changes:
@@ -144,7 +144,7 @@ def _change_lines(session: Session, changes: Sequence[Change]) -> list[bytes]:
 
 
 def _needs_base(changes: Sequence[Change]) -> bool:
-    """Whether the lines of `changes` do not tell by themselves when the session was last updated."""
+    """Whether the lines of `changes` alone do not show when the session was last updated."""
     for change in changes:
         if isinstance(change, (Extended, Finished)):
             return True
@@ -181,13 +181,14 @@ def _mark(local_id: str, side: Sidecar | None, seq: int) -> Sidecar:
 
 
 def _whole(local_id: str, seq: int, seal: Appending) -> Sidecar:
-    """Of a file that was written anew."""
+    """The sidecar of a file that was written whole."""
     return msgspec.structs.replace(_mark(local_id, None, seq), append=seal)
 
 
 def encode(session: Session, before: Files) -> list[Write]:
-    """The whole file anew: the header as it was, every line that was not understood in its place among the messages,
-    one line a message."""
+    """The whole file again: the header as it was, one line per message, and every line that was not understood in its
+    place among the messages.
+    """
     path = main_path(session.local_id)
     old = before.get(path, b"")
     header, strange = _kept_lines(session, old)
@@ -203,7 +204,7 @@ def encode(session: Session, before: Files) -> list[Write]:
     content = bom + b"\n".join(lines) + b"\n"
     if content == old:
         return []
-    # The main file before the sidecar: its `base` line says itself what it holds.
+    # The main file before the sidecar: its `base` line says what it holds.
     side, _ = decode_sidecar("", before.get(sidecar_path(session.local_id)))
     marked = encode_sidecar(_whole(session.local_id, session.seq, sealed(content, session.seq)))
     return [
@@ -214,7 +215,7 @@ def encode(session: Session, before: Files) -> list[Write]:
 
 
 def _after_messages(session: Session, header: bytes) -> list[bytes]:
-    """What a whole file says of the session beside its header and messages."""
+    """What a whole file says about the session besides its header and messages."""
     lines = [
         _encoder.encode({"change": "note", "seq": note.seq, "at": note.timestamp, "note": note.wire()})
         for note in session.notes
@@ -232,7 +233,7 @@ def _after_messages(session: Session, header: bytes) -> list[bytes]:
 
 
 class InParts:
-    """The same file as `encode`'s, for a session whose messages pass by a part at a time and are never all in memory."""
+    """Writes the same file as `encode`, for a session whose messages arrive in parts and are never all in memory."""
 
     def __init__(self, local_id: str, created_at: str) -> None:
         self.beginning = _header_line(local_id, {"createdAt": created_at}, created_at, 0) + b"\n"
@@ -252,20 +253,20 @@ class InParts:
         return self._counted(b"".join(line + b"\n" for line in _after_messages(session, self.beginning)))
 
     def beside(self, session: Session, glanced_from: int) -> Sequence[Write]:
-        """What goes to other files, after the main one. `glanced_from`: bytes of a file that a glance is worth."""
+        """Writes of other files, after the main one. `glanced_from`: size in bytes from which a glance is worthwhile."""
         seal = msgspec.structs.replace(self._seal, through=session.seq)
         marked = encode_sidecar(_whole(session.local_id, session.seq, seal))
         writes = [Write(sidecar_path(session.local_id), marked, "replace")]
         return remember(writes, session, glanced_from, self._passed)
 
     def read(self, lines: bytes) -> list[Message]:
-        """The messages among whole lines of such a file."""
+        """The messages in whole lines of such a file."""
         found = (_decoder.decode(line) for line in lines.split(b"\n") if line)
         return [Message.from_wire(wire) for wire in found if "role" in wire]
 
 
 def _kept_lines(session: Session, content: bytes) -> tuple[bytes | None, list[tuple[int, bytes]]]:
-    """The header line where it still holds, and what was not understood as (number of messages before it, line)."""
+    """The header line if it is still valid, and each line not understood as (number of messages before it, line)."""
     header: bytes | None = None
     strange: list[tuple[int, bytes]] = []
     reader = Reader(session.local_id, "", [])

@@ -1,4 +1,4 @@
-"""Reads the native format: lines in, a session out. It keeps going past whatever it cannot understand."""
+"""Reads the native format: lines in, a session out. It skips whatever it cannot understand and goes on."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PLAIN = {"id", "seq", "role", "content", "timestamp"}
 
 
 def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers from 1. One at a time: to cut a hundred megabytes at once would stop every
-    other thread meanwhile.
+    """Non-blank lines with their numbers, from 1. One at a time: splitting a hundred megabytes at once would block every
+    other thread.
     """
     start, number = len(_BOM) if content.startswith(_BOM) else 0, 0
     while start < len(content):
@@ -42,12 +42,12 @@ def lines_of(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class Unnumbered(msgspec.Struct):
-    """A message of somebody else's. `message.id` is "" where the line has none; its seq is 0."""
+    """A message that another program wrote. `message.id` is "" if the line has no id; its seq is 0."""
 
     message: Message
     key: str
     timed: bool
-    """The line has a time of its own."""
+    """Whether the line has a time."""
 
 
 class Reader:
@@ -55,7 +55,7 @@ class Reader:
         self.path = path
         self.problems = problems
         self.session = Session(local_id, EPOCH)
-        """Less its messages, until `finish`."""
+        """Without its messages until `finish`."""
         self.messages: dict[str, Message] = {}
         """Those with a seq in the file."""
         self.unnumbered: list[Unnumbered] = []
@@ -67,19 +67,23 @@ class Reader:
         self._last_time = EPOCH
 
     def read(self, content: bytes) -> None:
-        """All lines of a file."""
+        """Read all lines of a file."""
         for number, line in lines_of(content):
             self.take(line, number)
         if not self._understood and content.strip(b"\xef\xbb\xbf \t\r\n"):
-            self.problems.append(Problem(self.path, 1, "holds no line that can be read", fatal=True))
+            self.problems.append(Problem(self.path, 1, "has no line that can be read", fatal=True))
 
     def take(self, line: bytes, number: int) -> Kind:
-        """One line. One that is strange is a problem, and nothing else has happened."""
+        """Read one line. A strange line adds a problem and has no other effect."""
         try:
             kind = self._take(_decoder.decode(line), number)
+        except msgspec.ValidationError as error:  # it is a DecodeError, too
+            reason = f"cannot be used: {error}"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "holds only NULs"
-        except (InvalidParams, KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+            reason = "is not valid JSON" if line.strip(b"\0 \t\r") else "contains only NUL bytes"
+        except KeyError as error:
+            reason = f"cannot be used: it has no {error}"
+        except (InvalidParams, TypeError, ValueError, AttributeError) as error:
             reason = f"cannot be used: {error}"
         else:
             self._understood += 1
@@ -104,11 +108,11 @@ class Reader:
     def _header(self, value: dict[str, Json], number: int) -> None:
         if value["sessiond"] != 1:
             self.problems.append(
-                Problem(self.path, number, f"is of a newer format ({value['sessiond']}); update sessiond", fatal=True)
+                Problem(self.path, number, f"has a newer format ({value['sessiond']}); update sessiond", fatal=True)
             )
-            raise ValueError("its format is not known")
-        created = normal_timestamp(value["createdAt"])
-        updated = normal_timestamp(value.get("updatedAt") or created)
+            raise ValueError("its format is unknown")
+        created = _time("createdAt", value["createdAt"])
+        updated = _time("updatedAt", value.get("updatedAt") or created)
         fields = usable_fields(value)
         seq = _seq(value)
         self.session.created_at, self.session.updated_at = created, updated
@@ -117,7 +121,7 @@ class Reader:
         self.session.seq = max(self.session.seq, seq)
         self.base = max(self.base, seq)
         if value.get("id") not in (None, self.session.local_id):
-            reason = f"names another id, {value['id']!r}; the file's name counts"
+            reason = f"names another id, {value['id']!r}; the id from the file name is used"
             self.problems.append(Problem(self.path, number, reason))
 
     def _message(self, value: dict[str, Json]) -> None:
@@ -135,7 +139,7 @@ class Reader:
         known = self.messages.get(message_id)
         if known is not None and known.seq != seq:
             raise ValueError(f"it repeats the id {message_id!r}")
-        if value.keys() == _PLAIN:  # as nearly all are
+        if value.keys() == _PLAIN:  # as in nearly all lines
             message = Message(id=message_id, seq=seq, role=role, content=content, timestamp=time)
         else:
             rest = {key: one for key, one in value.items() if key not in HEAD}
@@ -173,13 +177,13 @@ class Reader:
         self._last_time = time
 
     def _change(self, value: dict[str, Json]) -> None:
-        seq, at = _seq(value), normal_timestamp(value.get("at", EPOCH))
+        seq, at = _seq(value), _time("at", value.get("at", EPOCH))
         match value["change"]:
             case "updated":
                 self.session.apply(Updated(seq=seq, at=at, fields=usable_fields(value["fields"])))
             case "note":
                 note = msgspec.convert(value["note"], Note)
-                wire = {**note.wire(), "timestamp": normal_timestamp(note.timestamp)}
+                wire = {**note.wire(), "timestamp": _time("timestamp", note.timestamp)}
                 self.session.apply(Noted(seq=seq, at=at, note=wire))
             case "state":
                 if not isinstance(value["values"], dict):
@@ -188,14 +192,14 @@ class Reader:
             case "base":
                 self.base = max(self.base, seq)
                 self.session.seq = max(self.session.seq, seq)
-                self.session.updated_at = normal_timestamp(value["updatedAt"])
+                self.session.updated_at = _time("updatedAt", value["updatedAt"])
                 self._dated = True
             case other:
-                raise ValueError(f"it is a change of an unknown kind, {other!r}")
+                raise ValueError(f"it is a change of unknown kind {other!r}")
         self._held.add(seq)
 
     def finish(self, side: Sidecar | None, floor: int, saved: int) -> Decoded:
-        """`saved`: up to which change the sidecar knows the file to hold everything."""
+        """`saved`: seq up to which, according to the sidecar, the file holds every change."""
         used = side.seq if side else 0
         highest = max(self.session.seq, floor, used, *self._seqs, 0)
         numbered, new = self._number({entry.id: entry for entry in side.entries} if side else {}, highest)
@@ -214,7 +218,7 @@ class Reader:
         )
 
     def _number(self, had: dict[str, Entry], highest: int) -> tuple[list[Message], bool]:
-        """Give lines that somebody else wrote an id and a seq: the ones they had, else new ones above all others."""
+        """Give lines that another program wrote an id and a seq: those they had before, or new ones above all others."""
         used = set(self.messages)
         found: list[Message] = []
         nth: Counter[str] = Counter()
@@ -235,8 +239,15 @@ class Reader:
         return found, new
 
 
+def _time(key: str, value: Json) -> str:
+    try:
+        return normal_timestamp(value)
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(f"its `{key}` is not a valid time") from None
+
+
 def _seq(value: dict[str, Json]) -> int:
     seq = value.get("seq", 0)
     if type(seq) is not int or not 0 <= seq < 2**53:
-        raise ValueError("its seq is not a whole number")
+        raise ValueError("its seq is not a whole number from 0 to 2^53 - 1")
     return seq

@@ -1,7 +1,7 @@
-"""A Lisp file that holds one property list: taken apart, and changed so that every byte which need not change stays.
+"""Takes apart a Lisp file that holds one property list, and edits it without touching any byte that need not change.
 
 An edit is (start, end, replacement) in the file's text. Comments, unknown keys and elements that were not understood
-are never part of one.
+are never part of an edit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sessiond.formats.sexp_values import Source
 Edit: TypeAlias = tuple[int, int, str]
 _BOM = "\ufeff"
 _VARIABLES_CHARS = 3000
-"""So far from its end Emacs looks for a file's local variables."""
+"""How far from the end of a file Emacs looks for local variables."""
 _COOKIE = re.compile(r"coding[ \t]*:[ \t]*([\w-]+)", re.IGNORECASE)
 _IS_UTF8 = re.compile(r"(?:prefer-|mule-)?utf-8(?:-.*)?", re.IGNORECASE)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _STRING = re.compile(r'\\.|"(?:[^"\\]|\\.)*"', re.DOTALL)
-"""Or an escaped character outside a string, which may be a quotation mark."""
+"""A string, or an escaped character outside a string, which may be a quotation mark."""
 
 
 def _code_point(match: re.Match[str]) -> str:
@@ -35,23 +35,23 @@ def _code_point(match: re.Match[str]) -> str:
 
 
 class LispFile(msgspec.Struct, frozen=True, dict=True):
-    """`form` is the property list; `source` the text with newlines as Emacs sees them, without a byte order mark."""
+    """`form` is the property list; `source` is the text with newlines as Emacs sees them, without a byte order mark."""
 
     source: Source
     form: Node
     bom: bool
     dos: bool
-    """Every line ended with CR LF; Emacs takes that for a newline, and so do we."""
+    """Every line ends with CR LF. Emacs reads that as a newline, and so does sessiond."""
 
     def encoded(self, text: str) -> bytes:
-        """The bytes of a file of the same kind with another text."""
+        """The bytes of a file of the same kind with the given text."""
         text = text.replace("\n", "\r\n") if self.dos else text
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
 
     @cached_property
     def ascii_only(self) -> bool:
-        """Emacs decodes the file by another coding than UTF-8, by its cookie or by guessing: what is written into it must mean
-        the same in all of them.
+        """Emacs decodes the file with a coding other than UTF-8, because of its cookie or by guessing, so what is written
+        into it must mean the same in any coding.
         """
         text = self.source.text
         if self.source.dialect is not Dialect.EMACS:
@@ -65,7 +65,7 @@ class LispFile(msgspec.Struct, frozen=True, dict=True):
         return not text.isascii() and _NOT_UTF8.search(text) is not None
 
     def fitting(self, printed: str) -> str | None:
-        """A printed value as it may stand in this file. None where it has a symbol that may not."""
+        """A printed value in a form that this file can hold. None if it contains a symbol that the file cannot hold."""
         if printed.isascii() or not self.ascii_only:
             return printed
         fitted = _STRING.sub(lambda match: _NOT_ASCII.sub(_code_point, match[0]), printed)
@@ -77,7 +77,7 @@ class LispFile(msgspec.Struct, frozen=True, dict=True):
 
 
 def parse(path: str, raw: bytes, dialect: Dialect) -> tuple[LispFile | None, list[Problem]]:
-    """The file, or None with a fatal problem. Raises nothing."""
+    """The file, or None with a fatal problem. Never raises."""
     text = raw.decode("utf-8", "surrogateescape")
     bom = text.startswith(_BOM)
     text = text.removeprefix(_BOM)
@@ -97,7 +97,7 @@ def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem
     if not text.isascii():
         bad = next((index for index, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
         if bad is not None:
-            problems.append(Problem(path, line_of(text, bad), "holds bytes that are not UTF-8"))
+            problems.append(Problem(path, line_of(text, bad), "has bytes that are not valid UTF-8"))
     if len(form.items) % 2:
         problems.append(Problem(path, line_of(text, form.items[-1].start), "has a key without a value"))
     try:
@@ -105,12 +105,12 @@ def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem
     except SexpError as error:
         after = error.position
     if after < len(text):
-        problems.append(Problem(path, line_of(text, after), "has something after its form, which no reader looks at"))
+        problems.append(Problem(path, line_of(text, after), "has text after its form, which readers ignore"))
     return problems
 
 
 def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
-    """text[start:end] with `edits`, which lie in it and do not overlap."""
+    """text[start:end] with `edits` applied. They must be inside it and must not overlap."""
     end = len(text) if end is None else end
     parts: list[str] = []
     for from_, to, replacement in sorted(edits):
@@ -120,7 +120,7 @@ def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | Non
 
 
 def set_key(source: Source, node: Node, key: str, printed: str) -> Edit:
-    """Give `key` of a property list a value: in the place of its old one, or after the last pair."""
+    """Set `key` of a property list: in place of its old value, or after the last pair."""
     last: Node | None = None
     first_key: Node | None = None
     for name, key_node, value in source.pairs(node):
@@ -139,28 +139,28 @@ def column(text: str, position: int) -> int:
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """One element of a list as it is to be: an old one (its index) or a new one, and its text."""
+    """One element of the list to be written: its text, and its index if it is an old element."""
 
     text: str
     index: int | None = None
 
 
 class _Block(msgspec.Struct):
-    """An old element with what belongs to it: `lead` before it, `trail` (a comment) behind it on its line, and the
+    """An old element and what belongs to it: `lead` before it, `trail` (a comment) after it on its line, and the
     elements that follow it.
     """
 
     lead: str
     trail: str
     followers: list[tuple[str, str]] = []
-    """Elements that were not understood, each with its lead, and the trail of each."""
+    """Elements that were not understood: (lead and text, trail) for each."""
 
 
 def arrange(source: Source, node: Node, known: Sequence[bool], wanted: Sequence[Placed], indent: int) -> str:
-    """The text of a list whose known elements become `wanted`; what is not known stays behind the element that it stood
-    behind.
+    """The text of a list whose known elements become `wanted`. An unknown element stays after the element that it
+    followed.
 
-    `indent`: the column of new elements in a list that has none. Elements that are in no `wanted` are taken out, their
+    `indent`: the column of new elements in an empty list. Known elements missing from `wanted` are removed, but their
     comments stay.
     """
     front, blocks, closing = _blocks(source, node, known)

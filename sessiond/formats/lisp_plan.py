@@ -1,8 +1,8 @@
-"""How a session is to stand in its Lisp file: as little changed as can be.
+"""Plans how a session is written into its Lisp file, with as few changes as possible.
 
-- A value of the file is replaced only where reading it would not give what the session has; every other byte stays.
-- What the file cannot show exactly is kept in the sidecar, for as long as the file still shows what it showed.
-- A file that would be larger than the reader's limits shows less of the new messages; the sidecar has them whole.
+- A value in the file is replaced only if reading it would not give what the session has; every other byte stays.
+- The sidecar keeps what the file cannot show exactly, as long as the file still shows what it showed then.
+- If a file would exceed the reader's limits, it shows less of the new messages; the sidecar has them whole.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sessiond.model.values import Json, same_json
 
 _WIRE = {"createdAt": "created_at", "updatedAt": "updated_at"}
 _LARGE = 1000
-"""Characters of data that are not shown where the file would get too large."""
+"""Data longer than this, in characters, is left out of a file that would get too large."""
 
 
 class Plan(msgspec.Struct):
-    """How a session is shown in the main file: the text, and what a decoder will read of it."""
+    """How a session is shown in the main file: the text, and what a decoder will read from it."""
 
     text: str
     shown: dict[str, Shown]
-    """Message id -> what is shown of it; hidden messages are not in it."""
+    """Message id -> what the file shows of it, without hidden messages."""
     info: dict[str, Json]
     """SessionInfo fields as the file shows them."""
     witnessed: set[str]
@@ -42,7 +42,7 @@ def weave_file(main: ReadFile, info: Mapping[str, Json], side: Sidecar | None, r
 
 
 def plan_new(schema: Schema, session: Session, brief: int = 0) -> Plan:
-    """A file that is not there yet. `brief`: 0 shows all, 1 leaves large data out, 2 all messages."""
+    """The plan for a new file. `brief`: 0 shows everything, 1 leaves out large data, 2 leaves out all messages."""
     plan = Plan("", {}, {}, set())
     texts = []
     for message in session.messages():
@@ -58,15 +58,15 @@ def plan_new(schema: Schema, session: Session, brief: int = 0) -> Plan:
 
 
 def check_size(plan: Plan, schema: Schema) -> None:
-    """Raise SexpError unless the reader will take the file. A datum is at least a character and a blank: most files
-    need no look.
+    """Raise SexpError unless the reader will accept the file. A datum takes at least a character and a blank, so most
+    files need no check.
     """
     if len(plan.text) >= 2 * MAX_SEXP_NODES:
         read(plan.text, schema.dialect)
 
 
 def _show(schema: Schema, message: Message, indent: int, brief: int, file: LispFile | None) -> dict[str, str] | None:
-    """`file`: into which it goes, if there is one already."""
+    """`file`: the file that the message goes into, if it exists."""
     printed = schema.show_message(message, indent) if brief < 2 else None
     if printed is not None and file is not None:
         printed = {key: _fitting(file, key, text) for key, text in printed.items()}
@@ -76,7 +76,7 @@ def _show(schema: Schema, message: Message, indent: int, brief: int, file: LispF
 
 
 def _fitting(file: LispFile, key: str, text: str) -> str:
-    """What cannot be shown in the file's coding is in the sidecar."""
+    """The sidecar has what the file's coding cannot show."""
     fitted = file.fitting(text)
     return fitted if fitted is not None else "unknown" if key == ":role" else "nil"
 
@@ -100,7 +100,7 @@ def _message_text(printed: Mapping[str, str], indent: int) -> str:
 
 
 def _reread(schema: Schema, printed: Mapping[str, str]) -> Seen:
-    """What a decoder makes of a message that is printed so."""
+    """What a decoder reads from a message printed this way."""
     seen = schema.seen({key: _read_value(schema.message_readers[key], text, schema) for key, text in printed.items()})
     assert isinstance(seen, Seen), seen
     return seen
@@ -113,7 +113,7 @@ def _read_value(reader: Reader, text: str, schema: Schema) -> Json:
 def plan_change(
     schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, raw: bytes, brief: int = 0
 ) -> Plan:
-    """The main file with as little changed as can be. `brief` as in `plan_new`, for what is new in it."""
+    """The main file with as few changes as possible. `brief` as in `plan_new`, for new messages and values."""
     info = schema.info(main.values)
     woven = weave_file(main, info, side, raw, session.seq)
     plan = Plan(main.file.source.text, {}, dict(info), set())
@@ -186,7 +186,7 @@ def _same(a: Message, b: Message) -> bool:
 
 
 def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping[str, str]) -> tuple[str, Seen]:
-    """A message's source with those values replaced that would not read as they should, and what it shows then."""
+    """A message's source with every value replaced that would read wrongly, and what it then shows."""
     values = values_of(source, source.plist(node), schema.message_readers)
     edits = []
     gone = {key: "nil" for key in values if key not in printed}
@@ -203,7 +203,7 @@ def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping
 def _info_edits(
     schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, plan: Plan, brief: int, *, alone: bool
 ) -> list[Edit]:
-    """Edits of the fields that the file shows. `alone`: nothing else changes; then a later `updatedAt` is no reason to
+    """Edits of the fields that the file shows. `alone`: nothing else changes, so a later `updatedAt` is no reason to
     write the file.
     """
     printed = _show_session(schema, session, brief, main.file)

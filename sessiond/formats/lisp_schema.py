@@ -1,6 +1,6 @@
-"""What the two Lisp formats share: how a session's file is taken apart.
+"""What the two Lisp formats share: taking a session's file apart.
 
-A format gives a `Schema`: which keys it knows, how their values read, and how a session and a message are shown.
+A format provides a `Schema`: the keys it knows, how to read their values, and how to show a session and a message.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ class Schema(Protocol):
     data_keys: frozenset[str]
     """Keys whose values are JSON of any size."""
     message_indent: int
-    """Column of a message in a file of ours."""
+    """Column of a message in a file that sessiond creates."""
 
     def main_path(self, local_id: str) -> str: ...
 
     def info(self, values: Values) -> dict[str, Json]:
-        """SessionInfo fields (wire names) that the file shows. Times that are not there are left out."""
+        """SessionInfo fields (wire names) that the file shows. Missing times are left out."""
 
     def seen(self, values: Values) -> Seen | str:
-        """One message as the file shows it, or why it is none."""
+        """One message as the file shows it, or why it is not a message."""
 
     def show_session(self, session: Session) -> dict[str, str]:
-        """Wire name of every field that `info` may answer -> its key and printed value, `":name \\"x\\""`."""
+        """Wire name of every field that `info` may return -> its key and printed value, `":name \\"x\\""`."""
 
     def show_message(self, message: Message, indent: int) -> dict[str, str] | None:
-        """Key -> printed value, or None where the file must not hold the message."""
+        """Key -> printed value, or None if the file must not hold the message."""
 
     def fresh(self, session: Session, shown: Mapping[str, str], messages: Sequence[str]) -> str:
-        """A new file. `shown` is of `show_session`, `messages` are printed."""
+        """A new file. `shown`: from `show_session`; `messages`: already printed."""
 
     def header_edits(self, file: LispFile, session: Session) -> list[Edit]:
-        """What must change before the form when the name does."""
+        """Edits before the form when the name changes."""
 
     def remarks(self, local_id: str, file: LispFile) -> str | None:
-        """Why the file is none of ours, or of a version that is not known: it is not read then."""
+        """Why the file is not in this format, or that its version is unknown: such a file is not read. Otherwise None."""
 
     def inner_id(self, local_id: str) -> str:
-        """The id that the file is expected to name."""
+        """The id that the file should contain."""
 
 
 class ReadFile(msgspec.Struct):
@@ -71,10 +71,11 @@ class ReadFile(msgspec.Struct):
     values: Values
     list_node: Node | None
     nodes: list[Node]
-    """Elements of `:messages` that are messages, and what each shows."""
+    """Elements of `:messages` that are messages."""
     seen: list[Seen]
+    """What each of `nodes` shows."""
     known: list[bool]
-    """For every element whether it is a message."""
+    """For every element, whether it is a message."""
     problems: list[Problem]
 
     def fallback_time(self, info: Mapping[str, Json]) -> str:
@@ -96,12 +97,12 @@ def read_main(schema: Schema, local_id: str, raw: bytes) -> tuple[ReadFile | Non
     elements = source.proper_list(list_node)
     if elements is None:
         line = line_of(source.text, list_node.start if list_node else 0)
-        return None, [*problems, Problem(path, line, "holds :messages that are not a list", fatal=True)]
+        return None, [*problems, Problem(path, line, "has a :messages value that is not a list", fatal=True)]
     found = ReadFile(file, values, list_node, [], [], [], problems)
     inner = values.get(":id")
     if isinstance(inner, str) and inner != schema.inner_id(local_id):
         line = line_of(source.text, top[":id"].start)
-        problems.append(Problem(path, line, f"names another id, {inner!r}; the file's name counts"))
+        problems.append(Problem(path, line, f"names another id, {inner!r}; the id from the file name is used"))
     bad = 0
     for node in elements:
         shown = _seen(schema, source, node)
@@ -124,7 +125,7 @@ def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
     return schema.seen(values_of(source, source.plist(node), schema.message_readers))
 
 
-# How values read that both formats have.
+# Readers for values that both formats have
 
 
 def read_text(source: Source, node: Node) -> str | None:
@@ -132,7 +133,7 @@ def read_text(source: Source, node: Node) -> str | None:
 
 
 def read_content(source: Source, node: Node) -> str:
-    """Their systems write strings; anything else is shown as it stands in the file."""
+    """Both systems write strings. Anything else is shown as it is in the file."""
     text = source.string(node)
     return text if text is not None else "" if source.is_nil(node) else without_surrogates(source.raw(node))
 

@@ -70,12 +70,12 @@ def _fill(session: Session, woven: Woven, info: Mapping[str, Json], created: str
 
 
 def _settled(info: Mapping[str, Json], session: Session) -> dict[str, Json]:
-    """What counts where the file or the sidecar says nothing: the messages' times."""
+    """Adds the messages' times, which count if neither the file nor the sidecar has others."""
     return {"createdAt": session.created_at, "updatedAt": session.updated_at, **info}
 
 
 def _newly_witnessed(main: ReadFile, woven: Woven, side: Sidecar | None) -> bool:
-    """Whether another writer's version shows messages that only the daemon had so far: that must be remembered."""
+    """Whether another writer's version shows messages that only the daemon had before: that must be remembered."""
     ours = {entry.id: entry.key for entry in side.entries if entry.copy is not None} if side else {}
     return any(ours.get(one, "") == item.key for one, item in zip(woven.ids, main.seen, strict=True))
 
@@ -86,7 +86,7 @@ def encode(schema: Schema, session: Session, before: Files) -> list[Write]:
     side, problems = decode_sidecar(beside, before.get(beside))
     main = read_main(schema, session.local_id, raw)[0] if raw is not None else None
     if (raw is not None and main is None) or any(problem.fatal for problem in problems):
-        return []  # what could not be understood is never written over
+        return []  # a file that could not be understood is never overwritten
     plan = _plan(schema, session, main, side, raw or b"")
     content = main.file.encoded(plan.text) if main is not None else plan.text.encode()
     new = build(
@@ -115,7 +115,7 @@ def _info(session: Session) -> dict[str, Json]:
 
 
 def update(schema: Schema, session: Session, tail: Tail, files: Files, changes: Sequence[Change]) -> list[Write] | None:
-    """Only what the sidecar alone holds can be saved without the main file."""
+    """Without the main file, only what is kept in the sidecar alone can be saved."""
     path = sidecar_path(session.local_id)
     side, problems = decode_sidecar(path, files.get(path))
     if side is None or problems or side.mark is None or not tail.exists or side.mark.size != tail.size or not changes:

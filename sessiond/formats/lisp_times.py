@@ -1,4 +1,4 @@
-"""Times as Emacs Lisp and Common Lisp write them, to RFC 3339 with milliseconds and back."""
+"""Converts times between the forms of Emacs Lisp and Common Lisp and RFC 3339 with milliseconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _UNIX_IN_UNIVERSAL = 2_208_988_800
 
 
 def emacs_time(source: Source, node: Node) -> str | None:
-    """(HIGH LOW USEC PSEC) with its last one or two left out too, (TICKS . HZ), seconds, or RFC 3339 text; None for
-    anything else.
+    """(HIGH LOW USEC PSEC), also without its last one or two, (TICKS . HZ), seconds, or RFC 3339 text; None for anything
+    else.
 
-    What is finer than a millisecond is cut off.
+    Anything finer than a millisecond is cut off.
     """
     text = source.string(node)
     if text is not None:
@@ -54,7 +54,7 @@ def universal_time(source: Source, node: Node) -> str | None:
 
 
 def print_universal_time(at: str) -> str:
-    """Whole seconds; a time before 1900 as 0."""
+    """Whole seconds. A time before 1900 becomes 0."""
     return str(max(0, epoch_ms(at) // 1000 + _UNIX_IN_UNIVERSAL))
 
 

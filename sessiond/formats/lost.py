@@ -1,6 +1,6 @@
-"""What a format's own system will not show of a session: told before it is moved there. Pure.
+"""What a format's own system will not show of a session, so that users learn it before they move the session there. Pure.
 
-Nothing of it is lost to sessiond, which keeps it in the sidecar; but whoever opens the file with the system's own code should know.
+Nothing is lost: sessiond keeps it in the sidecar. But people who open the file with that system should know.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _THINGS: dict[str, tuple[str, _Test]] = {
     "name": ("its name", lambda session: 1 if session.name else 0),
     "model": ("its model", lambda session: 1 if session.model else 0),
     "summary": ("its summary", lambda session: 1 if session.summary else 0),
-    "tags": ("{n} tags", lambda session: len(session.tags)),
-    "notes": ("{n} notes", lambda session: len(session.notes)),
-    "state": ("{n} state values", lambda session: len(session.state)),
-    "tools": ("the tool calls of {n} messages", _having("toolCalls")),
-    "thinking": ("the thinking in {n} messages", _having("thinking")),
-    "blocks": ("the content blocks of {n} messages (their text is shown)", _blocks),
-    "times": ("the times of {n} messages", len),
-    "system": ("{n} system messages", lambda session: sum(1 for m in session.messages() if m.role == "system")),
-    "others": ("{n} messages that are neither the person's nor the agent's", _roles_beyond("user", "assistant")),
+    "tags": ("{n} tag{s}", lambda session: len(session.tags)),
+    "notes": ("{n} note{s}", lambda session: len(session.notes)),
+    "state": ("{n} state value{s}", lambda session: len(session.state)),
+    "tools": ("the tool calls of {n} message{s}", _having("toolCalls")),
+    "thinking": ("the thinking in {n} message{s}", _having("thinking")),
+    "blocks": ("the content blocks of {n} message{s} (their text is shown)", _blocks),
+    "times": ("the times of {n} message{s}", len),
+    "system": ("{n} system message{s}", lambda session: sum(1 for m in session.messages() if m.role == "system")),
+    "others": ("{n} message{s} from neither the user nor the agent", _roles_beyond("user", "assistant")),
 }
 _HIDDEN: dict[str, tuple[str, ...]] = {
     "jsonl": (),
@@ -49,11 +49,11 @@ _HIDDEN: dict[str, tuple[str, ...]] = {
 
 
 def lost(session: Session, fmt: str) -> list[str]:
-    """In words, for people; empty where the system shows everything."""
+    """In words, for people. Empty if the system shows everything."""
     told = []
     for key in _HIDDEN[fmt]:
         words, count = _THINGS[key]
         number = count(session)
         if number:
-            told.append(words.format(n=number))
+            told.append(words.format(n=number, s="" if number == 1 else "s"))
     return told

@@ -1,4 +1,4 @@
-"""File names and ids: a name that is not a session id stands percent-encoded on the wire."""
+"""File names and ids: a name that is not a session id is percent-encoded on the wire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sessiond.model.values import is_session_id
 
 
 def local_id_of(name: str) -> str:
-    """A file's (or folder's) name, less its suffix -> the id on the wire. Unchanged where it is an id already."""
+    """A file's (or folder's) name, without its suffix -> the id on the wire. Unchanged if it is already an id."""
     if is_session_id(name):
         return name
     encoded = quote(name.encode("utf-8", "surrogateescape"), safe="")
@@ -22,7 +22,7 @@ def name_of(local_id: str) -> str:
 
 
 def is_local_id(text: str) -> bool:
-    """Whether `text` can be the id of a session in a store: an id by the rule, or the encoded form of one file name."""
+    """Whether `text` can be the id of a session in a store: a valid session id, or the encoded form of a file name."""
     if is_session_id(text):
         return True
     if "%" not in text or len(text) > 3 * 255:
@@ -32,7 +32,7 @@ def is_local_id(text: str) -> bool:
 
 
 def id_in_trash(local_id: str, seq: int) -> str:
-    """The id under which an earlier state of a session lies in the trash: never cut within an escape."""
+    """The id of an earlier state of a session in the trash. It is never cut inside an escape."""
     base = local_id[:100]
     if "%" in base[-2:]:
         base = base[: base.rindex("%")]

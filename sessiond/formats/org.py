@@ -1,8 +1,8 @@
 """Org as Org itself sees it: headings, property drawers, times, and text that must not be taken for any of them. Pure.
 
-Text that looks like structure is escaped by a comma at the place where Org looks (`,* x`, `,#+end_src`, `,:END:`); a
-line that has such commas already gets one more, so that unescaping is exact. A comma does not keep Emacs from
-evaluating `Local Variables:` and `<%%(...)>`: a zero-width space breaks them up.
+A comma escapes text that looks like structure, at the place where Org looks (`,* x`, `,#+end_src`, `,:END:`). A line
+that already has such commas gets one more, so that unescaping is exact. A comma does not stop Emacs from evaluating
+`Local Variables:` and `<%%(...)>`: a zero-width space breaks those up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BREAK = "\u200b"
 _EVALUATED = re.compile(rf"(Local Variables|<%%)({_BREAK}*)(?=[:(])", re.IGNORECASE)
 _BROKEN_UP = re.compile(rf"(Local Variables|<%%){_BREAK}({_BREAK}*)(?=[:(])", re.IGNORECASE)
 _FILE_VARIABLES = re.compile(r"-(?=\*-)")  # on a file's first line, which may be a title
-# Emacs guesses a coding from such bytes (NUL: binary; ESC: ISO 2022) and would show the whole file wrongly: they are shown as pictures.
+# Emacs guesses a coding from such bytes (NUL: binary; ESC: ISO 2022) and would garble the whole file: they become pictures.
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {0x7F: 0x2421}
 _PROPERTY = re.compile(rb":(\S+?):(?=[ \t]|$)")
 _PLANNING = re.compile(rb"[ \t]*(?:CLOSED|DEADLINE|SCHEDULED):[^\n]*\n")
@@ -38,23 +38,23 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 
 
 class Section(msgspec.Struct):
-    """A heading and what follows it up to the next heading of any level. Level 0: what stands before the first."""
+    """A heading and what follows it, up to the next heading of any level. Level 0: what comes before the first heading."""
 
     level: int
     title: str
     line: int
-    """1-based, of the heading."""
+    """Line of the heading, 1-based."""
     raw: bytes
     properties: dict[str, str] = {}
     body: bytes = b""
-    """What follows heading and drawer."""
+    """What follows the heading and drawer."""
     drawer: tuple[int, int] | None = None
-    """Where the property drawer stands in `raw`."""
+    """Start and end of the property drawer in `raw`."""
 
 
 def sections(content: bytes) -> list[Section]:
-    """The file in order; the `raw` of all add up to `content`. Text that is not UTF-8 is read with replacement
-    characters.
+    """The sections in order; together their `raw` make up `content`. Text that is not valid UTF-8 is read with
+    replacement characters.
     """
     # A byte order mark is not part of the first heading.
     skip = len(_BOM) if content.startswith(_BOM) else 0
@@ -85,8 +85,8 @@ def _section(raw: bytes, line: int) -> Section:
 
 
 def _drawer(raw: bytes, start: int) -> tuple[dict[str, str], int]:
-    """The property drawer at `start` and where it ends (`start` if there is none). Keys in upper case; of equal ones
-    the first counts, as for Org.
+    """The property drawer at `start` and where it ends (`start` if there is none). Keys are in upper case; the first of
+    equal keys counts, as in Org.
     """
     position = raw.find(b"\n", start) + 1
     if position == 0 or raw[start:position].strip().upper() != b":PROPERTIES:":
@@ -108,7 +108,7 @@ def _drawer(raw: bytes, start: int) -> tuple[dict[str, str], int]:
 
 
 def drawer(properties: Mapping[str, str]) -> str:
-    """A property drawer with its last newline. Values must be of one line."""
+    """A property drawer with its final newline. Values must be single lines."""
     return (
         ":PROPERTIES:\n"
         + "".join(f":{key}: {value}".rstrip(" ") + "\n" for key, value in properties.items())
@@ -117,7 +117,7 @@ def drawer(properties: Mapping[str, str]) -> str:
 
 
 def property_json(value: Json) -> str:
-    """JSON in one line that may stand as a property: nothing in it is evaluated by Emacs or ends the drawer."""
+    """JSON on one line, safe as a property value: Emacs evaluates nothing in it, and nothing in it ends the drawer."""
     text = msgspec.json.encode(value).decode()
     return _EVALUATED.sub(lambda match: f"{_unicode_escape(match[1][0])}{match[0][1:]}", text)
 
@@ -127,7 +127,7 @@ def _unicode_escape(char: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of a body, such that Org sees nothing but text in it."""
+    """Escape the text of a body, so that Org sees only text in it."""
     text = _LOOKS_LIKE_HEADING.sub(r"\1,", text)
     text = _LOOKS_LIKE_ELEMENT.sub(r"\1\2,", text)
     return _EVALUATED.sub(rf"\1\2{_BREAK}", text)
@@ -141,14 +141,14 @@ def unescape(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A title or a property's value: control characters and line ends become blanks, and nothing in it is evaluated."""
+    """A title or property value: control characters and line ends become blanks, and Emacs evaluates nothing in it."""
     flat = " ".join("".join(" " if ord(char) < 32 or char in "\x7f\x85\u2028\u2029" else char for char in text).split())
     return _FILE_VARIABLES.sub(f"-{_BREAK}", _EVALUATED.sub(rf"\1\2{_BREAK}", flat))
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text as it stands in a body, and what must be kept besides so that it comes back exactly (`pad`: what was
-    around it; `content`: all).
+    """A text as shown in a body, and what else must be kept to restore it exactly (`pad`: what was around it;
+    `content`: all of it).
     """
 
     text: str
@@ -170,7 +170,7 @@ def show(content: str) -> Shown:
 
 
 def restore(text: str, extra: Mapping[str, Json]) -> str:
-    """The text that was shown as `text`. Where somebody edited it since, its own words count."""
+    """The text that was shown as `text`. If somebody has edited it since, the edited text counts."""
     exact = extra.get("content")
     if isinstance(exact, str) and show(exact).text == text:
         return exact
@@ -181,7 +181,7 @@ def restore(text: str, extra: Mapping[str, Json]) -> str:
 
 
 def body_text(body: bytes, *, crlf: bool) -> str:
-    """The text of a body less the blank lines around it, with plain newlines where the file has CRLF."""
+    """The text of a body without the blank lines around it, and with plain newlines if the file has CRLF."""
     text = body.decode("utf-8", "replace")
     if crlf:
         text = text.replace("\r\n", "\n")
@@ -191,7 +191,7 @@ def body_text(body: bytes, *, crlf: bool) -> str:
 
 
 def is_crlf(content: bytes) -> bool:
-    """Whether lines end with CRLF: the first one tells."""
+    """Whether lines end with CRLF, judged by the first one."""
     end = content.find(b"\n")
     return end > 0 and content[end - 1 : end] == b"\r"
 
@@ -201,7 +201,7 @@ def line_ends(text: str, *, crlf: bool) -> bytes:
 
 
 def time_of(text: str) -> str | None:
-    """RFC 3339 or an Org timestamp -> the protocol's shape; None for anything else. Without a zone it is local time."""
+    """RFC 3339 or an Org timestamp -> the protocol's form; None for anything else. A time without a zone is local."""
     match = _ORG_TIME.fullmatch(text.strip())
     if match:
         clock = (match[2] or "00:00").rjust(5, "0")
@@ -213,6 +213,6 @@ def time_of(text: str) -> str | None:
 
 
 def is_preamble(content: bytes) -> bool:
-    """Whether there are only keywords, comments, drawers and blank lines: an Org file that has not begun yet."""
+    """Whether there are only keywords, comments, drawers and blank lines: an Org file without any content yet."""
     lines: Iterable[bytes] = content.removeprefix(_BOM).split(b"\n")
     return all(not line.strip() or line.lstrip()[:1] in b"#:" for line in lines)

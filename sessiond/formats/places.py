@@ -1,8 +1,8 @@
-"""Where in a session file each message stands, for any format: found by what the file shows of it, in order. Pure.
+"""Finds each message in a session file of any format by what the file shows of it, in order. Pure.
 
-In amacs' chats every turn has a heading. Elsewhere a message's id counts first (JSON Lines, Agent-Q and whatever else has
-ids), then the beginning of its text, as JSON and Lisp write it or plain. Both are looked for from the place of the message
-before on, so equal texts are told apart by their order.
+In amacs' chats every turn has a heading. In other formats a message's id counts first (JSON Lines, Agent-Q and any other
+format with ids), then the beginning of its text, either plain or as JSON and Lisp write it. Each search starts after the
+previous message, so order tells equal texts apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from sessiond.model.message import Message
 
 _ENOUGH = 60
-"""Characters of a text that tell it from others."""
+"""Number of characters that distinguish a text from others."""
 
 
 _TURN = re.compile(r"^\*\*[ \t]+(?:Human|Agent)(?:[ \t]+:\S*:)?[ \t]*$", re.MULTILINE)
@@ -24,7 +24,7 @@ _HEADING = re.compile(r"^\*{1,2}[ \t]", re.MULTILINE)
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Lines from 0, the end included."""
+    """Lines are counted from 0; the end line is included."""
 
     message: Message
     start_line: int
@@ -32,7 +32,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def places(text: str, messages: Sequence[Message]) -> list[Place]:
-    """The place of every message that can be found, in the order of the file. Ends where the next one begins."""
+    """The place of every message that can be found, in file order. Each ends where the next one begins."""
     turns = _TURN.finditer(text) if _TICK.search(text) else iter(())
     headed = [match.start() for match in turns]
     if messages and len(headed) == len(messages):
@@ -54,7 +54,7 @@ def places(text: str, messages: Sequence[Message]) -> list[Place]:
 
 
 def _under_headings(text: str, messages: Sequence[Message], headed: Sequence[int]) -> list[Place]:
-    """From each turn's heading to the last line before the next heading that is not empty."""
+    """From each turn's heading to the last non-empty line before the next heading."""
     result = []
     for message, start in zip(messages, headed, strict=True):
         following = _HEADING.search(text, text.find("\n", start) + 1 or len(text))
@@ -65,7 +65,7 @@ def _under_headings(text: str, messages: Sequence[Message], headed: Sequence[int
 
 
 def _last_line(text: str) -> int:
-    """The last line that is not empty."""
+    """The last non-empty line."""
     return text.rstrip().count("\n")
 
 
@@ -88,13 +88,13 @@ def _text_needles(message: Message) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    import json  # only where somebody looks at a file: a daemon's start needs nothing else of it
+    import json  # imported late: only needed when somebody looks at a file, not when a daemon starts
 
     return json.dumps(text, ensure_ascii=False)
 
 
 class _LineStarts:
-    """Offsets to lines, for offsets that only grow."""
+    """Converts offsets to lines, for offsets that only grow."""
 
     def __init__(self, text: str) -> None:
         self._text = text

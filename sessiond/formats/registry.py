@@ -1,4 +1,4 @@
-"""The store formats by the name that config.toml and the wire use. Modules are loaded when they are first asked for."""
+"""The store formats, by the names that config.toml and the wire use. A module is loaded when first requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = tuple(_MODULES)
 
 
 def get(name: str) -> Format:
-    """The format of that name. KeyError for any other word."""
+    """The format with that name. KeyError for any other name."""
     module = importlib.import_module(f"sessiond.formats.{_MODULES[name]}")
-    # A format is a module: its functions and constants are the protocol's members.
+    # A format is a module; its functions and constants are the members of the `Format` protocol.
     return cast("Format", module)

@@ -1,9 +1,9 @@
-"""amacs' notes: `scratchpad.org`, one `* Heading` a subject, shared by all chats of a folder. docs/formats/amacs.md has
+"""amacs' notes: `scratchpad.org`, one `* Heading` per subject, shared by all chats of a folder. docs/formats/amacs.md has
 the grammar.
 
-The drawer of a heading has `THREAD` and `TICK`, as amacs reads them. Under one heading there may be several notes;
-`SESSIOND_NOTES` lists them, one JSON object a note, in the order of their texts. A text that is not listed was written
-by somebody else and is a note of its own.
+The drawer of a heading has `THREAD` and `TICK`, as amacs reads them. One heading may have several notes;
+`SESSIOND_NOTES` lists them, one JSON object per note, in the order of their texts. A text that is not listed was written
+by another program and is a separate note.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TICK = re.compile(r"-?\d{1,15}")
 
 
 class Item(msgspec.Struct):
-    """One note's text as it stands under a heading, and what our list says of it (None: somebody else's)."""
+    """One note's text as shown under a heading, and what our list says about it (None: another program wrote it)."""
 
     text: str
     listed: dict[str, Json] | None
@@ -55,7 +55,7 @@ class Pad(msgspec.Struct):
 
 
 class SeenNote(msgspec.Struct, frozen=True):
-    """A note as the file shows it. `chat`, `id` and `seq` are None where somebody else wrote it."""
+    """A note as the file shows it. `chat`, `id` and `seq` are None if another program wrote it."""
 
     heading: str
     thread: str | None
@@ -68,7 +68,7 @@ class SeenNote(msgspec.Struct, frozen=True):
 
 
 def parse(content: bytes) -> Pad:
-    """Never fails: what is not a heading of level 1 is preamble, or belongs to the heading before it."""
+    """Never fails. Anything but a level 1 heading is preamble, or belongs to the heading before it."""
     pad = Pad(b"", [], org.is_crlf(content))
     for section in org.sections(content):
         if section.level == 1:
@@ -92,7 +92,7 @@ def _read(heading: Heading, *, crlf: bool) -> None:
     listed = _listed(properties.get(_LIST))
     heading.items = _items(org.body_text(heading.section.body, crlf=crlf), listed)
     for one in listed:
-        # What a title or a property cannot say exactly; all notes under a heading have the same.
+        # What a title or a property cannot express exactly. It is the same for all notes under a heading.
         heading.title = one["heading"] if isinstance(one.get("heading"), str) else heading.title
         heading.thread = one["thread"] if isinstance(one.get("thread"), str) else heading.thread
 
@@ -106,7 +106,7 @@ def _listed(value: str | None) -> list[dict[str, Json]]:
 
 
 def _items(text: str, listed: Sequence[dict[str, Json]]) -> list[Item]:
-    """Split a heading's text into its notes. From the first one that was edited on, all text is that one's."""
+    """Split a heading's text into its notes. The first edited note gets all the text after it, too."""
     items: list[Item] = []
     position = 0
     for one in listed:
@@ -157,7 +157,7 @@ def add(content: bytes, new: Iterable[Note], chat: str, tick: int) -> bytes:
     """The file with notes of `chat` added: each under its heading (same title, same thread), or under a new one at the
     end.
 
-    `tick` stands for the tick of a note that has none, where a heading is made for it.
+    `tick`: used for a new heading whose note has no tick.
     """
     pad = parse(content)
     for note in new:
@@ -200,7 +200,7 @@ def _make(note: Note, item: Item, tick: int, *, crlf: bool) -> Heading:
 
 
 def _close(pad: Pad) -> None:
-    """Let the file end with a blank line, so that a heading may follow."""
+    """Make the file end with a blank line, so that a heading may follow."""
     end = b"\r\n" if pad.crlf else b"\n"
     whole = pad.raw()
     if not whole.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -232,7 +232,7 @@ def _extend(heading: Heading, item: Item, *, crlf: bool) -> None:
 
 
 def _with_listing(raw: bytes, section: org.Section, listing: str, *, crlf: bool) -> bytes:
-    """Heading and drawer with the list in it; every other property stays as it stands."""
+    """The heading and its drawer with the list in it. Every other property stays as it is."""
     line = org.line_ends(listing, crlf=crlf)
     if section.drawer is None:
         first = raw.find(b"\n") + 1 or len(raw)

@@ -1,5 +1,5 @@
-"""The sum of everything that was written into an appended main file: kept in its sidecar, carried on by each append, so that
-a file which decays is noticed, and a single flipped bit can be found and turned back.
+"""The checksum of everything written into an appended main file. The sidecar keeps it and each append continues it, so that
+decay of the file is noticed, and a single flipped bit can be found and flipped back.
 
 docs/decisions/0009-sums-of-native-files.md says what is noticed and what is not.
 """
@@ -17,32 +17,32 @@ _ONES = 0xFFFFFFFF
 
 
 def sealed(content: bytes, through: int) -> Appending:
-    """The intent beside a file that was written whole, or was taken as it is: an append of nothing at its end."""
+    """The intent for a file that was written whole or accepted as it is: an append of nothing at its end."""
     total = zlib.crc32(content)
     return Appending(size=len(content), length=0, crc=0, anchor=0, through=through, before=total, after=total)
 
 
 def seal_on(seal: Appending, data: bytes) -> Appending:
-    """The same for `data` more at its end."""
+    """The same with `data` added at the end of the file."""
     assert seal.after is not None
     total = zlib.crc32(data, seal.after)
     return msgspec.structs.replace(seal, size=seal.size + len(data), before=total, after=total)
 
 
 def unlike(side: Sidecar | None, main: bytes) -> Unlike | None:
-    """None where the file is as it was written, or where that is not known. What somebody added at its end does not count."""
+    """None if the file is as it was written, or if that is unknown. Anything that somebody added at its end is ignored."""
     intent = side.append if side else None
     if intent is None or intent.before is None or intent.after is None:
         return None
-    whole = len(main) >= intent.size + intent.length  # otherwise the last append was cut short, or never came
+    whole = len(main) >= intent.size + intent.length  # otherwise the last append was cut short or never happened
     size, expected = (intent.size + intent.length, intent.after) if whole else (intent.size, intent.before)
     return None if zlib.crc32(memoryview(main)[:size]) == expected and len(main) >= size else Unlike(size, expected)
 
 
 def flipped_bit(main: bytes, unlike: Unlike) -> tuple[int, int] | None:
-    """(offset, mask) of the one bit that makes the difference, or None where more is different.
+    """(offset, mask) of the one bit that differs, or None if more differs.
 
-    The difference of two sums is the sum of the difference: of one bit and zeros behind it. It is followed back from the end.
+    The difference of two sums is the sum of the difference: one bit followed by zeros. It is traced back from the end.
     """
     if len(main) < unlike.size:
         return None
@@ -60,4 +60,4 @@ def flipped_bit(main: bytes, unlike: Unlike) -> tuple[int, int] | None:
 
 
 _TABLE = [zlib.crc32(bytes([byte]), _ONES) ^ _ONES for byte in range(256)]
-"""What a byte alone makes of an empty register."""
+"""The register after each single byte, starting from an empty one."""

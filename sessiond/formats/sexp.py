@@ -2,10 +2,9 @@
 
 - It executes and builds nothing: `#.`, `#1=`, `#s(...)`, `#<...>` and every other `#` syntax that is not plain data is
   refused with its position.
-- It is iterative; how deep and how large a form may be is bounded by limits, not by the stack.
-- The tree says where things stand, not what they are (`sexp_values` does), so that a writer can change one value and
-  leave every other
-  byte as it was.
+- It is iterative: limits, not the stack, bound the depth and size of a form.
+- The tree says where things are, not what they are (`sexp_values` does that), so that a writer can change one value and
+  leave every other byte as it was.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ class Kind(Enum):
     LIST = "list"
     VECTOR = "vector"
     STRING = "string"
-    """With items where Emacs wrote text properties after it: the first one is the string."""
+    """Has items if Emacs wrote text properties with it: the first item is the string."""
     ATOM = "atom"
     """A symbol, a keyword or a number."""
     CHAR = "character"
     QUOTE = "quote"
-    """A prefix (' ` , ,@ #') before its one item."""
+    """A prefix (' ` , ,@ #') and its one item."""
 
 
 class Node(msgspec.Struct, gc=False):
-    """Where a datum stands: text[start:end]. `tail` is what follows the dot of a dotted list."""
+    """Where a datum is: text[start:end]. `tail` is what follows the dot of a dotted list."""
 
     kind: Kind
     start: int
@@ -61,19 +60,19 @@ def line_of(text: str, position: int) -> int:
 
 
 def read(text: str, dialect: Dialect, start: int = 0) -> Node:
-    """The first form at or after `start`. Raises SexpError. What follows the form is not looked at."""
+    """The first form at or after `start`. Raises SexpError. Anything after the form is ignored."""
     return _Reader(text, dialect).read(start)
 
 
 def skip_blank(text: str, dialect: Dialect, start: int = 0) -> int:
-    """Position of the first character that is neither white space nor in a comment. SexpError for a comment without an
-    end.
+    """Position of the first character that is neither white space nor in a comment. SexpError for an unterminated
+    comment.
     """
     return _Reader(text, dialect).skip(start)
 
 
 class _Frame(msgspec.Struct):
-    """A list, vector, propertied string or prefix that is not complete yet."""
+    """An incomplete list, vector, string with properties, or prefix."""
 
     kind: Kind
     start: int
@@ -81,7 +80,7 @@ class _Frame(msgspec.Struct):
     """"" for a prefix, which ends with its datum."""
     items: list[Node]
     dot: int = -1
-    """Position of a dot; from then on exactly one datum follows."""
+    """Position of a dot, which exactly one datum must follow."""
 
 
 class _Syntax(msgspec.Struct, frozen=True):
@@ -89,7 +88,7 @@ class _Syntax(msgspec.Struct, frozen=True):
     """White space and line comments."""
     atom: re.Pattern[str]
     after_dot: str
-    """Besides white space: what makes the dot before it a dot and not the beginning of a symbol."""
+    """Characters that, like white space, make the dot before them a dot and not the beginning of a symbol."""
     prefixes: str
     open_bracket: str
 
@@ -168,7 +167,7 @@ class _Reader:
         while True:
             match = _COMMENT_PAUSE.search(self.text, position)
             if match is None:
-                raise self._error("a comment without an end begins here", start)
+                raise self._error("has an unterminated comment that begins here", start)
             depth += 1 if match[0] == "#|" else -1
             position = match.end()
             if depth == 0:
@@ -179,7 +178,7 @@ class _Reader:
         while True:
             match = _STRING_PAUSE.search(self.text, position)
             if match is None:
-                raise self._error("a string without an end begins here", start)
+                raise self._error("has an unterminated string that begins here", start)
             if match[0] == '"':
                 return match.end()
             position = match.end() + 1
@@ -188,18 +187,18 @@ class _Reader:
         match = self.syntax.atom.match(self.text, start)
         end = match.end() if match else start
         if self.text[end : end + 1] == "\\" or (self.common and self.text[end : end + 1] == "|"):
-            raise self._error("a symbol without an end begins here", start)
+            raise self._error("has an unterminated symbol that begins here", start)
         if match is None:
-            raise self._error(f"the character {self.text[start]!r} has no place here", start)
+            raise self._error(f"has an unexpected {self.text[start]!r}", start)
         return self._datum(Kind.ATOM, start, end)
 
     def _emacs_char(self, start: int) -> int:
         match = _EMACS_CHAR.match(self.text, start)
         if match is None:
-            raise self._error("a character without an end begins here", start)
+            raise self._error("has an incomplete character literal", start)
         end = match.end()
         if self.syntax.atom.match(self.text, end) and self.text[end] not in "?.":
-            raise self._error("a character literal of more than one character", start)
+            raise self._error("has a character literal of more than one character", start)
         return self._datum(Kind.CHAR, start, end)
 
     def _hash(self, start: int) -> int:
@@ -208,7 +207,7 @@ class _Reader:
         if after == "'":
             return self._open(Kind.QUOTE, start, start + 2, "")
         if after == "(":
-            # Emacs prints a string with text properties so, Common Lisp a vector.
+            # In Emacs this is a string with text properties, in Common Lisp a vector.
             return self._open(Kind.VECTOR if self.common else Kind.STRING, start, start + 2, ")")
         if after == "\\" and self.common:
             match = _COMMON_CHAR.match(text, start)
@@ -216,7 +215,9 @@ class _Reader:
                 return self._datum(Kind.CHAR, start, match.end())
         if after == "#" and not self.common and not self.syntax.atom.match(text, start + 2):
             return self._datum(Kind.ATOM, start, start + 2)
-        raise self._error(f"the syntax {text[start : start + 2]!r} is not accepted: only plain data is read", start)
+        raise self._error(
+            f"uses the syntax {text[start : start + 2]!r}, which is not accepted: only plain data is read", start
+        )
 
     def _is_dot(self, position: int) -> bool:
         after = self.text[position + 1 : position + 2]
@@ -225,43 +226,43 @@ class _Reader:
     def _dot(self, position: int) -> int:
         frame = self.stack[-1] if self.stack else None
         if frame is None or frame.kind is not Kind.LIST or not frame.items or frame.dot >= 0:
-            raise self._error("a dot has no place here", position)
+            raise self._error("has an unexpected dot", position)
         frame.dot = position
         return position + 1
 
     def _open(self, kind: Kind, start: int, end: int, closer: str) -> int:
         if len(self.stack) >= MAX_SEXP_DEPTH:
-            raise self._error(f"nested deeper than {MAX_SEXP_DEPTH}", start)
+            raise self._error(f"is nested more than {MAX_SEXP_DEPTH} levels deep", start)
         self.stack.append(_Frame(kind, start, closer, []))
         return end
 
     def _close(self, char: str, position: int) -> int:
         frame = self.stack[-1] if self.stack else None
         if frame is None or frame.closer != char:
-            raise self._error(f"{char!r} closes nothing that is open", position)
+            raise self._error(f"has a {char!r} that closes nothing", position)
         tail = None
         if frame.dot >= 0:
             if len(frame.items) < 2 or frame.items[-1].start < frame.dot:
-                raise self._error("nothing follows a dot", frame.dot)
+                raise self._error("has a dot that nothing follows", frame.dot)
             tail = frame.items.pop()
         if frame.kind is Kind.STRING and not (frame.items and frame.items[0].kind is Kind.STRING):
-            raise self._error("the syntax '#(' is accepted only for a string with properties", frame.start)
+            raise self._error("uses the syntax '#(', which is accepted only for a string with properties", frame.start)
         self.stack.pop()
         return self._datum(frame.kind, frame.start, position + 1, frame.items, tail)
 
     def _datum(self, kind: Kind, start: int, end: int, items: Sequence[Node] = (), tail: Node | None = None) -> int:
-        """A datum is complete: put it where it belongs. Answers `end`."""
+        """A datum is complete: put it where it belongs. Returns `end`."""
         node = Node(kind, start, end, items, tail)
         while True:
             self.nodes += 1
             if self.nodes > MAX_SEXP_NODES:
-                raise self._error(f"more than {MAX_SEXP_NODES} data in one form", start)
+                raise self._error(f"has more than {MAX_SEXP_NODES} data items in one form", start)
             if not self.stack:
                 self.done = node
                 return end
             frame = self.stack[-1]
             if frame.dot >= 0 and frame.items[-1].start > frame.dot:
-                raise self._error("more than one datum follows a dot", node.start)
+                raise self._error("has a dot that more than one data item follows", node.start)
             frame.items.append(node)
             if frame.closer:
                 return end
@@ -270,8 +271,8 @@ class _Reader:
 
     def _at_end(self, position: int) -> SexpError:
         if not self.stack:
-            return self._error("holds no form", position)
-        # The outermost list is what a reader would look for; an innermost string or list says where the cut is.
+            return self._error("contains no form", position)
+        # Name the innermost string or list: it shows where the cut is, which the outermost list would not.
         frame = self.stack[-1]
         return self._error(f"ends inside the {frame.kind.value} that begins here", frame.start)
 

@@ -1,6 +1,4 @@
-"""Prints values so that the dialect's own reader gives exactly the same back, laid out so that small changes make small
-diffs.
-"""
+"""Prints values so that the dialect's own reader restores them exactly, laid out so that small changes make small diffs."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ _WORDS: dict[Dialect, dict[bool | None, str]] = {
 
 
 def string(text: str, dialect: Dialect) -> str:
-    """A string literal. Newlines stand as they are; in Emacs other control characters are escaped, since ESC, NUL and
-    CR make it guess another encoding, and so is "Local Variables:", which it would look into.
+    """A string literal. Newlines stay as they are. For Emacs, other control characters are escaped, because ESC, NUL and
+    CR make it guess another encoding; so is "Local Variables:", which it would evaluate.
     """
     if dialect is Dialect.COMMON:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -39,7 +37,7 @@ def _emacs_escape(match: re.Match[str]) -> str:
 
 
 def symbol(name: str, dialect: Dialect) -> str:
-    """A symbol; with a colon in front a keyword. In Common Lisp a lower-case name is written as such, which reads as
+    """A symbol, or a keyword if it begins with a colon. In Common Lisp a lower-case name is written as such and reads as
     upper case.
     """
     if dialect is Dialect.COMMON:
@@ -62,7 +60,7 @@ def number(value: float, dialect: Dialect) -> str:
 
 
 def form(items: Sequence[str], indent: int) -> str:
-    """A list of printed items: on one line where they fit, else each on its own. `indent`: the column of its
+    """A list of printed items: on one line if they fit, otherwise one per line. `indent`: the column of its
     parenthesis.
     """
     flat = " ".join(items)
@@ -72,7 +70,7 @@ def form(items: Sequence[str], indent: int) -> str:
 
 
 def json_form(value: Json, dialect: Dialect, indent: int = 0) -> str:
-    """A JSON value as data that `Source.json` reads back, but for empty lists and objects, which are nil, and an array
+    """A JSON value as data that `Source.json` reads back, except empty lists and objects, which become nil, and an array
     that looks like an object.
 
     Emacs: property lists and vectors. Common Lisp: association lists with string keys, and lists.

@@ -27,12 +27,12 @@ _META = 0x80
 
 
 def without_surrogates(text: str) -> str:
-    """Bytes that were not UTF-8, and lone surrogates, as U+FFFD: nothing else can be kept or sent."""
+    """Replaces bytes that were not UTF-8, and lone surrogates, with U+FFFD, because they cannot be kept or sent."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def common_string(literal: str) -> str:
-    """What `read` of Common Lisp makes of `"..."`: a backslash stands for the next character as it is."""
+    """What Common Lisp's `read` makes of `"..."`: a backslash makes the next character literal."""
     body = literal[1:-1]
     if "\\" in body:
         body = re.sub(r"\\(.)", r"\1", body, flags=re.DOTALL)
@@ -40,8 +40,8 @@ def common_string(literal: str) -> str:
 
 
 def emacs_string(literal: str) -> str:
-    """What `read` of Emacs makes of `"..."`. Raw bytes (octal or hexadecimal, 128 to 255) are taken as UTF-8 where they
-    are.
+    """What Emacs's `read` makes of `"..."`. Raw bytes (octal or hexadecimal, 128 to 255) are read as UTF-8 if they are
+    valid.
     """
     body = literal[1:-1]
     if "\\" not in body:
@@ -79,7 +79,7 @@ def _char(code: int) -> str:
 
 
 def _escape(body: str, slash: int) -> tuple[int | None, int]:
-    """Code of the escape at `slash` (None: it stands for nothing; negative: a raw byte) and the position after it."""
+    """Code of the escape at `slash` (None: nothing; negative: a raw byte) and the position after it."""
     match = _ESCAPE.match(body, slash)
     if match is None:
         return 0xFFFD, slash + 1
@@ -101,7 +101,7 @@ def _escape(body: str, slash: int) -> tuple[int | None, int]:
 
 
 def _modified(body: str, modifiers: str, position: int) -> tuple[int | None, int]:
-    """A character after C-, ^ or M-: control takes the upper bits away, meta makes a raw byte."""
+    """A character after C-, ^ or M-: control clears the upper bits, meta makes a raw byte."""
     if position >= len(body):
         return 0xFFFD, position
     code, end = _escape(body, position) if body[position] == "\\" else (ord(body[position]), position + 1)
@@ -124,7 +124,7 @@ def _named(name: str) -> int:
 
 
 def emacs_char(literal: str) -> int:
-    """The code of `?x`; of a modified character only what control makes of it."""
+    """The code of `?x`. Of the modifiers, only control counts."""
     body = re.sub(r"^(?:\\[SHAs]-)+", "", literal[1:])
     code = _escape(body, 0)[0] if body.startswith("\\") else ord(body[0]) if body else 0
     return abs(code or 0)
@@ -137,6 +137,6 @@ _COMMON_NAMES = {
 
 
 def common_char(literal: str) -> str:
-    """The character of `#\\x`; the literal itself where its name is not known here."""
+    """The character of `#\\x`, or the literal itself if its name is unknown."""
     name = literal[2:]
     return without_surrogates(name) if len(name) == 1 else _COMMON_NAMES.get(name.lower(), literal)

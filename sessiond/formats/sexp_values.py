@@ -1,15 +1,15 @@
-"""What the data of an S-expression mean to us: strings, symbols, numbers, property lists, and their JSON.
+"""What the data of an S-expression mean: strings, symbols, numbers, property lists, and their JSON.
 
-As JSON nothing is rejected: what JSON has no word for is its own source text. A writer that changes nothing of such a
-value leaves the source as it stands, so this loses nothing.
+Conversion to JSON rejects nothing: what JSON cannot express becomes its source text. A writer that does not change such
+a value leaves the source as it is, so nothing is lost.
 
 | Lisp | JSON |
 | --- | --- |
 | string, integer of 64 bits, finite float | the same |
 | `t`; `:false`, `:json-false`; `:null`, `:json-null` | `true`; `false`; `null` |
-| `nil` | in Emacs `null`, in Common Lisp `false`: as their JSON libraries have it |
-| list that alternates different keywords and values | object; a keyword without its colon is the key |
-| list of different `("key" . value)` (in Emacs also `(symbol . atom)`) | object |
+| `nil` | `null` in Emacs, `false` in Common Lisp, as in their JSON libraries |
+| list that alternates distinct keywords and values | object; the key is the keyword without its colon |
+| list of distinct `("key" . value)` (in Emacs also `(symbol . atom)`) | object |
 | any other list, vector | array |
 | symbol, keyword, character, ratio, ... | string |
 """
@@ -37,7 +37,7 @@ _EMACS_NUMBER = re.compile(r"[+-]?[0-9]+\.?|[+-]?[0-9.]+e\+(?:INF|NaN)")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A text, and the dialect that it is read in."""
+    """A text and its dialect."""
 
     text: str
     dialect: Dialect
@@ -74,8 +74,7 @@ class Source(msgspec.Struct, frozen=True):
     def symbol(self, node: Node) -> str | None:
         """A symbol's name, keywords with their colon, or None for anything else.
 
-        Names of Common Lisp that are all upper case (as its reader makes them) are given in lower case; a package is
-        left out.
+        Common Lisp names in all upper case (as its reader makes them) are returned in lower case, without their package.
         """
         if node.kind is not Kind.ATOM:
             return None
@@ -98,15 +97,15 @@ class Source(msgspec.Struct, frozen=True):
         return node.items if node.kind is Kind.LIST and node.tail is None else None
 
     def pairs(self, node: Node) -> Iterator[tuple[str | None, Node, Node]]:
-        """Keyword (None: something else), its node and its value's node, of a property list. An odd last item is left
-        out.
+        """For each pair of a property list: the keyword (None if it is something else), its node and its value's node.
+        An odd last item is left out.
         """
         for index in range(0, len(node.items) - 1, 2):
             name = self.symbol(node.items[index])
             yield name if name and name.startswith(":") else None, node.items[index], node.items[index + 1]
 
     def plist(self, node: Node) -> dict[str, Node]:
-        """Keyword -> value's node; the first one counts, as for `plist-get` and `getf`."""
+        """Keyword -> value's node. The first of equal keywords counts, as for `plist-get` and `getf`."""
         found: dict[str, Node] = {}
         for name, _, value in self.pairs(node):
             if name is not None:

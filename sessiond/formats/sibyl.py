@@ -1,7 +1,7 @@
 """The format of sibyl: `<id>/session.lisp`, one property list in Common Lisp. docs/formats/sibyl.md has the grammar.
 
-`system` messages and thinking are never in the file: they are kept in the sidecar, as is all else that it has no place
-for (`lisp_session`).
+`system` messages and thinking are never in the file: the sidecar keeps them and everything else that the file has no
+place for (`lisp_session`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _version(source: Source, node: Node) -> Json:
 
 
 def _calls(source: Source, node: Node) -> Json:
-    """`((:id "..." :name "..." :arguments (("key" . value) ...)) ...)`, or None where that is not what stands there."""
+    """`((:id "..." :name "..." :arguments (("key" . value) ...)) ...)`, or None for anything else."""
     items = source.proper_list(node)
     if not items:
         return None
@@ -138,7 +138,7 @@ class _Schema:
         if ":messages" not in top and ":id" not in top:
             return "is not a session: it has neither :id nor :messages"
         version = file.source.json(top[":version"]) if ":version" in top else 1
-        return None if version in (1, None) else f"is of version {version}, which is not known here"
+        return None if version in (1, None) else f"has version {version}, which this sessiond does not know"
 
     def info(self, values: Values) -> dict[str, Json]:
         created = values.get(":created-at")
@@ -214,7 +214,7 @@ def _print_call(call: dict[str, Json], indent: int) -> str:
 
 
 def _arguments(value: dict[str, Json] | str) -> Json:
-    """Its system takes nothing but an association list: the object that a text of JSON stands for, else nil."""
+    """Sibyl accepts only an association list: the object from a JSON text, otherwise nil."""
     if isinstance(value, dict):
         return value
     try:

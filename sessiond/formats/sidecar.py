@@ -1,11 +1,12 @@
-"""The file under `.sessiond/` that carries what a session's own file has no place for.
+"""The file under `.sessiond/` that holds what a session's own file has no place for.
 
-It holds the seqs and ids of messages whose format has none, whole messages that the format must not hold, and state,
-tags and notes. It belongs to one version of the main file (`mark`); since it is written first, a crash may leave the
-main file one version behind (`was`). Any other version was written by somebody else, and `weave` puts back what
-belonged to messages that are still there.
+It holds seqs and ids of messages if the format has none, whole messages that the format must not hold, and state, tags
+and notes. It belongs to one version of the main file (`mark`). It is written first, so a crash may leave the main file
+one version behind (`was`). Another program wrote any other version, and `weave` then restores what belonged to the
+messages that are still there.
 
-`sidecar_file` is the file, `weave` reads it together with the main file (the rules stand there), `build` here makes it.
+`sidecar_file` is the file itself, `weave` reads it together with the main file (and lists the rules), and `build` here
+makes it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Shown(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, message: Message, seen: Seen) -> Shown:
-        """`seen`: what a decoder reads of the message in the main file. What differs is kept beside."""
+        """`seen`: what a decoder reads of the message in the main file. Fields that differ go into `beside`."""
         exact = message.wire()
         there = fields_of(seen)
         beside = {
@@ -69,11 +70,11 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> tuple[dict[str, Json], bool]:
-    """SessionInfo fields of a session whose main file shows `now`, for formats that build with `shown_info`; and
-    whether the main file must be rewritten to show them.
+    """SessionInfo fields of a session whose main file shows `now`, for formats that build with `shown_info`, and whether
+    the main file must be rewritten to show them.
 
-    What the file shows counts, except that the sidecar's exact value stands for what it was shown as, and for
-    everything in an old copy (`woven` put messages back) that shows what an earlier save of ours had.
+    What the file shows counts, with two exceptions where the sidecar's exact value does: the file still shows that
+    value, or it is an old copy (`woven` put messages back) that shows the value of an earlier save of ours.
     """
     if side is None:
         return dict(now), False
@@ -85,7 +86,7 @@ def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> t
         if digest == side.shown.get(name) or (old and woven.put_back):
             rewrite = rewrite or digest != side.shown.get(name)
         elif name == "updatedAt":
-            if not old:  # else it is a time of ours, which may be that of a save and no change at all
+            if not old:  # otherwise it is a time of ours, perhaps of a save without any change
                 merged[name] = max(value, side.info.get(name, value))
         else:
             merged[name] = value
@@ -93,8 +94,9 @@ def merge_info(side: Sidecar | None, now: Mapping[str, Json], woven: Woven) -> t
 
 
 def restore_beside(session: Session, side: Sidecar | None, info: Mapping[str, Json] | None = None) -> None:
-    """Give a session what the sidecar keeps of it as a whole: info, notes, state. `info`: what `merge_info` made of the
-    former."""
+    """Restore what the sidecar keeps for the session as a whole: info, notes, state. `info`: the result of `merge_info`,
+    if it was called.
+    """
     if info is not None:
         session.created_at = info.get("createdAt", session.created_at)
         session.updated_at = info.get("updatedAt", session.updated_at)
@@ -126,16 +128,17 @@ def build(
 ) -> Sidecar:
     """The sidecar for `main_after`.
 
-    `show(message)` answers what the main file shows of it: its key and the wire fields that must be kept beside, or
-    None where the main file must not hold it. `info`: SessionInfo wire fields to keep beside; those at their default
-    are left out. `keep_copies`: the format's own system rewrites from memory, so messages that it cannot have seen yet
-    are kept whole; `witnessed` are the ids of those that a version of somebody else's showed as they are now (None: all
-    of them, where there is no sidecar yet). `shown_info`: what the main file shows of SessionInfo; then `info` is all
-    of it.
+    - `show(message)` returns what the main file shows of a message: its key and the wire fields to keep in the sidecar,
+      or None if the main file must not hold it.
+    - `info`: SessionInfo wire fields to keep in the sidecar; those at their default are left out.
+    - `keep_copies`: the format's own system rewrites from memory, so messages that it cannot have seen yet are kept
+      whole. `witnessed`: ids of those that another program's version showed as they are now (None: all, if there is no
+      sidecar yet).
+    - `shown_info`: what the main file shows of SessionInfo; `info` is then all of SessionInfo.
     """
     earlier = {entry.id: entry for entry in before.entries} if before else {}
     standing: Standing = "alone" if main_before is None else standing_of(before, main_before)
-    # "before": the last save came no further than its sidecar; what that says of the main file is not so yet.
+    # "before": the last save got no further than its sidecar, so what that says about the main file is not yet true.
     outside = main_before is not None and standing in ("alone", "outside")
     entries: list[Entry] = []
     for message in session.messages():
@@ -181,7 +184,7 @@ def build(
 def _earlier(
     session: Session, before: Sidecar | None, main_before: bytes | None, standing: Standing
 ) -> tuple[Mark | None, list[Entry]]:
-    """`was` and `cut` of the sidecar that is to be: what stands in the main file till it is written, and how much that holds."""
+    """`was` and `cut` of the new sidecar: what the main file is until it is rewritten, and how much that version holds."""
     if main_before is None:
         return None, []
     cut = [
@@ -197,7 +200,7 @@ def _earlier(
 
 
 def _older(older: list[str], last: str | None, now: str) -> list[str]:
-    """Digests of earlier saves, without the one that is current: at most `_OLDER`."""
+    """Digests of earlier saves without the current one, at most `_OLDER`."""
     if last is None or last == now:
         return [one for one in older if one != now]
     return [one for one in older if one not in (last, now)][1 - _OLDER :] + [last]  # noqa: RUF005
@@ -207,15 +210,16 @@ _OLDER = 8
 
 
 def still_shown(side: Sidecar | None, session: Session, ids: Collection[str]) -> list[Entry]:
-    """For `adopt_numbering`: entries of messages that the main file shows (`ids`) and that a change which only the journal has took out of the
-    session. They keep their seqs, or that change would not find them after a crash.
+    """For `adopt_numbering`: entries of messages that the main file still shows (`ids`) but that a change, so far only in
+    the journal, removed from the session. They keep their seqs; otherwise that change would not find them after a crash.
     """
     entries = side.entries if side else []
     return [one for one in entries if one.key is not None and one.id in ids and session.message(one.id) is None]
 
 
 def renumber(side: Sidecar, before: Sidecar | None, main: bytes) -> Sidecar:
-    """For `adopt_numbering`: a sidecar built for a session that was merged with somebody else's version `main`, less
-    the claim that changes which only the journal has are in the files."""
+    """For `adopt_numbering`: a sidecar built for a session that was merged with another program's version `main`, without
+    the claim that the files contain changes which are only in the journal.
+    """
     through = before.through if before else 0
     return msgspec.structs.replace(side, through=through, mark=Mark.of(main, through), was=None, cut=[])

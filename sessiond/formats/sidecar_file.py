@@ -1,4 +1,4 @@
-"""The sidecar as a file: its values, its JSON, and the two steps of an append. `sidecar.py` tells what it means."""
+"""The sidecar as a file: its values, its JSON, and the two steps of an append. `sidecar.py` explains its meaning."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sessiond.ready import ready
 FOLDER = ".sessiond"
 EPOCH = "1970-01-01T00:00:00.000Z"
 _MARKER = "store"
-"""`store.json` tells which store the folder is, and is not a sidecar, also where upper and lower case are one."""
+"""`store.json` says which store the folder is, and is not a sidecar, even on a file system that ignores case."""
 _NAME_CHARS = 200
-"""Ids up to this length are the sidecar's name as they are."""
+"""Ids up to this length are used unchanged as the sidecar's name."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -43,75 +43,77 @@ _PLAIN_BYTES = 4096
 
 class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is about to be, or was last, appended to the main file. Written before the append, so that after a crash it
-    is known whether the append happened whole."""
+    is clear whether the append is complete.
+    """
 
     size: int
-    """Of the main file before."""
+    """Size of the main file before the append."""
     length: int
     crc: int
     """CRC-32 of the appended bytes."""
     anchor: int
-    """CRC-32 of the last TAIL_BYTES before them: the file is still the one that was appended to."""
+    """CRC-32 of the last TAIL_BYTES before them: shows that the file is still the one that was appended to."""
     through: int
-    """What the file held before."""
+    """Seq up to which the file held every change before."""
     before: int | None = None
-    """CRC-32 of all `size` bytes before; None where it is not known."""
+    """CRC-32 of all `size` bytes before; None if unknown."""
     data: bytes | None = None
-    """The appended bytes: after a crash nothing but a true prefix of them may be cut."""
+    """The appended bytes: after a crash only a proper prefix of them may be cut."""
     packed: bytes | None = None
-    """The same, deflated, where they are many: a disk that is nearly full need not hold them twice."""
+    """The same, deflated, if there are many: a nearly full disk need not hold them twice."""
     after: int | None = None
-    """CRC-32 of all `size + length` bytes after. Each is made from the last one, so a file of any length costs the same."""
+    """CRC-32 of all `size + length` bytes after. Each sum continues the last one, so the cost does not grow with the file."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one message beside the main file."""
+    """What is kept for one message besides the main file."""
 
     id: str
     seq: int
     key: str | None = None
-    """Digest of what the main file shows of it; None where that must not hold it, and `copy` is all there is."""
+    """Digest of what the main file shows of it; None if that must not hold it, in which case `copy` is all there is."""
     beside: dict[str, Any] = {}
     """Wire fields of the message that the main file does not show."""
     copy: dict[str, Any] | None = None
-    """The whole message (wire form), as long as no writer but the daemon is known to have had it as it is now."""
+    """The whole message (wire form), until another writer is known to have had it as it is now."""
     older: list[str] = []
-    """Keys of it in earlier saves of ours, the newest last."""
+    """Its keys in earlier saves of ours, the newest last."""
     since: int = 0
-    """The session's seq when the main file first showed it, where that was later than its own: a reply that was streamed first."""
+    """The session's seq when the main file first showed it, if later than the message's own: a reply that was streamed first."""
     near: str | None = None
-    """Digest of what an edit of it most likely leaves as it is (role and time), for formats without ids."""
+    """Digest of what an edit most likely leaves unchanged (role and time), for formats without ids."""
     shown: dict[str, str] = {}
-    """Field -> digest of what the main file shows of a field that `beside` has exactly: an edit of the field ends that.
-    """
+    """Field -> digest of what the main file shows of a field whose exact value is in `beside`, until the field is edited."""
 
 
 class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     id: str
     seq: int
-    """The highest seq ever used in the session: by a change, or for a message that somebody else's edit brought in."""
+    """The highest seq ever used in the session: by a change, or for a message that an outside edit brought in."""
     through: int = 0
-    """Every change up to this seq is in the files. Below `seq` where an edit was merged while changes still waited in
-    the journal."""
+    """Every change up to this seq is in the files. Lower than `seq` if an edit was merged while changes still waited in
+    the journal.
+    """
     version: int = 1
     mark: Mark | None = None
     was: Mark | None = None
     append: Appending | None = None
     info: dict[str, Any] = {}
-    """SessionInfo wire fields that the main file does not show, createdAt and updatedAt among them where needed; all
-    where `shown` is used."""
+    """SessionInfo wire fields that the main file does not show, with createdAt and updatedAt if needed; all of them if
+    `shown` is used.
+    """
     shown: dict[str, str] = {}
     """SessionInfo field -> digest of what the main file shows of it."""
     older: dict[str, list[str]] = {}
-    """The same of earlier saves, the newest last."""
+    """The same for earlier saves, the newest last."""
     entries: list[Entry] = []
     cut: list[Entry] = []
-    """Of messages that `was` still shows and the session no longer has: with them a change that the journal replays finds them."""
+    """Messages that `was` still shows and the session no longer has, so that changes replayed from the journal find them."""
     notes: list[dict[str, Any]] = []
     state: dict[str, Any] = {}
     saved_at: str | None = None
     main: dict[str, Any] = {}
-    """What the format itself must remember of the main file; only it knows the shape."""
+    """What the format itself must remember about the main file; only the format knows its shape."""
 
 
 def sidecar_path(local_id: str) -> str:
@@ -119,7 +121,7 @@ def sidecar_path(local_id: str) -> str:
         # Percent-encoding triples the bytes of a Japanese name: the file name would be longer than file systems take.
         local_id = f"{local_id[:100]}-{hashlib.sha256(local_id.encode()).hexdigest()[:32]}"
     if local_id.lower() == _MARKER:
-        local_id = f"%{ord(local_id[0]):02X}{local_id[1:]}"  # no id is written so
+        local_id = f"%{ord(local_id[0]):02X}{local_id[1:]}"  # no id is encoded this way
     return f"{FOLDER}/{local_id}.json"
 
 
@@ -139,16 +141,16 @@ def decode_sidecar(path: str, raw: bytes | None) -> tuple[Sidecar | None, list[P
     try:
         side = _decoder.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        return None, [Problem(path, None, f"cannot be read and is ignored: {error}")]
+        return None, [Problem(path, None, f"cannot be read, so it is ignored: {error}")]
     if side.version > 1:
-        reason = f"is of a newer version ({side.version}); update sessiond to use it"
+        reason = f"has a newer version ({side.version}); update sessiond to use it"
         return None, [Problem(path, None, reason, fatal=True)]
     why = _unsound(side)
-    return (None, [Problem(path, None, f"cannot be used and is ignored: {why}")]) if why else (side, [])
+    return (None, [Problem(path, None, f"cannot be used, so it is ignored: {why}")]) if why else (side, [])
 
 
 class _MessageTypes(msgspec.Struct):
-    """What must hold of a message's fields in a sidecar, whole or in part."""
+    """The required types of a message's fields in a sidecar, whether it is whole or partial."""
 
     id: str = ""
     seq: int = 0
@@ -159,7 +161,7 @@ class _MessageTypes(msgspec.Struct):
 
 
 class _InfoTypes(msgspec.Struct, rename="camel"):
-    """What must hold of the fields in `info`."""
+    """The required types of the fields in `info`."""
 
     name: str | None = None
     model: str | None = None
@@ -177,7 +179,7 @@ ready(Sidecar, Note, _MessageTypes, _InfoTypes)
 
 
 def _unsound(side: Sidecar) -> str | None:
-    """Why a sidecar that can be decoded cannot be worked with: somebody changed it by hand, or the disk did."""
+    """Why a sidecar that can be decoded is unusable (somebody changed it by hand, or the disk damaged it), or None."""
     try:
         for note in side.notes:
             normal_timestamp(msgspec.convert(note, Note).timestamp)
@@ -204,7 +206,8 @@ def append_writes(
     side: Sidecar, main_path: str, data: bytes, tail: Tail, before: Sidecar | None, *, summed: bool = False
 ) -> list[Write]:
     """The two steps of an append: the sidecar (as it will be, with the intent), then the main file. `before`: the
-    sidecar as it is. `summed`: with the sums of the whole file."""
+    sidecar as it is. `summed`: include the sums of the whole file.
+    """
     whole = sum_at(before, tail.size) if summed else None
     intent = Appending(
         size=tail.size,
@@ -222,9 +225,9 @@ def append_writes(
 
 
 def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[Entry] = ()) -> list[Write]:
-    """The first step of a rewrite of `main`, if it needs one, so that a crash after the rewrite and before the new sidecar
-    loses nothing. An append that the sidecar tells of is settled, or the new content would be taken for one that was cut
-    short. Messages that the new content will not hold, `waiting`, are in the sidecar before they go.
+    """The first step of a rewrite of `main`, if it needs one, so that a crash between the rewrite and the new sidecar
+    loses nothing. It settles the append recorded in the sidecar; otherwise the new content would be taken for an append
+    that was cut short. It also saves `waiting`, the messages that the new content will not hold.
     """
     if side is None:
         return []
@@ -239,8 +242,8 @@ def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[Entry] =
 
 
 def _held(before: Sidecar | None, tail: Tail) -> int:
-    """What the files hold before an append. The last one may have come no further than its sidecar, which then claims
-    too much: this append must not take that claim for true, or a crash in the middle of it loses both.
+    """Seq up to which the files hold every change before an append. The last append may have got no further than its
+    sidecar, which then claims too much. This append must not trust that claim, or a crash in the middle loses both.
     """
     if before is None:
         return 0
@@ -249,7 +252,7 @@ def _held(before: Sidecar | None, tail: Tail) -> int:
 
 
 def sum_at(side: Sidecar | None, size: int) -> int | None:
-    """CRC-32 of the main file's first `size` bytes as we wrote them, where `side` knows it."""
+    """CRC-32 of the main file's first `size` bytes as we wrote them; None if `side` does not know it."""
     if size == 0:
         return 0
     intent = side.append if side else None
@@ -259,7 +262,7 @@ def sum_at(side: Sidecar | None, size: int) -> int | None:
 
 
 def through_of(side: Sidecar | None, main: bytes) -> int:
-    """Up to which change the files of an appended format hold everything, as far as the sidecar knows."""
+    """Seq up to which the files of an appended format hold every change, as far as the sidecar knows."""
     if side is None or side.append is None:
         return side.through if side else 0
     intent = side.append
@@ -268,12 +271,12 @@ def through_of(side: Sidecar | None, main: bytes) -> int:
 
 
 _WRITTEN = re.compile(rb"[^\0]+")
-"""What a power failure kept from the disk of a file that had grown shows as NULs: at the end, or whole blocks before it."""
+"""Data of a grown file that a power failure kept from the disk shows as NULs: at the end, or as whole blocks before it."""
 
 
 def torn_at(side: Sidecar | None, main: bytes) -> int | None:
-    """After a crash: where an append of ours was cut short, or None. What follows this position is ours, incomplete, and in
-    the journal: a true prefix of what was to be appended, and nothing else. Somebody else may have written there.
+    """After a crash: the position where an incomplete append of ours begins, or None. What follows it is ours and also in
+    the journal: a proper prefix of the data to append and nothing else, because another program may have written there.
     """
     intent = side.append if side else None
     data = None if intent is None else _appended(intent)
@@ -287,7 +290,7 @@ def torn_at(side: Sidecar | None, main: bytes) -> int | None:
 
 
 def _appended(intent: Appending) -> bytes | None:
-    """None where the sidecar does not say: an older version wrote it, or it is damaged."""
+    """The bytes of an append. None if the sidecar does not have them: an older version wrote it, or it is damaged."""
     if intent.packed is None:
         return intent.data
     try:

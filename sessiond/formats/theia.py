@@ -1,10 +1,10 @@
 """Theia: `<id>.json`, one state blob: `messages`, the state's keys, `savedAt`. docs/formats/theia.md has the shape and
 worked bytes.
 
-A message is `{role, content}` there; ids, seqs, times and all else are in the sidecar. Every other key of the blob is a
-key of the session's state. Values are exchanged in place, so that what did not change stays as it stood. Theia writes
-the blob from its memory: the sidecar keeps what only the daemon ever had (messages by `weave`'s rules, state by
-`_merged_state`), so that an old copy costs nothing.
+A message there is `{role, content}`; ids, seqs, times and everything else are in the sidecar. Every other key of the blob
+is a key of the session's state. Values are replaced in place, so that whatever did not change stays as it was. Theia
+writes the blob from memory: the sidecar keeps what only the daemon ever had (messages by `weave`'s rules, state by
+`_merged_state`), so that an old copy loses nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _RESERVED = ("messages", "savedAt")
 _ORDER = ("context", "prData", "plan", "pendingAction", "lastError")
 _MAX_PROBLEMS = 100
 _OLDER = 8
-"""Earlier values of a key of the state that are known again."""
+"""How many earlier values of a state key are recognised."""
 _AT_BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -92,14 +92,14 @@ def side_files(local_id: str) -> list[str]:
 
 
 class _Blob(msgspec.Struct):
-    """A main file taken apart. `text` has no BOM; spans are of it."""
+    """A main file taken apart. `text` has no BOM; spans refer to it."""
 
     text: bytes
     members: dict[str, Span]
     elements: list[Span]
-    """Of `messages`."""
+    """The elements of `messages`."""
     seen: list[Seen | None]
-    """For every element what it shows; None where it is not a message."""
+    """What each element shows; None if it is not a message."""
     state: dict[str, Json]
     saved_at: str | None
     problems: list[Problem]
@@ -127,10 +127,10 @@ def _parse(path: str, raw: bytes) -> _Blob | Problem:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Problem(path, _line_of_error(text, str(error)), f"is not valid JSON: {error}", fatal=True)
     if not isinstance(value, dict):
-        return Problem(path, 1, "does not hold a JSON object", fatal=True)
+        return Problem(path, 1, "is not a JSON object", fatal=True)
     spans = json_text.members(text)
     if not isinstance(value.get("messages", []), list):
-        return Problem(path, _line(text, spans["messages"][0]), "has `messages` that are not a list", fatal=True)
+        return Problem(path, _line(text, spans["messages"][0]), "has a `messages` value that is not a list", fatal=True)
     elements = json_text.elements(text, spans["messages"][0]) if "messages" in value else []
     blob = _Blob(text, spans, elements, [], {}, usable_time(value.get("savedAt")), [])
     for element, span in zip(value.get("messages", []), elements, strict=True):
@@ -221,7 +221,7 @@ def _weave(blob: _Blob, side: Sidecar | None, raw: bytes, floor: int) -> Woven:
 
 
 def _newly_witnessed(blob: _Blob, woven: Woven, side: Sidecar | None) -> bool:
-    """Whether another writer's version shows what only the daemon had so far: that must be remembered."""
+    """Whether another writer's version shows what only the daemon had before: that must be remembered."""
     if side is None or woven.standing != "outside":
         return False
     ours = {entry.id: entry.key for entry in side.entries if entry.copy is not None}
@@ -231,9 +231,7 @@ def _newly_witnessed(blob: _Blob, woven: Woven, side: Sidecar | None) -> bool:
 
 
 def _older(side: Sidecar | None) -> dict[str, list[str]]:
-    """Digests of what Theia last had, and of what earlier saves showed since, for keys of the state that the daemon
-    changed.
-    """
+    """For state keys that the daemon changed: digests of what Theia last had and of what saves have shown since."""
     try:
         return msgspec.convert(side.main.get("older", {}) if side else {}, dict[str, list[str]])
     except msgspec.ValidationError:
@@ -241,10 +239,10 @@ def _older(side: Sidecar | None) -> dict[str, list[str]]:
 
 
 def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict[str, Json], bool]:
-    """The session's state, and whether the blob lacks something of it.
+    """The session's state, and whether the blob lacks part of it.
 
-    A version of Theia's own counts, except for a key that it shows as it was before the daemon
-    changed it: an old copy. Where nothing of the conversation is there any more, it is not one.
+    Theia's own version counts, except for a key that it shows as it was before the daemon changed it: that is an old
+    copy. If nothing of the conversation is left, it is not an old copy.
     """
     if side is None:
         return dict(blob.state), False
@@ -266,7 +264,7 @@ def _merged_state(blob: _Blob, side: Sidecar | None, woven: Woven) -> tuple[dict
 
 
 class _Plan(msgspec.Struct):
-    """The main file to be, and what a decoder will read of it."""
+    """The new main file, and what a decoder will read from it."""
 
     text: bytes
     shown: dict[str, Shown]
@@ -285,7 +283,7 @@ def encode(session: Session, before: Files) -> list[Write]:
     side, problems = decode_sidecar(beside, before.get(beside))
     blob = _parse(path, raw) if raw is not None else None
     if isinstance(blob, Problem) or any(problem.fatal for problem in problems):
-        return []  # what could not be understood is never written over
+        return []  # a file that could not be understood is never overwritten
     plan = _plan(session, blob, side, raw)
     writes = [
         Write(beside, encode_sidecar(_sidecar(session, plan, side, raw)), "replace"),
@@ -371,14 +369,14 @@ def _fresh(session: Session) -> _Plan:
 
 
 def _older_now(session: Session, blob: _Blob, side: Sidecar | None, *, outside: bool) -> dict[str, list[str]]:
-    """`_older` for the next sidecar. `outside`: the blob is a version of somebody else's."""
+    """`_older` for the next sidecar. `outside`: another program wrote the blob."""
     older = _older(side)
     found: dict[str, list[str]] = {}
     for key in sorted(blob.state.keys() | session.state.keys() | older.keys()):
         there, now = key_of(blob.state.get(key)), key_of(session.state.get(key))
         kept = older.get(key, [])
         if outside and there not in kept:
-            kept = []  # a value of its own, or ours, which it has had then
+            kept = []  # either Theia's own value, or ours, which Theia must then have had
         kept = [one for one in [*(one for one in kept if one != there), there] if one != now]
         if key not in _RESERVED and kept:
             found[key] = [*kept[:1], *kept[1:][-_OLDER:]]
@@ -386,14 +384,14 @@ def _older_now(session: Session, blob: _Blob, side: Sidecar | None, *, outside: 
 
 
 def _exchanged(blob: _Blob, values: dict[str, bytes], style: Style) -> bytes:
-    """The blob with other values for some keys; keys that it does not have yet go to its end."""
+    """The blob with new values for some keys. Keys that it does not have yet go to its end."""
     edits: list[Edit] = [(*blob.members[key], text) for key, text in values.items() if key in blob.members]
     new = [style.member(key, text, 1) for key, text in values.items() if key not in blob.members]
     return json_text.apply(blob.text, [*edits, json_text.insert(blob.text, blob.members, new)] if new else edits)
 
 
 def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, style: Style) -> dict[str, bytes]:
-    """The list anew, where it changes: every element's own text, what is not a message after the message that it followed."""
+    """The new list, if it changes: each element keeps its text, and a non-message stays after the message it followed."""
     indexes = [index for index, item in enumerate(blob.seen) if item is not None]
     positions = {message_id: position for position, message_id in enumerate(woven.ids) if message_id}
     decoded = {message.id: message for message in woven.messages}
@@ -401,7 +399,7 @@ def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, 
     for message in session.messages():
         position = positions.get(message.id)
         if message.status == "streaming" and position is None:
-            continue  # a reply that still grows is not a message for Theia yet
+            continue  # for Theia, a reply that is still growing is not a message yet
         if position is None:
             element = {"role": message.role, "content": message.text()}
             item, text = _seen(element), style.value(element, 2)
@@ -424,8 +422,8 @@ def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, 
 def _arranged(
     wanted: Sequence[tuple[int | None, bytes]], elements: Sequence[bytes], seen: Sequence[Seen | None]
 ) -> list[bytes]:
-    """`wanted`: messages with their old index. What is not a message stays after the message before it that is still
-    there, or at the start.
+    """`wanted`: messages with their old index. A non-message stays after the last remaining message before it, or at the
+    start.
     """
     staying = {index for index, _ in wanted if index is not None}
     follows: dict[int, list[bytes]] = {}
@@ -443,7 +441,7 @@ def _arranged(
 
 
 def _edited(message: Message, item: Seen, text: bytes, style: Style) -> tuple[Seen, bytes]:
-    """The object of a message that changed: only those of its values that say something else now."""
+    """The object of a message that changed, with only the values replaced that are different now."""
     value = msgspec.json.decode(text)
     found = json_text.members(text)
     wanted: dict[str, Json] = {key: one for key, one in message.rest.items() if key in value}
@@ -463,7 +461,7 @@ def _edited(message: Message, item: Seen, text: bytes, style: Style) -> tuple[Se
 
 
 def _changed_state(session: Session, blob: _Blob, style: Style) -> dict[str, bytes]:
-    """A key that is gone is null for Theia's reader, which knows it."""
+    """Changed state values. A removed key becomes null, which Theia's reader understands."""
     now: dict[str, Json] = {**dict.fromkeys(blob.state), **session.state}
     return {
         key: style.value(value, 1)

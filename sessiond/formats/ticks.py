@@ -1,7 +1,7 @@
-"""amacs' chat file: one `* Tick N` an exchange. Bytes to pieces and back; docs/formats/amacs.md has the grammar.
+"""amacs' chat file: one `* Tick N` per exchange. Bytes to pieces and back; docs/formats/amacs.md has the grammar.
 
-An exchange is a user's message and its answer. Ids, seqs and what the text cannot say stand in the drawer, one property
-a turn.
+An exchange is a user's message and its answer. The drawer has the ids, the seqs and what the text cannot express, one
+property per turn.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TURN = re.compile(r"(Human|Agent)(?:[ \t]+:[^\s]*:)?")
 
 
 class Chat(msgspec.Struct):
-    """What stands before the first heading, then a piece for every heading of level 1."""
+    """What comes before the first heading, then a piece for every heading of level 1."""
 
     pieces: list[Piece]
     tick: int = 0
-    """The highest."""
+    """The highest tick."""
     headings: int = 0
     ticks: int = 0
 
@@ -59,7 +59,7 @@ def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Probl
     try:
         piece.raw.decode()
     except UnicodeDecodeError:
-        problems.append(Problem(path, first.line, "holds bytes that are not UTF-8; they are read as U+FFFD"))
+        problems.append(Problem(path, first.line, "has bytes that are not valid UTF-8; they are read as U+FFFD"))
     heads = [index for index, section in enumerate(group) if section.level == 2]
     told: set[str] = set()
     for start, end in itertools.pairwise([*heads, len(group)]):
@@ -73,13 +73,13 @@ def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Probl
         text = org.body_text(body, crlf=org.is_crlf(first.raw))
         seen = _seen(_ROLES[turn[1]], text, int(match[1]), org.time_of(first.properties.get("TIMESTAMP", "")))
         if ours is not None and not _restore(seen, text, ours):
-            problems.append(Problem(path, first.line, f"has a property {key} that cannot be used"))
+            problems.append(Problem(path, first.line, f"has a {key} property that cannot be used"))
         piece.seen.append(seen)
     return piece
 
 
 def _seen(role: str, text: str, tick: int, time: str | None) -> Seen:
-    """A turn that somebody else wrote: its words are taken as they stand."""
+    """A turn that another program wrote: its text is taken as it is."""
     return Seen(
         key=key_of(role, text, tick),
         role=role,
@@ -91,7 +91,7 @@ def _seen(role: str, text: str, tick: int, time: str | None) -> Seen:
 
 
 def _restore(seen: Seen, text: str, ours: str) -> bool:
-    """Give a turn of ours what its property says. False if that cannot be used."""
+    """Restore a turn of ours from its property. False if the property cannot be used."""
     try:
         value = msgspec.json.decode(ours)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -125,9 +125,9 @@ def pair(
     messages: Iterable[Message], alone: set[str], written: Collection[str], tick: int
 ) -> tuple[list[Exchange], int]:
     """The exchanges among `messages` (in order) that can be written now, and the last tick. Users' messages that will
-    never be answered join `alone`.
+    never be answered are added to `alone`.
 
-    A message is answered by the next one of the assistant that says something; one that only calls tools does not.
+    The answer to a message is the assistant's next message with text; one that only calls tools does not count.
     """
     found: list[Exchange] = []
     waiting: Message | None = None
@@ -163,7 +163,7 @@ def _render(exchange: Exchange) -> str:
 
 
 def _property(message: Message, extra: dict[str, Json], shown_time: str) -> dict[str, Json]:
-    """What the heading and the text do not say of a message."""
+    """What the heading and the text do not say about a message."""
     value: dict[str, Json] = {"id": message.id, "seq": message.seq}
     if message.timestamp != shown_time:
         value["timestamp"] = message.timestamp
@@ -178,7 +178,7 @@ def _property(message: Message, extra: dict[str, Json], shown_time: str) -> dict
 
 
 def data(exchanges: Sequence[Exchange], before: Tail) -> bytes:
-    """What is appended: the exchanges, each after a blank line, with the file's own line ends."""
+    """The bytes to append: the exchanges, each after a blank line, with the file's own line ends."""
     if not exchanges:
         return b""
     text = "\n".join(_render(one) for one in exchanges)

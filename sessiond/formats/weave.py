@@ -1,23 +1,23 @@
-"""Puts the messages of a main file and those of its sidecar together, whoever wrote the main file last.
+"""Combines the messages of a main file with those of its sidecar, whoever wrote the main file last.
 
 Rules of `weave`, for messages of the main file (seen) and of the sidecar (entries):
 
-1. A seen message is the entry of the same id, else the next entry of the same key (a digest of what the main file
-   shows). It takes that entry's id, seq and what was kept beside it. Else it is an edit of the entry of the same place
-   whose `near` says the same.
-2. A seen message that is not an entry is new: it keeps its own id if it has one, and gets a seq above every known one.
+1. A seen message matches the entry with the same id, or else the next entry with the same key (a digest of what the main
+   file shows). It takes that entry's id, seq and whatever was kept with it. Otherwise it counts as an edit of the entry
+   in the same place with the same `near`.
+2. A seen message that matches no entry is new: it keeps its own id, if any, and gets a seq above every known one.
 3. An entry that the main file must not hold stays.
-4. An entry that is not seen was taken out by somebody, unless the main file is an old copy from a system that rewrites
-   from memory. Then only messages at the end are missing, which no writer but the daemon has ever had (`copy`), and some
-   that we know are there: the missing ones are put back. A file that shows nothing of what we know was emptied, and one
-   that lacks at its end what its own system has had was cut: there nothing is put back, and what only the daemon had is
-   `dropped`, for the trash. The newest text is put back of a message that is seen as an earlier save of ours had it
-   (`older`, or the beginning of `copy`).
-5. A main file that is still `was` is the version from before a crash, or that very version put back: its messages, also
-   those that were cut since (`cut`), are what they were then, and what is newer is put back. Replaying what the journal
-   may still have, on top of that, gives the session of after.
-   One that shows no message may as well have been emptied once more: there the journal alone counts, and what stood beside
-   that version.
+4. An entry that is not seen was removed by somebody, unless the main file is an old copy from a system that rewrites from
+   memory. In an old copy, some known messages are present, and only messages at the end are missing that no writer but
+   the daemon has ever had (`copy`): those are put back. A file that shows no known message was emptied, and a file that
+   lacks messages at its end that its own system has had was cut. In both cases nothing is put back, and what only the
+   daemon had is `dropped`, for the trash. If a message is seen as an earlier save of ours had it (`older`, or the
+   beginning of `copy`), its newest text is put back.
+5. A main file that still equals `was` is the version from before a crash, or a restored copy of it. Its messages, even
+   those cut since (`cut`), are what they were then, and anything newer is put back. Replaying what the journal may still
+   have on top of that gives the later session.
+   A `was` that shows no message may equally have been emptied again: there, only the journal and what was kept with
+   that version count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sessiond.model.values import Json, derived_id
 
 
 class Seen(msgspec.Struct):
-    """One message as the main file shows it. `id`, `seq` and `timestamp` are None where the file has none."""
+    """One message as the main file shows it. `id`, `seq` and `timestamp` are None if the file does not have them."""
 
     key: str
     role: str
@@ -53,24 +53,25 @@ class Woven(msgspec.Struct):
     seq: int
     """The highest seq used."""
     through: int
-    """Changes up to here are in the files."""
+    """Changes up to this seq are in the files."""
     renumbered: bool
-    """Some message got a seq or an id that no file holds yet."""
+    """Some message got a seq or an id that is not in any file yet."""
     put_back: bool
-    """The main file lacks messages that must be in it: it is to be rewritten."""
+    """The main file lacks messages that must be in it, so it must be rewritten."""
     ids: list[str] = []
-    """The id that each seen message got, in their order."""
+    """The id that each seen message got, in order."""
     stale: set[int] = set()
     """Positions of seen messages whose newest text was put back."""
     standing: Standing = "alone"
     anew: bool = False
-    """Nothing that we know is there: the main file was emptied, or a new conversation began in it."""
+    """The main file shows no known message: it was emptied, or a new conversation began in it."""
     dropped: list[Message] = []
-    """What the sidecar alone had of messages that are gone."""
+    """Messages that are gone and that only the sidecar had."""
 
 
 Standing: TypeAlias = Literal["alone", "current", "before", "outside"]
-"""Of a main file to its sidecar: there is none; it belongs to this version; to the next one; somebody else wrote it."""
+"""How a main file relates to its sidecar: alone: there is no sidecar; current: the sidecar belongs to this version; before:
+the sidecar belongs to the next version; outside: another program wrote the main file."""
 
 
 def standing_of(side: Sidecar | None, main: bytes) -> Standing:
@@ -91,11 +92,11 @@ def weave(
     rewrites_whole: bool,
     puts_back: bool = False,
 ) -> Woven:
-    """Put the main file's messages and the sidecar together by the rules above. `puts_back`: so much of `rewrites_whole` as
-    holds where a message is written only when it is complete.
+    """Combine the main file's messages with the sidecar by the rules above. `puts_back`: the part of `rewrites_whole` that
+    also applies if a message is written only once it is complete.
 
-    `fallback_time` (RFC 3339) stands for a message without a time that has none before it either. `floor`: seqs up to
-    it are taken.
+    `fallback_time` (RFC 3339): for a message without a time if no earlier message has one. `floor`: seqs up to it are
+    taken.
     """
     standing = standing_of(side, main)
     entries = list(side.entries) if side else []
@@ -113,7 +114,7 @@ def weave(
     standing_now: Standing = "outside" if emptied else standing
     kept = _kept_unseen(entries, set(matched), standing_now, rewrites_whole=puts_back and not woven.anew)
     if emptied and side is not None and side.was is not None:
-        # What is as old as that version stood beside it, and an older save has it: the journal may not.
+        # Entries as old as that version were kept with it and come from an older save: the journal may not have them.
         kept |= {position for position, entry in enumerate(entries) if entry.seq <= side.was.seq}
     for position, entry in enumerate(entries):
         if position in matched or entry.copy is None or entry.id in used:
@@ -139,7 +140,7 @@ def _take_seen(
     *,
     rewrites_whole: bool,
 ) -> set[str]:
-    """Put the seen messages into `woven`, each with what its entry knows; answers the ids that are in use now."""
+    """Put the seen messages into `woven`, each with what its entry knows. Returns the ids now in use."""
     ids = {entry.id for entry in entries} | {item.id for item in seen if item.id}
     used: set[str] = set()
     nth: Counter[str] = Counter()
@@ -171,7 +172,7 @@ def _take_seen(
 
 
 def _is_stale(item: Seen, entry: Entry) -> bool:
-    """Whether `item` is what an earlier save of ours had of a message that has grown or was finished since."""
+    """Whether `item` is what an earlier save of ours showed of a message that has since grown or been finished."""
     if item.key in entry.older:
         return True
     if entry.copy is None or "status" not in entry.copy:
@@ -183,8 +184,9 @@ def _is_stale(item: Seen, entry: Entry) -> bool:
 def _match(
     seen: Sequence[Seen], entries: Sequence[Entry], standing: Standing, *, rewrites_whole: bool
 ) -> list[int | None]:
-    """For every seen message the position of its entry, each entry at most once: by id first, by seq, by key in order,
-    by place."""
+    """The position of the entry of each seen message, each entry at most once: by id first, then by seq, by key in
+    order, and by place.
+    """
     by_id = {entry.id: position for position, entry in enumerate(entries) if entry.key is not None}
     by_seq = {entry.seq: position for position, entry in enumerate(entries) if entry.key is not None}
     found: list[int | None] = [by_id.pop(item.id, None) if item.id else None for item in seen]
@@ -211,14 +213,15 @@ def _match(
 
 
 _LOOK_AHEAD = 16
-"""Entries that are tried for one seen message, so that a file with nothing in common costs no square of its length."""
+"""Entries tried for one seen message, so that a file with nothing in common does not cost the square of its length."""
 
 
 def _match_by_place(
     seen: Sequence[Seen], entries: Sequence[Entry], found: list[int | None], standing: Standing, *, rewrites_whole: bool
 ) -> None:
-    """Find messages without id that were edited, or that are an earlier state of a stream, between the neighbours that
-    were found."""
+    """Between neighbours already found, match messages without an id that were edited or are an earlier state of a
+    stream.
+    """
     taken = {position for position in found if position is not None}
     ours_seen = [position for position in taken if entries[position].copy is not None]
     last_of_ours_seen = max(ours_seen, default=-1)
@@ -252,18 +255,18 @@ def _match_by_place(
 
 
 def _says_the_same(item: Seen, entry: Entry) -> bool:
-    """Whether `item` has the text of a message of ours that no one else is known to have. With another text it may be a
-    message of his own from the same second, and is better taken for one: nothing is lost then.
+    """Whether `item` has the text of a message of ours that no other program is known to have. With another text it may
+    be that program's own message from the same second, and treating it as one loses nothing.
     """
     return entry.copy is not None and Message.from_wire(entry.copy).text() == item.content
 
 
 def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entries: Sequence[Entry]) -> bool:
-    """Whether the main file shows one of the entries for certain. An edit that was found by its place may as well be the
+    """Whether the main file certainly shows one of the entries. An edit matched by its place could equally be the
     beginning of a new conversation.
     """
     for item, position in zip(seen, matched, strict=True):
-        if item.seq is not None:  # the file itself says that it is one of ours
+        if item.seq is not None:  # the file itself says that this message is ours
             return True
         if position is not None:
             entry = entries[position]
@@ -275,7 +278,7 @@ def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entri
 def _kept_unseen(
     entries: Sequence[Entry], taken: Collection[int | None], standing: Standing, *, rewrites_whole: bool
 ) -> set[int]:
-    """Positions of entries that the main file does not show and that belong to the session all the same."""
+    """Positions of entries that the main file does not show but that still belong to the session."""
     kept = {position for position, entry in enumerate(entries) if entry.key is None}
     moments = {one: entry.since or entry.seq for one, entry in enumerate(entries) if one not in kept}
     by_save = sorted(moments, key=moments.__getitem__)
@@ -287,7 +290,7 @@ def _kept_unseen(
     places = {position: place for place, position in enumerate(by_save)}
     end = max((places[one] for one in by_save if one in taken), default=-1) + 1
     was_cut = any(entries[one].copy is None for one in by_save[end:])
-    # A writer whose file shows one of our messages had read the older ones too: it left those out on purpose.
+    # A writer whose file shows one of our messages had also read the older ones, so it left those out on purpose.
     last = max((moments[one] for one in by_save if one in taken and entries[one].copy is not None), default=-1)
     return kept | {one for one in ours if moments[one] > last and not (was_cut and places[one] >= end)}
 
@@ -305,8 +308,8 @@ def fields_of(item: Seen) -> dict[str, Json]:
 def _message(item: Seen, entry: Entry | None, message_id: str, seq: int, time: str) -> Message:
     beside = dict(entry.beside) if entry else {}
     if entry is not None and entry.key != item.key:
-        # Edited: the exact form of a field (blocks of which the file shows the text, say) counts only while what is shown
-        # of it stands.
+        # Edited: the exact form of a field (such as blocks whose text the file shows) counts only while what the file
+        # shows of it is unchanged.
         there = fields_of(item)
         if not entry.shown:
             beside.pop("content", None)

@@ -1,5 +1,5 @@
-"""Other tools' histories as a stream of records: one module per tool, read-only, pure of the service.
+"""Other tools' histories as a stream of records: one module per tool, read-only, independent of the service.
 
-`record` has the values that pass to the service, `registry` knows all importers, `draft` turns what a tool says into
+`record` has the values passed to the service, `registry` knows all importers, and `draft` turns a tool's records into
 messages.
 """

@@ -1,8 +1,8 @@
 """Aider: `.aider.chat.history.md`, one Markdown file with many chats.
 
-`# aider chat started at <local time>` begins a chat, `#### ` marks what the user typed, `> ` what the tool said, the
-rest is the assistant's. Only the chats have times; what stands before the first of them is the end of an older chat, a
-session of its own.
+`# aider chat started at <local time>` begins a chat, `#### ` marks what the user typed, `> ` marks the tool's output,
+and the rest is the assistant's. Only chats have times. Text before the first chat is the end of an older one and becomes
+a separate session.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Aider:
 
 
 class _Block(msgspec.Struct):
-    """Lines of one speaker that follow each other."""
+    """Consecutive lines of one speaker."""
 
     role: str
     line: int
@@ -72,7 +72,7 @@ class _Reader:
             line = raw.decode()
         except UnicodeDecodeError:
             line = raw.decode("utf-8", "replace")
-            yield SkippedLine(self._path, number, "bytes that are not UTF-8 replaced", taken=True)
+            yield SkippedLine(self._path, number, "replaced bytes that are not valid UTF-8", taken=True)
         role, text = _speaker(line.removesuffix("\r"))
         block = self._block
         if block is None or block.role != role or block.size > _MAX_MESSAGE_BYTES:
@@ -109,7 +109,7 @@ class _Reader:
 
 
 def _speaker(line: str) -> tuple[str, str]:
-    """Who a line is from, and the line without Aider's marks (the prefix and the two blanks of a Markdown line break)."""
+    """The speaker of a line, and the line without Aider's marks (the prefix and the two blanks of a Markdown line break)."""
     if line.startswith("#### "):
         return "user", line[5:].removesuffix("  ")
     if line.startswith("> "):
@@ -118,7 +118,7 @@ def _speaker(line: str) -> tuple[str, str]:
 
 
 def _first_heading(path: str, open_: Opener) -> str | None:
-    """The time of the first chat: the latest that what stands before it can be."""
+    """The time of the first chat: the latest possible time of the text before it."""
     for _, raw in raw_lines(path, open_):
         heading = _HEADING.fullmatch(raw) if raw is not None else None
         if heading:

@@ -1,7 +1,7 @@
-"""Lists of content blocks, as the model vendors' interfaces and most tools write them, as the parts of one message.
+"""Turns lists of content blocks, as model vendors' APIs and most tools write them, into the parts of one message.
 
-Text, images and unknown blocks stay in `content` as they are; calls go to `toolCalls`, thinking to `thinking`, and a
-tool's result becomes the content of a message of role `tool`. What these have besides is kept in `metadata`.
+Text, images and unknown blocks stay in `content` as they are; calls go to `toolCalls`, thinking goes to `thinking`, and a
+tool's result becomes the content of a message with role `tool`. Anything else in these blocks is kept in `metadata`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RANK = {"thinking": 0, "content": 1, "call": 2}
 
 
 class Parts(msgspec.Struct):
-    """What a message is made of. `result_ids`: the calls that its tool results answer, in order."""
+    """The parts of a message. `result_ids`: ids of the calls that its tool results answer, in order."""
 
     content: str | list[Any]
     thinking: str | None
@@ -28,7 +28,7 @@ class Parts(msgspec.Struct):
     metadata: dict[str, Any]
 
     def fields(self) -> dict[str, Any]:
-        """The message fields besides role, content and metadata."""
+        """The message fields other than role, content and metadata."""
         out: dict[str, Any] = {}
         if self.calls:
             out["toolCalls"] = self.calls
@@ -66,7 +66,7 @@ def _kind(block: Any) -> str | None:
 
 
 def _place(block: Any, kept: list[Any], thoughts: list[str], parts: Parts, *, alone: bool) -> str:
-    """Put one block where it belongs; returns what it was, for the order."""
+    """Put one block where it belongs. Returns its kind, for the order."""
     kind = _kind(block)
     if kind == "thinking" and isinstance(block.get("thinking"), str):
         thoughts.append(block["thinking"])
@@ -91,14 +91,14 @@ def _remember(parts: Parts, key: str, value: dict[str, Any]) -> None:
 
 
 def call_of(block: dict[str, Any]) -> dict[str, Any]:
-    """A call block as `{id, name, arguments}`; what else it says stays beside them."""
+    """A call block as `{id, name, arguments}` with its other fields."""
     rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input", "arguments")}
     arguments = block.get("input", block.get("arguments"))
     return tool_call(block.get("id"), block.get("name"), arguments) | rest
 
 
 def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    """PROTOCOL's `{id, name, arguments: object|string}` from whatever a tool wrote."""
+    """The protocol's `{id, name, arguments: object|string}` from whatever a tool wrote."""
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, (dict, str)):
@@ -123,7 +123,7 @@ def _take_result(block: dict[str, Any], kept: list[Any], parts: Parts, *, alone:
         if rest:
             parts.metadata["toolResult"] = rest
         return
-    # Several results in one record: each block says whose it is.
+    # Several results in one record: each block names its call.
     marks = {"tool_use_id": parts.result_ids[-1], **rest}
     for item in blocks or [{"type": "text", "text": ""}]:
         shown = _result_block(item)
@@ -131,8 +131,8 @@ def _take_result(block: dict[str, Any], kept: list[Any], parts: Parts, *, alone:
 
 
 def _result_block(item: Any) -> Any:
-    """One block of a result. Some tools answer with objects of no type: their text is made one, the rest stays beside
-    it.
+    """One block of a result. Some tools return objects without a type: these become a text block that keeps their other
+    fields.
     """
     if not isinstance(item, dict) or "type" in item:
         return text_block(item)
@@ -147,7 +147,7 @@ def _as_block(inner: Any) -> dict[str, Any]:
 
 
 def text_block(block: Any) -> Any:
-    """Text blocks of any vendor as `{type: "text", text}`; a bare string too; everything else as it is."""
+    """A text block of any vendor, or a bare string, as `{type: "text", text}`; anything else unchanged."""
     if isinstance(block, str):
         return {"type": "text", "text": block}
     if _kind(block) in _TEXTS and isinstance(block.get("text"), str) and block["type"] != "text":
@@ -156,7 +156,7 @@ def text_block(block: Any) -> Any:
 
 
 def simple(blocks: list[Any]) -> str | list[Any]:
-    """Blocks as a message's content: nothing is "", one plain text is a string."""
+    """Blocks as a message's content: no blocks become "", a single plain text becomes a string."""
     if not blocks:
         return ""
     only = blocks[0]
@@ -171,7 +171,7 @@ def simple(blocks: list[Any]) -> str | list[Any]:
 
 
 def text_of(content: Any) -> str:
-    """What a person reads of a content: the string, or its text blocks joined by newlines."""
+    """The readable text of a content: the string, or its text blocks joined by newlines."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

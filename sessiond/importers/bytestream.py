@@ -1,4 +1,4 @@
-"""Bytes of a source as UTF-8: recodes what carries a UTF-16 mark and drops a UTF-8 one. No memory beyond one chunk."""
+"""Bytes of a source as UTF-8: recodes UTF-16 with a byte order mark and drops a UTF-8 mark. Holds one chunk at most."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK = 1 << 18
 
 
 class _Recoded(io.RawIOBase):
-    """A raw UTF-16 stream that reads as UTF-8; what is not UTF-16 becomes U+FFFD."""
+    """A raw UTF-16 stream that reads as UTF-8. Invalid UTF-16 becomes U+FFFD."""
 
     def __init__(self, raw: BinaryIO, encoding: str) -> None:
         super().__init__()

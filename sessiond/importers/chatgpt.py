@@ -1,7 +1,7 @@
 """ChatGPT's data export: `conversations.json`, a list of conversations, each a tree of nodes under `mapping`.
 
-Every node that says something is a message; those off the path to `current_node` (answers that were asked for again)
-are marked `metadata.branch`. See docs/importers.md.
+Every node with content is a message. Nodes off the path to `current_node` (such as regenerated answers) are marked
+`metadata.branch`. See docs/importers.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ChatGpt:
 def _conversation(path: str, item: Item) -> Iterator[Event]:
     talk = item.value
     if not isinstance(talk, dict) or not isinstance(talk.get("mapping"), dict):
-        yield SkippedLine(path, item.line, "no conversation: it has no mapping")
+        yield SkippedLine(path, item.line, "not a conversation: it has no mapping")
         return
     given = talk.get("conversation_id") or talk.get("id")
     source_id = (
@@ -79,7 +79,7 @@ def _conversation(path: str, item: Item) -> Iterator[Event]:
 
 
 def _path_to(nodes: dict[str, Any], leaf: Any) -> set[str]:
-    """The nodes from the root to the leaf that the person saw last."""
+    """The nodes from the root to the leaf that the user saw last."""
     found: set[str] = set()
     while isinstance(leaf, str) and leaf in nodes and leaf not in found:
         found.add(leaf)
@@ -93,8 +93,9 @@ def _parent(node: Any) -> str | None:
 
 
 def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
-    """Every node once, parents before children, older branches first; nodes that no root leads to (holes, circles)
-    last."""
+    """Every node once, parents before children, older branches first. Nodes that no root leads to (holes, cycles) come
+    last.
+    """
     roots = [key for key, node in nodes.items() if _parent(node) not in nodes]
     done: set[str] = set()
     for start in (*roots, *nodes):
@@ -109,12 +110,12 @@ def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
             children = node.get("children") if isinstance(node, dict) else None
             if isinstance(children, list):
                 known = [child for child in children if isinstance(child, str) and child in nodes]
-                # The way that was left comes before the one that was taken, as it was said before.
+                # The abandoned branch comes before the one that was taken, because it was said earlier.
                 stack.extend(sorted(known, key=lambda child: child in path, reverse=True))
 
 
 def _is_silent(message: dict[str, Any]) -> bool:
-    """The empty system message at the head of every conversation, and the like."""
+    """Whether it says nothing, like the empty system message at the head of every conversation."""
     content = _content(message.get("content"))
     return (
         content == "" and _role(message) in ("system", "user", "assistant") and message.get("recipient", "all") == "all"

@@ -1,7 +1,7 @@
-"""Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`, one record a line, a tree by `parentUuid`.
+"""Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`, one record per line, a tree by `parentUuid`.
 
-A file is a session, named by the file. Records of subagents that are interleaved stay in it (`metadata.sidechain`); a
-file whose records name another file's session is a subagent's, and its `parent` is that session. See
+A file is a session, named after the file. Interleaved records of subagents stay in it (`metadata.sidechain`). A file
+whose records name another file's session belongs to a subagent, and its `parent` is that session. See
 docs/importers.md.
 """
 
@@ -45,12 +45,12 @@ class ClaudeCode:
         return 90 if b'"parentUuid"' in head and b'"sessionId"' in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        # Looked through beforehand, for only the last record tells what was left. These bytes are not counted as read.
+        # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
         yield from read_with(_Reader(path, off_path(path, open_source)), path, open_)
 
 
 class _Reader:
-    """One file. Knows what has been seen of it so far: ids, names, counts."""
+    """Reads one file. Knows what it has seen so far: ids, names, counts."""
 
     def __init__(self, path: str, off_path: Container[str]) -> None:
         self._path = path
@@ -110,7 +110,7 @@ class _Reader:
         self._before_start = []
 
     def _is_subagent(self, record: dict[str, Any], owner: str) -> bool:
-        """Whether the file is a part of another session, not just a renamed copy of it."""
+        """Whether the file is part of another session, not just a renamed copy of it."""
         if record.get("isSidechain") is True or self._stem.startswith("agent-"):
             return True
         return os.path.basename(owner) == owner and os.path.exists(
@@ -138,7 +138,7 @@ class _Reader:
         )
 
     def _system(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
-        """What the tool said in its own name; without a text it is bookkeeping."""
+        """A message from the tool itself. Without text it is bookkeeping."""
         content = record.get("content")
         if not isinstance(content, (str, list)) or not content:
             self._ignored[f"system/{record.get('subtype')}"] += 1
@@ -150,7 +150,7 @@ class _Reader:
         )
 
     def _other(self, line: int, record: dict[str, Any], message: dict[str, Any] | None) -> Iterator[Event]:
-        """A record of the tree that is not a turn: verbatim, with the text that it carries."""
+        """A record of the tree that is not a turn: kept verbatim, with its text."""
         yield from self._begin(record)
         attachment = record.get("attachment")
         role, content, metadata = "system", "", dict[str, Any]()
@@ -215,7 +215,7 @@ def _message_metadata(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file_with_leaf(path: str, leaf: str) -> str | None:
-    """The session beside `path` whose last records hold `leaf`: where Claude Code wrote its summary into a later file."""
+    """The session next to `path` whose last records contain `leaf`: Claude Code wrote its summary into a later file."""
     folder = os.path.dirname(path) or "."
     wanted = leaf.encode("utf-8", "replace")
     try:

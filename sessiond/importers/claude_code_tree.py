@@ -1,9 +1,9 @@
-"""Which records of a Claude Code file are off the path to its last one: what was said after a prompt that the person took
-back and wrote anew.
+"""Finds the records of a Claude Code file that are off the path to its last one: what followed a prompt that the user
+took back and rewrote.
 
-Real trees by `parentUuid` have holes, circles, and children beside each other that are not branches: results of parallel
-calls, progress, a prompt that was sent while an answer was being written. So nothing is marked that does not begin with a
-prompt, and where the path comes to a hole it goes on with the record before.
+Real trees by `parentUuid` have holes, cycles, and siblings that are not branches: results of parallel calls, progress, a
+prompt sent while an answer was being written. So only what begins with a prompt is marked, and where the path reaches a
+hole it continues with the record before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sessiond.importers.record import Opener
 _PROMPT, _COMMAND, _ANSWER, _RESULT, _OTHER = range(5)
 _END, _OFF = -1, -2
 _CLIMB = 50
-"""Records of the tool's own between a turn and the prompt after it, at most."""
+"""Maximum number of the tool's own records between a turn and the next prompt."""
 
 
 class _Record(msgspec.Struct, rename="camel"):
@@ -43,7 +43,7 @@ _message = msgspec.json.Decoder(_Message).decode
 
 
 def off_path(path: str, open_: Opener) -> frozenset[str]:
-    """The `uuid`s of all records that belong to a branch which was left. Holds ids and numbers only. Raises OSError."""
+    """The `uuid`s of all records on abandoned branches. Holds only ids and numbers. Raises OSError."""
     tree = _Tree()
     for _, raw in raw_lines(path, open_):
         if raw is None or b'"uuid"' not in raw:
@@ -53,7 +53,7 @@ def off_path(path: str, open_: Opener) -> frozenset[str]:
             if isinstance(record.uuid, str) and record.is_sidechain is not True:
                 tree.add(record.uuid, record.parent_uuid, _kind(record))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue  # told when it is read as a turn; here it is a hole
+            continue  # reported when it is read as a turn; here it is a hole
     return tree.branches()
 
 
@@ -63,7 +63,7 @@ def _kind(record: _Record) -> int:
     if record.type != "user" or record.is_meta is True or record.is_compact_summary is True:
         return _OTHER
     message = bytes(record.message)
-    if b'"tool_result"' in message:  # the usual case, and often a large one; in a text the marks would be escaped
+    if b'"tool_result"' in message:  # the usual case, and often large; in a text the quotation marks would be escaped
         return _RESULT
     if not message.lstrip().startswith(b"{"):
         return _OTHER
@@ -75,14 +75,14 @@ def _kind(record: _Record) -> int:
 
 
 class _Tree:
-    """Records by their number in the file, from 0; -1 is none."""
+    """Records by their number in the file, from 0; -1 means no record."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._parents = array("q")
         self._kinds = bytearray()
         self._later: list[tuple[int, str]] = []
-        """Parents that were not known when their child came."""
+        """Children read before their parent: number of the child, uuid of the parent."""
 
     def add(self, uuid: str, parent: Any, kind: int) -> None:
         if uuid in self._numbers:
@@ -118,7 +118,7 @@ class _Tree:
         return frozenset(uuid for uuid, number in self._numbers.items() if number in found)
 
     def _path(self) -> array[int]:
-        """For each record on the path the next one on it (_END at ends), _OFF for all others."""
+        """For each record on the path, the next one on it (_END at an end); _OFF for all others."""
         following = array("q", [_OFF]) * len(self._parents)
         at = next((n for n in range(len(self._kinds) - 1, -1, -1) if self._kinds[n] != _OTHER), -1)
         first = at
@@ -127,7 +127,7 @@ class _Tree:
             while at >= 0 and following[at] == _OFF:
                 following[at] = after
                 first, after, at = min(first, at), at, self._parents[at]
-            # A root, a hole or a circle: what was said before is the record before.
+            # A root, a hole or a cycle: continue with the record before.
             at = first - 1
             while at >= 0 and following[at] != _OFF:
                 at -= 1
@@ -135,7 +135,7 @@ class _Tree:
         return following
 
     def _leaves(self, number: int, following: array[int]) -> int:
-        """The record of the path after which this prompt stands, but for records of the tool's own; -1 for none."""
+        """The record on the path that this prompt follows, ignoring the tool's own records; -1 if there is none."""
         for _ in range(_CLIMB):
             number = self._parents[number]
             if number < 0:
@@ -147,7 +147,7 @@ class _Tree:
         return -1
 
     def _anew(self, number: int, following: array[int]) -> bool:
-        """Whether on the path, too, a prompt comes next."""
+        """Whether a prompt comes next on the path, too."""
         for _ in range(_CLIMB):
             number = following[number]
             if number < 0 or self._kinds[number] != _OTHER:

@@ -1,4 +1,4 @@
-"""What stands under the user's role in a Claude Code file: a person's words, a person's command, or the tool's own."""
+"""Classifies user-role messages in a Claude Code file: the user's text, the user's command, or the tool's own text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _COMMAND = re.compile(r"<command-(name|message|args)>(.*?)</command-\1>", re.DOT
 
 
 def marks(record: dict[str, Any], text: str) -> dict[str, Any]:
-    """Who wrote what stands under the user's role: `injected` where it was the tool; `command` where a person called
-    one. `text`: what `text_of` says of the content."""
+    """Who wrote a user-role message: `injected` if it was the tool, `command` if the user ran one. `text`: `text_of` the
+    content.
+    """
     if record.get("isMeta") is True or record.get("isCompactSummary") is True:
         return {"injected": True}
     if "<command-name>" in text[:4000]:

@@ -17,7 +17,7 @@ _ARRAYS = frozenset({"messages"})
 _OLD_NAME = "api_conversation_history.json"
 _WORDS = (b'"sessionId"', b'"messages"', b'"role"')
 _TIME = re.compile(rb'"ts"\s*:\s*[0-9]{12,14}\b')
-"""In milliseconds."""
+"""Milliseconds since 1970."""
 _USED = frozenset({"id", "role", "content", "ts"})
 
 
@@ -32,7 +32,7 @@ class Cline:
             return 0
         if not all(word in head for word in _WORDS) or b'"projectHash"' in head:
             return 0
-        # Those words are anyone's: the name must be Cline's, or a message's time.
+        # Any tool may write those words: the file name or a message's time must be Cline's.
         return 85 if path.endswith(".messages.json") else 70 if _TIME.search(head) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
@@ -56,7 +56,7 @@ def _source_id(path: str, about: dict[str, Any]) -> str:
 
 
 def _task_time(path: str) -> str | None:
-    """The older layout names a task's folder by its time in milliseconds; its messages may have no times."""
+    """The older layout names a task's folder after its time in milliseconds; its messages may have no times."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     return moment(int(folder)) if folder.isascii() and folder.isdigit() and 12 <= len(folder) <= 14 else None
 
@@ -71,7 +71,7 @@ def _start(draft: Draft, about: dict[str, Any], first: Any) -> Event:
 def _message(draft: Draft, item: Item) -> Iterator[Event]:
     message = item.value
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        yield SkippedLine(draft.path, item.line, "an element of messages that is not a message")
+        yield SkippedLine(draft.path, item.line, "an element of `messages` that is not a message")
         return
     parts = parts_of(message.get("content"))
     metadata = {**{key: value for key, value in message.items() if key not in _USED}, **parts.metadata}

@@ -1,8 +1,8 @@
 """Codex: `~/.codex/sessions/Y/M/D/rollout-<time>-<uuid>.jsonl`.
 
-What was said stands in `response_item` records; most `event_msg` records say it once more for the screen. So an event
-becomes a message only where no response item holds its text, and the presence of a `user_message` event beside a
-user's item tells a person's words from what Codex itself put under the user's role. See docs/importers.md.
+The conversation is in `response_item` records; most `event_msg` records repeat it for the screen. So an event becomes a
+message only if no response item has its text, and a `user_message` event next to a user's item distinguishes the user's
+words from what Codex itself put under the user's role. See docs/importers.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CALLS = {
     "web_search_call": "action",
 }
 _PATIENCE = 4
-"""An event waits for this many response items to be repeated by one of them."""
+"""How many response items an event waits for, in case one of them repeats it."""
 _EVENT_ROLES = {"agent_message": "assistant", "agent_reasoning": "assistant", "user_message": "user"}
 
 
@@ -57,7 +57,7 @@ class Codex:
 
 
 class _Said(msgspec.Struct):
-    """An event or a user's item that waits for what comes after it."""
+    """An event or a user's item that waits for later records."""
 
     line: int
     record: dict[str, Any]
@@ -106,7 +106,7 @@ class _Reader:
         if self._draft is None:
             yield from self._begin(record, payload)
         else:
-            # A fork begins with a copy of what it left, its header included.
+            # A fork begins with a copy of the session that it left, header included.
             yield from self._draft.keep(record, line)
 
     def _begin(self, record: dict[str, Any], meta: dict[str, Any]) -> Iterator[Event]:
@@ -138,7 +138,7 @@ class _Reader:
         }
 
     def _compacted(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
-        """The summary that stands for what came before: a model wrote it."""
+        """The summary, written by a model, that replaces what came before."""
         yield from self._settle()
         text = payload.get("message")
         rest = {key: value for key, value in payload.items() if key != "message"}
@@ -147,7 +147,7 @@ class _Reader:
             line, record, "system", content, {"compaction": True, "record": {"type": "compacted", "payload": rest}}
         )
 
-    # What was said
+    # The conversation
 
     def _item(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
         yield from self._begin(record, {})
@@ -206,7 +206,7 @@ class _Reader:
         else:
             yield from self._say(line, record, "system", "", {"record": record})
 
-    # A person's words, or Codex's own under the user's role
+    # The user's words, or Codex's own under the user's role
 
     def _user_item(self, said: _Said) -> Iterator[Event]:
         event = self._user_event
@@ -221,7 +221,7 @@ class _Reader:
         self._user = said
 
     def _settle_user(self, event: _Said | None) -> Iterator[Event]:
-        """Decide about the user's item that waits. `event`: the `user_message` that came right after it."""
+        """Decide about the waiting user's item. `event`: the `user_message` that came right after it."""
         event, self._user_event = event or self._user_event, None
         said, self._user = self._user, None
         if said is not None:
@@ -236,7 +236,7 @@ class _Reader:
         yield from self._message(said.line, said.record, said.payload, **marks)
 
     def _file_tells_users(self) -> bool:
-        """Whether the file has `user_message` events at all: only then does the lack of one mean something."""
+        """Whether the file has any `user_message` events: only then does a missing one mean anything."""
         if self._tells_users is None:
             self._tells_users = _contains(self._path, self._open, b'"user_message"')
         return self._tells_users
@@ -262,14 +262,13 @@ class _Reader:
             self._user_event = said
 
     def _match(self, kind: str | None, text: str | None) -> Iterator[Event]:
-        """A response item is here: drop the events that say the same, and let go of those that waited long enough."""
+        """A response item has arrived: drop events that say the same, and emit those that have waited long enough."""
         waiting: list[_Said] = []
         paired = False
         for said in self._events:
             event = str(said.payload["type"])
             same_kind = event == kind and text is not None
-            # Right before its item an event is the same even where the two texts differ (a reasoning item joins
-            # several).
+            # An event right before its item is the same even if the texts differ (a reasoning item joins several).
             if (
                 same_kind
                 and (_same(said.text, text or "") or (said.age == 0 and (not paired or event == "agent_reasoning")))
@@ -295,7 +294,7 @@ class _Reader:
             yield from self._say(said.line, said.record, _EVENT_ROLES[event], said.text, metadata)
 
     def _settle(self) -> Iterator[Event]:
-        """Nothing more will come for what waits."""
+        """Emit everything that waits, because nothing more will come for it."""
         yield from self._settle_user(None)
         yield from self._match(None, None)
         for said in self._events:
@@ -329,7 +328,7 @@ class _Reader:
 
 
 def _old_shape(record: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Before records had payloads, a rollout was a header and bare items."""
+    """A record from before payloads existed, when a rollout was a header and bare items."""
     if "type" not in record and "id" in record and ("instructions" in record or "timestamp" in record):
         return "session_meta", record
     if (
@@ -342,7 +341,7 @@ def _old_shape(record: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _parent_of(meta: dict[str, Any]) -> dict[str, Any] | None:
-    """The session that a fork or a subagent left."""
+    """The session that a fork or a subagent came from."""
     source = meta.get("source")
     spawn = source.get("subagent") if isinstance(source, dict) else None
     spawned = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
@@ -361,7 +360,7 @@ def _reasoning(payload: dict[str, Any]) -> list[str]:
 
 
 def _rest(payload: dict[str, Any], *used: str, keep_type: bool = False) -> dict[str, Any]:
-    """What of a payload no field of a message takes."""
+    """The part of a payload that no message field takes."""
     out = {
         key: value
         for key, value in payload.items()

@@ -1,5 +1,5 @@
 """Continue: `~/.continue/sessions/<id>.json` (`{sessionId, title, workspaceDirectory, history}`); `sessions.json`
-beside them has the times."""
+next to them has the times."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Continue:
 
 
 def _created(path: str, source_id: str, open_: Opener) -> str | None:
-    """When the session was made, as the list beside it says."""
+    """When the session was created, according to the list next to it."""
     listing = os.path.join(os.path.dirname(path), "sessions.json")
     if not os.path.isfile(listing):
         return None
@@ -75,7 +75,7 @@ def _turn(draft: Draft, item: Item) -> Iterator[Event]:
     entry = item.value
     message = entry.get("message", entry) if isinstance(entry, dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        yield SkippedLine(draft.path, item.line, "an element of history that is not a message")
+        yield SkippedLine(draft.path, item.line, "an element of `history` that is not a message")
         return
     parts = parts_of(message.get("content"))
     used = {"id", "role", "content", "toolCalls", "toolCallId"}

@@ -1,5 +1,5 @@
-"""Crush: `crush.db` with `sessions` and `messages`; a message's `parts` are `{type, data}` pairs. Subagents are
-sessions with a parent."""
+"""Crush: `crush.db` with `sessions` and `messages`. A message's `parts` are `{type, data}` pairs. Subagents are sessions
+with a parent."""
 
 from __future__ import annotations
 

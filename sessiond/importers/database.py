@@ -1,9 +1,9 @@
-"""Other tools' SQLite files, read without leaving a trace on them.
+"""Reads other tools' SQLite files without leaving a trace on them.
 
-A file with nothing beside it is opened `immutable`: no lock is taken, no `-wal` or `-shm` is made. One that has a
-write-ahead log or a rollback journal waiting is copied (with it) to a private temporary folder first and read there,
-because SQLite would otherwise write beside the original. Either way a writer of the other tool is never blocked, and a
-lock of its own does not stop us.
+A file alone is opened `immutable`: no lock is taken, and no `-wal` or `-shm` file is created. A file with a pending
+write-ahead log or rollback journal is first copied with it to a private temporary folder and read there, because SQLite
+would otherwise write next to the original. Either way, the other tool is never blocked from writing, and its own lock
+does not stop the import.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ATTEMPTS = 3
 
 
 def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -> int:
-    """How surely a file is a tool's: a database with `words` in its schema, or one that is called as the tool's is. The
-    latter may turn out to be of an unknown schema, or none, which whoever reads it then tells.
+    """How likely a file belongs to a tool: a database with `words` in its schema, or one with the tool's file name. The
+    latter may have an unknown schema or not be a database at all, which reading it then reports.
     """
     if head.startswith(MAGIC) and all(word in head for word in words):
         return 90
@@ -35,7 +35,7 @@ def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -
 
 
 class UnknownSchema(Exception):
-    """The tables are not those that the importer knows; the message names what is missing."""
+    """The tables are not those that the importer knows. The message names what is missing."""
 
 
 class Database:
@@ -45,12 +45,12 @@ class Database:
         self._connection = connection
 
     def columns(self, table: str) -> frozenset[str]:
-        """The columns of a table; empty where there is no such table."""
+        """The columns of a table; empty if the table does not exist."""
         rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
         return frozenset(str(row[0]) for row in rows)
 
     def require(self, table: str, *columns: str) -> frozenset[str]:
-        """The columns of a table that must have these. Raises UnknownSchema."""
+        """The columns of a table, which must include these. Raises UnknownSchema."""
         found = self.columns(table)
         missing = [column for column in columns if column not in found]
         if missing:
@@ -59,7 +59,7 @@ class Database:
         return found
 
     def rows(self, sql: str, *values: Any) -> Iterator[dict[str, Any]]:
-        """Rows one at a time; texts that are not UTF-8 and blobs become texts."""
+        """Rows, one at a time. Blobs and invalid UTF-8 become text."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         for row in cursor:
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_json(text: Any) -> Any:
-    """The value of a JSON column; the text itself where it is none."""
+    """The value of a JSON column, or the text itself if it is not JSON."""
     if not isinstance(text, str) or not text:
         return text
     try:
@@ -104,7 +104,7 @@ def _prepared(connection: sqlite3.Connection) -> Database:
 
 
 def _copied(path: str, folder: str, open_: Opener) -> str:
-    """A copy of the file and its log, both of one moment as far as their sizes and times tell."""
+    """A copy of the file and its log, consistent as far as their sizes and times show."""
     target = os.path.join(folder, "copy.db")
     for _ in range(_ATTEMPTS):
         before = _state(path)
@@ -138,14 +138,14 @@ def _size(path: str) -> int:
 
 
 def guarded(path: str, open_: Opener, read: Any) -> Iterator[Event]:
-    """Run `read(database)`, with whatever SQLite has against the file as a SkippedLine after what came before."""
+    """Run `read(database)`. If SQLite rejects the file, a SkippedLine follows what was read before."""
     try:
         before = _state(path)
         with opened(path, open_) as database:
             yield from read(database)
         if _state(path) != before:
-            yield SkippedLine(path, None, "the file changed while it was read; import it again", taken=True)
+            yield SkippedLine(path, None, "the file changed while it was being read; import it again", taken=True)
     except UnknownSchema as error:
-        yield SkippedLine(path, None, f"a database of an unknown schema: {error}")
+        yield SkippedLine(path, None, f"a database with an unknown schema: {error}")
     except sqlite3.Error as error:
         yield SkippedLine(path, None, f"the database cannot be read: {error}")

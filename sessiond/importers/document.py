@@ -1,7 +1,7 @@
-"""One large JSON document, element by element: the items of its arrays pass by one at a time, whatever the size of the
-whole.
+"""Reads one large JSON document element by element: the items of its arrays are returned one at a time, whatever the size
+of the document.
 
-A scanner over bytes that knows strings and brackets, no more; each element is then decoded by `jsontext`.
+The scanner works on bytes and knows only strings and brackets; `jsontext` then decodes each element.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.
 
 
 class Item(msgspec.Struct, frozen=True):
-    """`key` is the member of the root object (None in a root array); `element` tells an item of its array from its
-    whole value."""
+    """`key` is the member of the root object (None in a root array). `element`: an item of its array, not its whole
+    value.
+    """
 
     key: str | None
     value: Any
@@ -41,7 +42,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Root(msgspec.Struct, frozen=True):
-    """A root object, or one in a root array, begins: the items that follow are its members."""
+    """The start of a root object, or of one in a root array. The items that follow are its members."""
 
     line: int
 
@@ -55,7 +56,7 @@ class _Broken(Exception):
 
 
 class _Scanner:
-    """Walks over bytes; keeps only what is not consumed yet."""
+    """Walks over bytes, and keeps only those not yet consumed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -65,7 +66,7 @@ class _Scanner:
         self.line = 1
 
     def _more(self) -> bool:
-        """Read on; ever larger pieces, so that one long string is not scanned over and over."""
+        """Read more, in growing pieces, so that a long string is not scanned again and again."""
         if self._ended:
             return False
         rest = self._buffer[self._at :]
@@ -81,7 +82,7 @@ class _Scanner:
         return piece
 
     def peek(self) -> bytes:
-        """The next byte that is not a blank; b"" at the end."""
+        """The next byte that is not white space; b"" at the end."""
         while True:
             match = _SPACE.match(self._buffer, self._at)
             assert match is not None
@@ -100,7 +101,7 @@ class _Scanner:
         self._at += 1
 
     def value(self) -> bytes | None:
-        """The bytes of the next value; None where it is over the limit (it is passed over)."""
+        """The bytes of the next value; None if it is over the limit and was skipped."""
         first = self.peek()
         if not first:
             raise _CutOff
@@ -142,7 +143,7 @@ class _Scanner:
 def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
     """A root array: its elements. A root object: its members, those named in `arrays` element by element.
 
-    A document that is cut off or broken gives what came before, then a SkippedLine.
+    A document that is cut off or broken yields what came before, then a SkippedLine.
     """
     with utf8(path, open_) as file:
         scanner = _Scanner(file)
@@ -157,13 +158,13 @@ def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | S
         except _CutOff:
             yield SkippedLine(path, scanner.line, "cut off in the middle")
         except _Broken as error:
-            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+            yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
 def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
     """Any number of root objects, in an array or one after the other: each as a Root and its members as from `items`.
 
-    What is none of this is skipped and told; a document that is cut off or broken gives what came before.
+    Anything else is skipped and reported. A document that is cut off or broken yields what came before.
     """
     with utf8(path, open_) as file:
         scanner = _Scanner(file)
@@ -181,7 +182,7 @@ def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | I
         except _CutOff:
             yield SkippedLine(path, scanner.line, "cut off in the middle")
         except _Broken as error:
-            yield SkippedLine(path, scanner.line, f"not JSON: {error}")
+            yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
 def _root(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
@@ -249,11 +250,11 @@ def _decoded(raw: bytes) -> Any:
     try:
         return decode(raw)[0]
     except NotJson as error:
-        raise _Broken(str(error)) from None
+        raise _Broken(str(error).removeprefix("not valid JSON: ")) from None
 
 
 def members(path: str, open_: Opener, arrays: frozenset[str]) -> dict[str, Any]:
-    """The members of the root object but for `arrays`, wherever they stand in it; empty for anything else."""
+    """The members of the root object except `arrays`, wherever they are in it; empty for anything else."""
     found: dict[str, Any] = {}
     for item in items(path, open_, arrays):
         if isinstance(item, Item) and not item.element:

@@ -1,5 +1,5 @@
-"""A session while it is being read: gives its messages ids and times, finds repetitions, and keeps what may not be
-kept out.
+"""A session while it is being read: gives messages ids and times, finds repeats, and replaces values that
+cannot be kept.
 
 Holds ids and hashes, never texts.
 """
@@ -24,11 +24,11 @@ _NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
 _NO_TIME = "1970-01-01T00:00:00.000Z"
 _MILLISECONDS_FROM = 100_000_000_000
-"""Numbers from here on are milliseconds since 1970, below they are seconds (in the year 5138)."""
+"""Numbers from here on are milliseconds since 1970; smaller ones are seconds (the limit is in the year 5138)."""
 
 
 def suggest_id(tool: str, source_id: str) -> str:
-    """A valid session id, always the same for the same source; readable where the source's id is."""
+    """A valid session id, always the same for the same source, and readable if the source's id is."""
     text = f"{tool}-{source_id}"
     clean = _NOT_ID.sub("-", text).strip("-")
     if clean == text and len(text) <= 128:
@@ -37,15 +37,15 @@ def suggest_id(tool: str, source_id: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Ten hexadecimal digits that stand for a text."""
+    """A digest of a text, ten hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def moment(value: Any) -> str | None:
-    """A time as any tool writes it (RFC 3339, SQL, seconds or milliseconds since 1970) in the protocol's form; None
-    where it is not a time.
+    """A time as any tool writes it (RFC 3339, SQL, seconds or milliseconds since 1970) in the protocol's form; None if it
+    is not a time.
 
-    Text without a zone is local time, as PROTOCOL says.
+    Text without a zone is local time, as the protocol says.
     """
     try:
         if isinstance(value, bool) or value is None:
@@ -60,7 +60,7 @@ def moment(value: Any) -> str | None:
 
 
 def utc_moment(value: Any) -> str | None:
-    """As `moment`, for sources whose text without a zone is UTC (SQLite's CURRENT_TIMESTAMP)."""
+    """Like `moment`, for sources whose text without a zone is UTC (SQLite's CURRENT_TIMESTAMP)."""
     if isinstance(value, str) and not _ZONED.search(value.strip()):
         return moment(value.strip() + "Z")
     return moment(value)
@@ -93,7 +93,7 @@ class Draft:
         self._records_bytes = 0
 
     def start(self, *, metadata: dict[str, Any] | None = None, **info: Any) -> SessionStart:
-        """The session's beginning. `info`: SessionInfo's wire fields; those that are None are left out."""
+        """The start of the session. `info`: SessionInfo's wire fields; those that are None are left out."""
         source = {"tool": self.tool, "path": self.path, "id": self.source_id}
         known = {key: value for key, value in info.items() if value is not None}
         known["metadata"] = {**_apart(metadata), "source": source}
@@ -117,10 +117,9 @@ class Draft:
         metadata: dict[str, Any] | None = None,
         **rest: Any,
     ) -> Iterator[Event]:
-        """The record of one message (none for an exact repetition), after a SkippedLine where something in it had to
-        be replaced.
+        """The record of one message (none for an exact repeat), after a SkippedLine if something in it had to be replaced.
 
-        `time` in any form that `moment` knows, or already normal; None means that the source does not say.
+        `time`: in any form that `moment` knows, or already normalised; None if the source has none.
         """
         at = moment(time)
         wire: dict[str, Any] = {"role": role or "unknown", "content": content}
@@ -134,16 +133,16 @@ class Draft:
         if text is None or not is_fit(wire, text):
             wire = fit(wire)
             text = encoded(wire) or b""
-            yield SkippedLine(self.path, line, "values that cannot be kept replaced", taken=True)
+            yield SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True)
         fresh_id = self._id_for(id, wire, text, at)
         if fresh_id is None:
-            yield SkippedLine(self.path, line, "the same record again")
+            yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire})
 
     def _id_for(self, given: Any, wire: dict[str, Any], text: bytes, at: str | None) -> str | None:
-        """The id of a record; None where the source holds exactly this record already."""
+        """The id of a record; None if the source already has exactly this record."""
         if isinstance(given, (str, int)) and not isinstance(given, bool) and given != "":
             wanted = fit(str(given))
             wanted = wanted if len(wanted) <= _ID_CHARS else f"{wanted[:200]}-{digest(wanted)}"
@@ -153,7 +152,7 @@ class Draft:
                 return wanted
             if self._seen[wanted] == mark:
                 return None
-            # The same id with other content: another message, whose own id must not depend on what else is in the file.
+            # The same id with other content is another message. Its id must not depend on what else is in the file.
             return self._derived([wanted], wire, at)
         return self._derived([], wire, at)
 
@@ -173,19 +172,20 @@ class Draft:
         return fresh
 
     def keep(self, record: Any, line: int | None = None) -> Iterator[Event]:
-        """Keep a record that is not a message in the session's metadata (`records`), verbatim, as long as there is room
-        for it."""
+        """Keep a record that is not a message verbatim in the session's metadata (`records`), as long as there is room."""
         text = encoded(record) or b""
         if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
             yield SkippedLine(
-                self.path, line, "one more record that is not a message; the session's metadata holds the first ones"
+                self.path,
+                line,
+                "another record that is not a message; the session's metadata keeps only the first ones",
             )
             return
         self._records_bytes += len(text)
         self._records.append(fit(record))
 
     def end(self, *, metadata: dict[str, Any] | None = None, **fields: Any) -> Iterator[Event]:
-        """The session's end, after what is known of it by now and was not at its beginning."""
+        """The end of the session, after an update with what was not yet known at its start."""
         if not self.started:
             return
         fields = {"model": self.model, **{key: value for key, value in fields.items() if value is not None}}
@@ -202,7 +202,7 @@ class Draft:
 
 
 def _apart(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """A tool's own `source` must not take the place of ours."""
+    """A tool's own `source` must not replace ours."""
     out = dict(metadata or {})
     if "source" in out:
         out["toolSource"] = out.pop("source")
@@ -210,8 +210,7 @@ def _apart(metadata: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _clean_info(info: dict[str, Any]) -> dict[str, Any]:
-    """Info that may be kept: texts and times of the right form, a name that is not too long; what is not, is left out
-    or put right."""
+    """Info in a valid form: texts, times, a name that is not too long. Anything else is corrected or left out."""
     out: dict[str, Any] = fit(info, 60)
     for key in ("createdAt", "updatedAt"):
         if key in out:

@@ -1,5 +1,5 @@
-"""sessiond's own JSON export (`{session, messages, notes, state}`) as lines of the native format, which its reader then
-reads: one way in, with the same checks, for both exports that keep everything.
+"""Turns sessiond's own JSON export (`{session, messages, notes, state}`) into lines of the native format for its reader,
+so that both lossless exports are imported the same way, with the same checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sessiond.model.session import UPDATABLE
 from sessiond.model.values import is_session_id
 
 HEAD_BYTES = 16 * 1024
-"""Of a file, enough for `is_export`: the members that it looks for stand before any that may be long."""
+"""How much of a file `is_export` needs: the members that it looks for come before any that may be long."""
 _ARRAYS = frozenset({"messages", "notes"})
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*"session"\s*:\s*\{\s*"sessionId"\s*:\s*"')
 _OTHERS = (b'"createdAt"', b'"updatedAt"', b'"messageCount"')
@@ -24,8 +24,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """`content`: lines of the native format. `places`: for each of them the line of the file that it came from. `line`:
-    where the document, or what it says of its session, begins. `local_id`: None where it names none that is a session id.
+    """`content`: lines of the native format. `places`: the source line of each of them. `line`: where the document, or its
+    session info, begins. `local_id`: None if the document has no valid session id.
     """
 
     local_id: str | None
@@ -35,7 +35,7 @@ class Exported(msgspec.Struct, frozen=True):
     problems: list[SkippedLine]
 
     def place(self, line: int | None) -> int | None:
-        """The file's line for one of `content`, both counted from 1."""
+        """The file's line for a line of `content`, both counted from 1."""
         return None if line is None else self.places[line - 1]
 
 
@@ -45,8 +45,8 @@ def is_export(head: bytes) -> bool:
 
 
 def read(path: str, open_: Opener) -> Generator[Exported, None, None]:
-    """Each document of the file, one at a time in memory: a file holds one, or several in an array or one after the other.
-    What of them is damaged is left out and told. Raises OSError.
+    """Each document of the file, with one at a time in memory. A file has one document, or several in an array or one
+    after the other. Damaged parts are left out and reported. Raises OSError.
     """
     reading: _Document | None = None
     strays: list[SkippedLine] = []
@@ -64,7 +64,7 @@ def read(path: str, open_: Opener) -> Generator[Exported, None, None]:
 
 
 class _Document:
-    """One session while its document is read. `problems`: what was skipped before it."""
+    """One session while its document is being read. `problems`: what was skipped before it."""
 
     def __init__(self, path: str, line: int, problems: list[SkippedLine]) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class _Document:
         elif item.key == "state":
             self._state = item
         else:
-            self._problems.append(SkippedLine(self._path, item.line, f"no part of a session: {item.key}"))
+            self._problems.append(SkippedLine(self._path, item.line, f"not part of a session: {item.key}"))
 
     def finish(self) -> Exported:
         info, began, lines = self._info, self._began, self._lines
@@ -99,7 +99,7 @@ class _Document:
         if self._state is not None and self._state.value:
             values = {"change": "state", "seq": seq, "at": at, "values": self._state.value}
             lines.append((self._state.line, values))
-        # Last, because it says how the session was when all of the others had been said.
+        # Last, because it describes the session after all the other lines.
         lines.append((began, {"change": "base", "seq": seq, "updatedAt": at}))
         content = b"".join(_encode(value) + b"\n" for _, value in lines)
         return Exported(local_id, began, content, [line for line, _ in lines], self._problems)

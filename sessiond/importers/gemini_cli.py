@@ -1,7 +1,7 @@
 """Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.jsonl`, and the single JSON documents of its older versions.
 
-A message is written again whenever it grew (the last one counts), `$rewindTo` takes messages back and `$set` changes
-the header, so the file is read twice: once for which line of each id counts, once for the messages.
+A message is written again whenever it grows (the last version counts), `$rewindTo` takes messages back, and `$set` changes
+the header. So the file is read twice: first to find which line of each id counts, then for the messages.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _entries(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | 
 
 
 def _survey(path: str, open_: Opener) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
-    """The header as it is in the end, and of each message id the line that counts and whether it was rewound."""
+    """The final header and, for each message id, the line that counts and whether it was rewound."""
     about: dict[str, Any] = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
     last: dict[str, tuple[int, int]] = {}
     for entry in _entries(path, open_):
@@ -100,7 +100,7 @@ def _survey(path: str, open_: Opener) -> tuple[dict[str, Any], dict[str, tuple[i
 
 
 def _rewind(last: dict[str, tuple[int, int]], target: str) -> None:
-    """Everything from `target` on was taken back; it is kept, marked."""
+    """Mark everything from `target` on as taken back; it is kept."""
     reached = target not in last
     for message_id, (line, _) in list(last.items()):
         reached = reached or message_id == target
@@ -136,7 +136,7 @@ def _message(draft: Draft, line: int, record: dict[str, Any], *, rewound: bool) 
 
 
 def _result(draft: Draft, line: int, record: dict[str, Any], call: dict[str, Any]) -> Iterator[Event]:
-    """Gemini keeps a result within its call; here it is a message of role `tool`, as everywhere."""
+    """Gemini keeps a result inside its call; here it becomes a message with role `tool`, as for other tools."""
     result_id = f"{record['id']}-{call.get('id')}"
     metadata = {key: call[key] for key in ("status", "resultDisplay", "name") if call.get(key) is not None}
     time = call.get("timestamp") or record.get("timestamp")
@@ -167,7 +167,7 @@ def _thinking(thoughts: Any) -> str | None:
 
 
 def _content(value: Any) -> str | list[Any]:
-    """A part list of Google's interface: strings, `{text}`, `{functionResponse: {response: {output}}}`,
+    """A list of parts from Google's API: strings, `{text}`, `{functionResponse: {response: {output}}}`,
     `{inlineData}`, ..."""
     if isinstance(value, str):
         return value

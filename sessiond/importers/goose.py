@@ -99,8 +99,9 @@ def _call(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(part: dict[str, Any], metadata: dict[str, Any]) -> list[Any]:
-    """A result's content blocks; Goose wraps them as `{status, value}`, newer versions with one more `{content,
-    isError}` inside."""
+    """A result's content blocks. Goose wraps them as `{status, value}`; newer versions put another `{content, isError}`
+    inside.
+    """
     outer = part.get("toolResult")
     value = outer.get("value") if isinstance(outer, dict) else outer
     if isinstance(outer, dict) and outer.get("status") == "error":

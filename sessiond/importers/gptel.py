@@ -1,5 +1,5 @@
-"""gptel: the user's own Org or Markdown file. Where responses stand is told by bounds (an Org property, or file-local
-variables at the end): Emacs character positions, 1 for the first. What no bound covers is the user's."""
+"""gptel: the user's own Org or Markdown file. Bounds (an Org property, or file-local variables at the end) give the
+positions of responses as Emacs character positions, starting at 1. Text outside all bounds is the user's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_TOKENS = 200_000
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Characters [start, end) of the file, from 0, and what they are: `response`, `tool`, `ignore`."""
+    """Characters [start, end) of the file, from 0, and their kind: `response`, `tool` or `ignore`."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Gptel:
             return 0
         if b":GPTEL_" in head or b"gptel-model:" in head or b"gptel--bounds:" in head:
             return 90
-        # File-local variables stand at the end.
+        # File-local variables are at the end.
         return 85 if path.endswith((".md", ".markdown", ".txt")) and b"gptel-" in _tail(path) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
@@ -52,7 +52,7 @@ class Gptel:
             return
         text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
         if "\ufffd" in text and "\ufffd".encode() not in raw:
-            yield SkippedLine(path, None, "bytes that are not UTF-8 replaced", taken=True)
+            yield SkippedLine(path, None, "replaced bytes that are not valid UTF-8", taken=True)
         yield from _chat(path, text)
 
 
@@ -83,7 +83,10 @@ def _chat(path: str, text: str) -> Iterator[Event]:
     )
     if bounds and not spans:
         yield SkippedLine(
-            path, None, "the bounds of the responses cannot be read: all of it is taken for the user's", taken=True
+            path,
+            None,
+            "the response bounds cannot be read, so the whole file is treated as the user's text",
+            taken=True,
         )
     system = about.get("system")
     if system:
@@ -108,8 +111,9 @@ def _about(text: str) -> dict[str, str]:
 
 
 def _locals_from(text: str) -> int | None:
-    """Where the file-local variables begin: in the last 3,000 characters, as Emacs looks for them, or a little more
-    for long bounds."""
+    """Where the file-local variables begin. Emacs looks in the last 3,000 characters; this looks further back, because
+    bounds may be long.
+    """
     starts = [match.start() for match in _LOCALS.finditer(text, max(0, len(text) - 64_000))]
     return starts[-1] if starts else None
 
@@ -120,7 +124,7 @@ def _title(text: str) -> str | None:
 
 
 def _spans(bounds: str) -> list[Span]:
-    """`((response (1 5) (9 20)) (tool (20 30 "id")))`, or the older `((1 . 5) (9 . 20))`; empty where it is neither."""
+    """`((response (1 5) (9 20)) (tool (20 30 "id")))`, or the older `((1 . 5) (9 . 20))`; empty for anything else."""
     tokens = _TOKEN.findall(bounds)[:_MAX_TOKENS]
     found: list[Span] = []
     kind = "response"
@@ -141,7 +145,7 @@ def _spans(bounds: str) -> list[Span]:
 
 
 def _turns(text: str, spans: list[Span]) -> Iterator[tuple[str, int, int, str | None]]:
-    """Role, start, end and call of every piece of the file, in order."""
+    """Role, start, end and call id of every piece of the file, in order."""
     drawer = _DRAWER.match(text)
     at = drawer.end() if drawer else 0
     stop = len(text)

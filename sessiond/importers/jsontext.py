@@ -1,6 +1,6 @@
-"""JSON as tools write it: decoded fast where it is well-formed, repaired where it is not, and made fit to be kept.
+"""JSON as tools write it: decoded fast if it is well-formed, otherwise repaired, and made fit to be kept.
 
-What is kept obeys `model.values.check_json`: no lone surrogates, finite numbers, 64-bit integers, bounded depth.
+Kept values obey `model.values.check_json`: no lone surrogates, finite numbers, 64-bit integers, bounded depth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sessiond.limits import INT64_MIN, UINT64_MAX
 from sessiond.model.values import is_encodable
 
 MAX_DEPTH = 90
-"""Of one message; the wire allows 100, and a message travels inside a few more containers."""
+"""The limit for one message. The wire allows 100, and a message is sent inside a few more containers."""
 _MANY_BRACKETS = 80
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -23,11 +23,11 @@ _check_numbers = msgspec.msgpack.Encoder().encode
 
 
 class NotJson(ValueError):
-    """The text is not JSON, and no repair helps; the message says why."""
+    """The text is not JSON and cannot be repaired. The message says why."""
 
 
 def decode(raw: bytes) -> tuple[Any, str | None]:
-    """The value, and what had to be repaired (None: nothing). Raises NotJson."""
+    """The value, and a description of the repairs (None if there were none). Raises NotJson."""
     try:
         return _decode(raw), None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -38,21 +38,21 @@ def _decode_loosely(raw: bytes) -> tuple[Any, str | None]:
     repairs = []
     bare = raw.strip(b"\0 \t\r\n")
     if b"\0" in raw and bare != raw.strip():
-        repairs.append("NUL bytes removed")
+        repairs.append("removed NUL bytes")
         if not bare:
-            raise NotJson("NUL bytes only")
+            raise NotJson("only NUL bytes")
     text = bare.decode("utf-8", "replace")
     if "\ufffd" in text and "\ufffd".encode() not in bare:
-        repairs.append("bytes that are not UTF-8 replaced")
+        repairs.append("replaced bytes that are not valid UTF-8")
     try:
         value = json.loads(text, strict=False, parse_float=_finite, parse_constant=str)
     except RecursionError:
         raise NotJson("nested too deeply") from None
     except ValueError as error:
-        raise NotJson(f"not JSON: {error}") from None
+        raise NotJson(f"not valid JSON: {error}") from None
     fitted = fit(value)
     if fitted is not value:
-        repairs.append("values that cannot be kept replaced")
+        repairs.append("replaced values that cannot be kept")
     return fitted, ", ".join(repairs) or None
 
 
@@ -62,8 +62,8 @@ def _finite(text: str) -> float | str:
 
 
 def is_fit(value: Any, encoded: bytes | None = None) -> bool:
-    """Whether `value` may be kept as it is. `encoded` (its JSON) makes the usual answer cheap, for values that came out
-    of JSON: JSON has no infinite numbers.
+    """Whether `value` may be kept as it is. `encoded` (its JSON) makes the usual case cheap for values that came from JSON,
+    which has no infinite numbers.
     """
     if encoded is not None and encoded.count(b"[") + encoded.count(b"{") < _MANY_BRACKETS and _small_numbers(value):
         return True
@@ -71,7 +71,7 @@ def is_fit(value: Any, encoded: bytes | None = None) -> bool:
 
 
 def _small_numbers(value: Any) -> bool:
-    """MessagePack knows 64-bit integers only, which makes its encoder the fastest check of all."""
+    """MessagePack allows only 64-bit integers, so its encoder is the fastest check."""
     try:
         _check_numbers(value)
     except (OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError):
@@ -80,8 +80,9 @@ def _small_numbers(value: Any) -> bool:
 
 
 def fit(value: Any, room: int = MAX_DEPTH) -> Any:
-    """`value` itself where it may be kept, else a copy with what cannot be kept replaced: a lone surrogate by U+FFFD,
-    a number out of range by its digits as a string, what is nested deeper than `room` by its JSON as a string."""
+    """`value` itself if it may be kept, otherwise a copy with replacements: a lone surrogate becomes U+FFFD, a number out
+    of range becomes its digits as a string, and anything nested deeper than `room` becomes its JSON as a string.
+    """
     if isinstance(value, str):
         return (
             value
@@ -107,7 +108,7 @@ def fit(value: Any, room: int = MAX_DEPTH) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Any JSON value as its text in one line; too deep a one as a remark."""
+    """Any JSON value as text on one line, or a remark if it is nested too deeply."""
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     except RecursionError:
@@ -115,7 +116,7 @@ def as_text(value: Any) -> str:
 
 
 def encoded(value: Any) -> bytes | None:
-    """The JSON of a value, or None where it cannot be written as it is."""
+    """The JSON of a value, or None if it cannot be written as it is."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError, msgspec.MsgspecError):

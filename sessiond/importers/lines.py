@@ -1,4 +1,4 @@
-"""JSON Lines of any size, one record at a time: split at `b"\\n"` only, damage reported and passed over."""
+"""JSON Lines of any size, one record at a time: split only at `b"\\n"`, with damage reported and skipped."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sessiond.limits import MIB
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 64 * MIB
-"""A longer line is skipped: no message may be larger than that anyway."""
+"""Longer lines are skipped: a message may not be larger than that anyway."""
 
 _PASSED_BYTES = 4 * MAX_LINE_BYTES
-"""How far `short_lines` looks."""
+"""How many bytes `short_lines` looks at."""
 
 
 def raw_lines(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
-    """Every line with its number, without its end. None stands for one over MAX_LINE_BYTES."""
+    """Every line with its number, without its line end; None for a line over MAX_LINE_BYTES."""
     with utf8(path, open_) as file:
         number = 0
         while raw := file.readline(MAX_LINE_BYTES + 1):
@@ -34,7 +34,7 @@ def raw_lines(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _to_line_end(file: BinaryIO) -> int:
-    """How many bytes it was away."""
+    """Skip the rest of the line. Returns how many bytes that was."""
     passed = 0
     while rest := file.readline(1 << 20):
         passed += len(rest)
@@ -44,8 +44,9 @@ def _to_line_end(file: BinaryIO) -> int:
 
 
 def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | SkippedLine]:
-    """The JSON objects of a file with their line numbers, and what was skipped or repaired between them. Blank lines
-    are passed over."""
+    """The JSON objects of a file with their line numbers, and what was skipped or repaired between them. Ignores blank
+    lines.
+    """
     for number, raw in raw_lines(path, open_):
         if raw is None:
             yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
@@ -66,7 +67,7 @@ def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | S
 
 
 class LineReader(Protocol):
-    """What an importer of JSON Lines makes of its records."""
+    """Turns the records of a JSON Lines file into events."""
 
     def feed(self, line: int, record: dict[str, Any], /) -> Iterable[Event]: ...
 
@@ -74,7 +75,7 @@ class LineReader(Protocol):
 
 
 def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
-    """The whole of an importer's `read`: every object goes to the reader, what was skipped goes through."""
+    """A complete `read` for an importer: passes every object to the reader and what was skipped to the caller."""
     for item in objects(path, open_):
         if isinstance(item, SkippedLine):
             yield item
@@ -84,8 +85,8 @@ def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
 
 
 def short_lines(path: str, open_: Opener, size: int) -> bytes:
-    """The first lines that are no longer than `size` bytes, as many as fit into `size`: what a file's head would show if
-    no giant stood before them. Raises OSError.
+    """The first lines no longer than `size` bytes, as many as fit into `size`: what the file's head would show without
+    any huge lines. Raises OSError.
     """
     taken, room, passed = [], size, 0
     with utf8(path, open_) as file:
@@ -102,7 +103,7 @@ def short_lines(path: str, open_: Opener, size: int) -> bytes:
 
 
 def head_objects(head: bytes) -> list[dict[str, Any]]:
-    """The objects on the complete lines at the beginning of a file, for recognising it. Damaged lines are left out."""
+    """The objects on the complete lines at the start of a file, for recognising it. Damaged lines are left out."""
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     found = []
     for raw in lines[:50]:

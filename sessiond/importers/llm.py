@@ -1,4 +1,4 @@
-"""llm: `logs.db`. A row of `responses` is a prompt and its answer, two messages; a conversation's rows are a session."""
+"""llm: `logs.db`. A row of `responses` is a prompt and its answer: two messages. The rows of a conversation are a session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Plain lists of `{role, content}`: a JSON array, an object with `messages`, or JSON Lines. OpenAI's and Anthropic's
-spellings are known."""
+"""Plain lists of `{role, content}`: a JSON array, an object with `messages`, or JSON Lines. Understands the field names
+of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARRAYS = frozenset({"messages"})
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]|$)")
 _HEAD_BYTES = 1 << 16
 _LOOKED_AT = 10
-"""Records: at least half of them are messages where the file is such a list."""
+"""Number of records checked: in a file of this kind, at least half of them are messages."""
 _TIMES = ("timestamp", "created_at", "createdAt", "ts", "time", "date")
 _TAKEN = frozenset(
     {
@@ -64,7 +64,7 @@ class Messages:
                 continue
             line, message = entry
             if not _is_message(message):
-                yield SkippedLine(path, line, "no message: a role and a content are needed")
+                yield SkippedLine(path, line, "not a message: it needs a role and content")
                 continue
             if not draft.started:
                 yield draft.start(name=stem, createdAt=_time_of(message) or _file_time(path))
@@ -77,7 +77,7 @@ class Messages:
 
 
 def _is_document(path: str, open_: Opener) -> bool:
-    """One JSON value, not one a line."""
+    """Whether the file is one JSON value, not one per line."""
     with open_(path) as file:
         head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.endswith(LINE_SUFFIXES):
@@ -86,7 +86,7 @@ def _is_document(path: str, open_: Opener) -> bool:
 
 
 def _is_whole(head: bytes) -> bool:
-    """Whether a value ends where the first line does, and more lines follow."""
+    """Whether a value ends at the end of the first line, and more lines follow."""
     first, _, rest = head.partition(b"\n")
     try:
         return bool(rest.strip()) and decode(first) is not None
@@ -117,7 +117,7 @@ def _time_of(message: dict[str, Any]) -> Any:
 
 
 def _file_time(path: str) -> str | None:
-    """When the file was last written: the best guess for a list without times."""
+    """When the file was last written, the best guess for a list without times."""
     try:
         return moment(os.stat(path).st_mtime)
     except OSError:

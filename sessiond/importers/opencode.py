@@ -1,5 +1,5 @@
-"""opencode: `opencode.db` with `session`, `message` and `part`; a message is made of its parts, a tool's call and
-result are one part."""
+"""opencode: `opencode.db` with `session`, `message` and `part`; a message is made of its parts, and a tool's call
+and result are one part."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""pi: `~/.pi/agent/sessions/<folder>/<time>_<uuid>.jsonl`, a header and one record a line; newer files are a tree by
-`parentId`."""
+"""pi: `~/.pi/agent/sessions/<folder>/<time>_<uuid>.jsonl`, a header and one record per line. Newer files are a tree
+by `parentId`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _Reader:
         message = record.get("message")
         marks: dict[str, Any] = {}
         if record.get("type") == "custom_message":
-            # An extension put it under the user's role.
+            # An extension wrote it with the user's role.
             message, marks = (
                 {"role": "user", "content": record.get("content")},
                 {"injected": True, **_rest(record, "content", "message")},
@@ -147,7 +147,7 @@ def _rest(record: dict[str, Any], *used: str) -> dict[str, Any]:
 
 
 def _parent_of(header: dict[str, Any]) -> dict[str, Any] | None:
-    """A branched session names the file that it left."""
+    """A branched session names the file that it branched from."""
     left = header.get("branchedFrom") or header.get("parentSession")
     if not isinstance(left, str) or not left:
         return None

@@ -1,5 +1,5 @@
-"""Foreign files read off the loop, a batch of events at a time: on a thread, and for a large import in a process of its own,
-so that neither a disk nor a parser keeps other clients waiting.
+"""Reads foreign files off the event loop, a batch of events at a time: on a thread or, for a large import, in a separate
+process, so that neither the disk nor a parser keeps other clients waiting.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from sessiond.limits import MIB
 from sessiond.unbroken import unbroken
 
 PROCESS_BYTES = 8 * MIB
-"""An import of less than this is read on a thread: a process would take longer to start."""
+"""A smaller import is read on a thread: a process would take longer to start."""
 
 Batch = tuple[list[Event], int]
-"""Events, and how many bytes of the source were read for them."""
+"""Events, and the number of source bytes read for them."""
 
 
 class ReadingFault(Exception):
-    """The importer failed in the process, or the process itself. The text says how."""
+    """The importer failed in the process, or the process itself failed. The text says how."""
 
 
 class Reader:
-    """Reads the files of one import, one after the other. `counter`: the bytes that were read of the file at hand."""
+    """Reads the files of one import, one after the other. `counter`: bytes read of the current file."""
 
     def __init__(self) -> None:
         self.counter = Counter()
         self.large = False
-        """Whether a process is worth its start."""
+        """Whether the import is large enough for a process."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def batches(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
-        """The importer's events. Raises what the importer raises, or ReadingFault, after what came before it."""
+        """The importer's events. Raises what the importer raises, or ReadingFault, after all earlier events."""
         if self.large and found.path.encode("utf-8", "replace").decode() == found.path:
             return self._elsewhere(found)
         return self._here(found)
@@ -53,7 +53,7 @@ class Reader:
                 read, before = self.counter.bytes - before, self.counter.bytes
                 yield batch, read
         finally:
-            # Its files are closed now, not when somebody collects the rubbish; and not here, for that may take a moment.
+            # Close its files now, not at garbage collection; and on a thread, because that may take a moment.
             await asyncio.to_thread(reading.close)
 
     async def _elsewhere(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
@@ -69,7 +69,7 @@ class Reader:
                 yield batch, size - before
                 before = size
         finally:
-            if not ended:  # what it still has to say of this file must not be taken for the next one's
+            if not ended:  # the rest of its events for this file must not be taken for the next file's
                 await asyncio.to_thread(self.close)
         if wrong is not None:
             number, reason = wrong
@@ -88,12 +88,12 @@ class Reader:
         assert self._process.stdout is not None
         answer = pipes.read_frame(self._process.stdout)
         if answer is None:
-            raise ReadingFault("the process that reads has ended")
+            raise ReadingFault("the process that reads the file has exited")
         size, rows, wrong = msgspec.msgpack.decode(answer)
         return size, reading_worker.unpacked(rows), wrong
 
     def close(self) -> None:
-        """End the process. Blocks for a moment."""
+        """End the process. Blocks briefly."""
         process, self._process = self._process, None
         if process is None:
             return

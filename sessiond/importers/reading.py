@@ -1,4 +1,4 @@
-"""A foreign file read a batch of events at a time, on whatever thread or process calls."""
+"""Reads a foreign file a batch of events at a time, on the calling thread or process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUFFER = 128 * KIB
 
 
 class Counter:
-    """`bytes` read so far of the files that `open` opened."""
+    """`bytes`: how much has been read so far from the files that `open` opened."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -29,7 +29,7 @@ class Counter:
 
 
 class _Counted(io.FileIO):
-    """Counts what was read of it."""
+    """Counts the bytes read from it."""
 
     def __init__(self, path: str, add: Callable[[int], None]) -> None:
         super().__init__(path, "r")
@@ -42,7 +42,7 @@ class _Counted(io.FileIO):
 
 
 class Reading:
-    """One file by its importer."""
+    """Reads one file with its importer."""
 
     def __init__(self, importer: str, path: str, counter: Counter) -> None:
         self._stream: Iterator[Event] = registry.BY_NAME[importer].read(path, counter.open)
@@ -50,8 +50,8 @@ class Reading:
         self._broken: Exception | None = None
 
     def batch(self) -> list[Event]:
-        """The next events, bounded in number and in the bytes that are read for them; none at the end. Raises what the
-        importer raises, after what came before it.
+        """The next events, bounded in number and in the bytes read for them; empty at the end. Raises what the importer
+        raises, after all earlier events.
         """
         if self._broken is not None:
             raise self._broken

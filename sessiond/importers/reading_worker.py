@@ -2,11 +2,11 @@
 Started and ended by `importers/reader.py`.
 
     request   [importer, path]
-    answer    [bytes read so far of this file, [event, ...], null], event = [kind, field, ...];  after the last event, with
-              none, [bytes, [], null] or [bytes, [], [errno or null, what was wrong]]
+    answer    [bytes read so far of this file, [event, ...], null], where event = [kind, field, ...]; after the last event,
+              without events, [bytes, [], null] or [bytes, [], [errno or null, what was wrong]]
 
-Frames of `sessiond.pipes`, in MessagePack. It writes no file. When its input ends, or nobody reads it, it ends: that is also
-what happens when the daemon dies.
+Frames of `sessiond.pipes`, in MessagePack. The process writes no file. It ends when its input ends or its output is closed,
+which is also what happens when the daemon dies.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
 
 
 def unpacked(rows: Iterable[list[Any]]) -> list[Event]:
-    """The inverse of `packed`, after it went through MessagePack."""
+    """The inverse of `packed`, after a trip through MessagePack."""
     return [KINDS[row[0]](*row[1:]) for row in rows]
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C in a terminal
     os.nice(NICE)
     encode = msgspec.msgpack.Encoder().encode
     try:
@@ -57,7 +57,7 @@ def main() -> None:
             for answer in _answers(*msgspec.msgpack.decode(request)):
                 write_frame(sys.stdout.buffer, encode(answer))
     except BrokenPipeError:
-        os._exit(1)  # nobody reads any more; closing standard output would only say so again
+        os._exit(1)  # the reader is gone; closing standard output would only fail again
 
 
 def _answers(importer: str, path: str) -> Iterable[tuple[int, list[Any], Any]]:
@@ -68,7 +68,7 @@ def _answers(importer: str, path: str) -> Iterable[tuple[int, list[Any], Any]]:
             yield counter.bytes, packed(batch), None
     except OSError as error:
         yield counter.bytes, [], (error.errno, error.strerror or str(error))
-    except Exception as error:  # a fault of ours in one file: the others follow
+    except Exception as error:  # our own bug, with one file: the other files follow
         yield counter.bytes, [], (None, repr(error))
     else:
         yield counter.bytes, [], None

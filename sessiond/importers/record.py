@@ -1,4 +1,4 @@
-"""The seam to the service: what an importer yields, and what an importer is.
+"""The interface to the service: what an importer is, and what it yields.
 
 A stream is a flat sequence of events. `SessionStart` comes before the first event of its session and `SessionEnd` after
 its last; one file may hold many sessions, one after the other. The service drives the generator on a worker thread, in
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 import msgspec
 
 Opener: TypeAlias = Callable[[str], BinaryIO]
-"""Opens a source for reading bytes. The service hands one that counts what was read; `open_source` is the plain one."""
+"""Opens a source for reading bytes. The service passes one that counts what is read; `open_source` is the plain one."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -26,30 +26,30 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class SessionStart(msgspec.Struct, frozen=True):
-    """A session begins. `info` holds those of SessionInfo's wire fields that are known: name, model, cwd, createdAt,
-    updatedAt, tags, summary, parent (`{sessionId, seq: None}`, the parent's suggested id), metadata (with `source:
-    {tool, path, id}`)."""
+    """A session begins. `info` has the known wire fields of SessionInfo: name, model, cwd, createdAt, updatedAt, tags,
+    summary, parent (`{sessionId, seq: None}`, the parent's suggested id), metadata (with `source: {tool, path, id}`).
+    """
 
     source_id: str
     suggested_id: str
-    """A valid session id, the same at every import."""
+    """A valid session id, the same in every import."""
     info: dict[str, Any]
 
 
 class MessageRecord(msgspec.Struct, frozen=True):
-    """One message in PROTOCOL's wire form, without a seq. Its id is the same at every import, so an id that the
-    session already has is the message that is already there: skip it, whatever else may differ (a guessed timestamp,
-    say)."""
+    """One message in the protocol's wire form, without a seq. Its id is the same in every import, so if the session
+    already has the id, it has the message: skip it, whatever else may differ (such as a guessed timestamp).
+    """
 
     source_id: str
     message: dict[str, Any]
 
 
 class InfoUpdate(msgspec.Struct, frozen=True):
-    """Learned late. `fields` as in `SessionStart.info`; `metadata` in it is merged by key, everything else replaces.
+    """Info learned late. `fields` as in `SessionStart.info`; `metadata` in it is merged by key, everything else replaces.
 
-    `source_id` may be a session of another file (a summary that names it): where that session is not known, there is
-    nothing to do, and where it has a name already, that name stays.
+    `source_id` may be a session of another file (a summary that names it). If that session is unknown, there is nothing to
+    do, and if it already has a name, that name stays.
     """
 
     source_id: str
@@ -58,17 +58,17 @@ class InfoUpdate(msgspec.Struct, frozen=True):
 
 
 class SessionEnd(msgspec.Struct, frozen=True):
-    """Nothing more comes for this session from this file: what was read of it is whole. Missing only where the
-    generator was closed or raised before its end.
+    """This file has nothing more for this session: it was read completely. Missing only if the generator was closed or
+    raised before its end.
     """
 
     source_id: str
 
 
 class SkippedLine(msgspec.Struct, frozen=True):
-    """Something that could not be taken as it stands. `line` is 1-based, None where there are no lines.
+    """Something that could not be imported as it is. `line` is 1-based, or None if there are no lines.
 
-    `taken` means that it was imported with a repair (bytes that are not UTF-8 replaced, say) and `reason` tells which.
+    `taken`: it was imported with a repair (such as replaced invalid UTF-8), which `reason` names.
     """
 
     path: str
@@ -78,8 +78,9 @@ class SkippedLine(msgspec.Struct, frozen=True):
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """`count` records of `path` that hold nothing which a person or a model wrote; `reason` names the kind. No
-    warning, only a count."""
+    """`count` records of `path` with nothing written by a person or a model; `reason` names their kind. They are only
+    counted, without a warning.
+    """
 
     path: str
     reason: str
@@ -93,15 +94,15 @@ class Importer(Protocol):
     """One foreign tool."""
 
     name: str
-    """As in PROTOCOL's import formats."""
+    """As in the protocol's import formats."""
     experimental: bool
-    """Not yet tried on a real file."""
+    """Whether it has not yet been tried on a real file."""
 
     def recognise(self, path: str, head: bytes) -> int:
-        """How sure it is, 0 to 100, that the file is its own. `head`: the first bytes (`registry.HEAD_BYTES`) of it."""
+        """How likely, 0 to 100, the file belongs to this tool. `head`: its first bytes (`registry.HEAD_BYTES`)."""
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        """Stream the file. Raises OSError where it cannot be opened; damage inside comes as SkippedLine. Never writes."""
+        """Stream the file. Raises OSError if it cannot be opened; reports damage as SkippedLine. Never writes."""
 
 
 def open_source(path: str) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""All importers: which one a file belongs to, what of a folder can be imported, and where the tools keep their files."""
+"""All importers: which one a file belongs to, what can be imported from a folder, and where the tools keep their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sessiond.importers.record import Importer, SkippedLine, open_source
 
 HEAD_BYTES = 64 * 1024
 _CERTAIN = 80
-"""From this score on a file is one tool's, whatever somebody says who named another one."""
+"""From this score on, a file belongs to its tool, even if the user named another one."""
 MAX_FILES = 200_000
 MAX_DEPTH = 32
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
@@ -59,7 +59,8 @@ BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTER
 
 class Found(msgspec.Struct, frozen=True):
     """A file that an importer can read, or `NATIVE`: a session in sessiond's own format or its JSON export, which the
-    service reads itself. `size` in bytes. `sure`: the importer takes it for its own; else only its name was given.
+    service reads itself. `size` in bytes. `sure`: the importer recognised the file; otherwise the user only named the
+    importer.
     """
 
     importer: str
@@ -76,17 +77,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def recognise(path: str) -> Importer | None:
-    """The importer that a file belongs to, by its content. Raises OSError where it cannot be read."""
+    """The importer that a file belongs to, by its content. Raises OSError if the file cannot be read."""
     return _surest(_scores(path))
 
 
 def _surest(scores: dict[str, int]) -> Importer | None:
-    # Of equals the first one in the order of IMPORTERS.
+    # Of equal scores, the first in the order of IMPORTERS.
     return BY_NAME[max(scores, key=lambda name: scores[name])] if scores else None
 
 
 def _scores(path: str) -> dict[str, int]:
-    """How sure those importers are that take the file for their own. Raises OSError."""
+    """The scores of the importers that recognise the file. Raises OSError."""
     if not os.path.isfile(path):
         return {}
     with open(path, "rb") as file:
@@ -107,7 +108,7 @@ def _scored(path: str, head: bytes) -> dict[str, int]:
 
 
 def fingerprint(path: str) -> str:
-    """Changes whenever the file does: size and time of its last change, and of a log beside it. Raises OSError."""
+    """Changes whenever the file does: its size and modification time, and those of a log next to it. Raises OSError."""
     stat = os.stat(path)
     marks = [f"{stat.st_size}-{stat.st_mtime_ns}"]
     try:
@@ -121,8 +122,8 @@ def fingerprint(path: str) -> str:
 def walk(path: str, format: str | None = None) -> Iterator[Found | SkippedLine]:  # the wire's word
     """What can be imported at `path`, a file or a folder, in the order of names.
 
-    Links to folders are followed once, so that a loop ends; files that no importer knows are passed over in a folder
-    and a SkippedLine when they were named. `format` names the only importer to ask.
+    Links to folders are followed once, so that a loop ends. A file that no importer knows is skipped in a folder, but is a
+    SkippedLine if it was named itself. `format` names the only importer to ask.
     """
     named = not os.path.isdir(path)
     for file in candidates(path):
@@ -133,19 +134,19 @@ def walk(path: str, format: str | None = None) -> Iterator[Found | SkippedLine]:
 
 
 def candidates(path: str) -> Iterator[str | SkippedLine]:
-    """The file itself, or those in a folder that may be some tool's by their names. None of them is opened."""
+    """The file itself, or the files in a folder that, by name, may belong to a tool. Opens none of them."""
     if not os.path.isdir(path):
         yield path
         return
     for seen, file in enumerate(_files(path, set(), 0)):
         if seen >= MAX_FILES:
-            yield SkippedLine(path, None, f"more than {MAX_FILES} files: the rest was not looked at")
+            yield SkippedLine(path, None, f"more than {MAX_FILES} files; the rest were not looked at")
             return
         yield file
 
 
 def may_be_known(name: str) -> bool:
-    """Whether a file of this name, found in a folder, is worth a look."""
+    """Whether a file with this name, found in a folder, is worth a look."""
     return name.lower().endswith(_SUFFIXES)
 
 
@@ -171,11 +172,11 @@ def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[s
 
 
 def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLine | None:
-    """Whose file it is. None where it is nobody's and only lay in the folder that was `named`."""
+    """Which importer the file belongs to. If none: None, or a SkippedLine if the file was `named`, not found in a folder."""
     try:
         if not os.path.isfile(path):
-            # A pipe, a device, nothing at all: opening it might wait for ever.
-            return SkippedLine(path, None, "no file" if os.path.exists(path) else "there is no such file")
+            # A pipe, a device, or nothing at all: opening it might block for ever.
+            return SkippedLine(path, None, "not a regular file" if os.path.exists(path) else "no such file")
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
         scores = _scores(path)
@@ -185,12 +186,12 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     surest = _surest(scores)
     if format is not None and named:
         if surest is not None and format not in scores and scores[surest.name] >= _CERTAIN:
-            return SkippedLine(path, None, f"is a file of {surest.name}, not of {format}")
+            return SkippedLine(path, None, f"is a {surest.name} file, not a {format} file")
         return Found(format, path, size, sure=format in scores)
-    # In a folder of mixed files a named format takes its own only.
+    # In a folder of mixed files, a named format takes only its own.
     if surest is not None and format in (None, surest.name):
         return Found(surest.name, path, size)
-    return SkippedLine(path, None, "no known tool's file") if named else None
+    return SkippedLine(path, None, "not a file of any known tool") if named else None
 
 
 def _is_native(path: str) -> bool:
@@ -198,7 +199,7 @@ def _is_native(path: str) -> bool:
         head = file.read(exported.HEAD_BYTES)
     if head.startswith(_NATIVE_HEAD) or exported.is_export(head):
         return True
-    # A line that was damaged costs itself, also where it is the first.
+    # A damaged line costs only itself, even if it is the first.
     return path.endswith(LINE_SUFFIXES) and any(line.startswith(_NATIVE_HEAD) for line in head.split(b"\n"))
 
 
@@ -252,8 +253,9 @@ _PLACES: dict[str, _Candidates] = {
 
 
 def known_places(home: str, env: Mapping[str, str]) -> list[Place]:
-    """The places that exist, each once, in the order of `IMPORTERS`. Tools that keep their files in projects have none
-    here."""
+    """The places that exist, each once, in the order of `IMPORTERS`. Tools that keep their files in projects have no place
+    here.
+    """
     found: list[Place] = []
     for tool, candidates in _PLACES.items():
         for path in candidates(home, env):

@@ -1,5 +1,5 @@
-"""The sessions of a file in the native format. An export of several is one file after the other, and each header begins
-the next session.
+"""The sessions of a file in the native format. An export of several sessions is their files in a row, and each header
+begins the next session.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Section(msgspec.Struct, frozen=True):
-    """`content`: whole lines of one session. `line`: the first one's number in the file, from 1. `local_id`: None where
-    the header names none that is a session id, or is missing.
+    """`content`: whole lines of one session. `line`: number of the first one in the file, from 1. `local_id`: None if the
+    header is missing or has no valid session id.
     """
 
     local_id: str | None
@@ -29,7 +29,7 @@ class Section(msgspec.Struct, frozen=True):
 def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
     """One session at a time, so a file costs no more memory than its largest session. Raises OSError.
 
-    What stands before the first header goes with it. A header that names the session at hand once more begins no other.
+    Lines before the first header belong to its session. A header that names the current session again does not begin another.
     """
     held: list[bytes] = []
     began, header = 1, None
@@ -38,7 +38,7 @@ def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
             found = _header(line)
             if found is not None and header is not None and not _same(found, header):
                 content = b"".join(held)
-                held.clear()  # so that only the section itself is in memory while somebody works on it
+                held.clear()  # so that only the section itself is in memory while the caller works on it
                 yield Section(_id_of(header), began, content)
                 began, header = number, None
                 del content
@@ -48,8 +48,8 @@ def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
 
 
 def _header(line: bytes) -> dict[str, Any] | None:
-    """What a header line says; None for any other line."""
-    if b'"sessiond"' not in line:  # within a text the quotation marks would be escaped
+    """The content of a header line; None for any other line."""
+    if b'"sessiond"' not in line:  # inside a text the quotation marks would be escaped
         return None
     try:
         value = _decode(line.removeprefix(_BOM))

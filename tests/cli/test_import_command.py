@@ -99,7 +99,7 @@ def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
     assert done.out == "2 sessions with 5 messages came in\n"
     lines = done.err.splitlines()
     assert len(lines) == 31
-    assert [f"{transcript(person)}:{n}: not JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
+    assert [f"{transcript(person)}:{n}: not valid JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31
     as_json = person("import", str(transcript(person)), str(plain), "--since", "2026-01-12", "--dry-run", "--json").json
     assert (as_json["sessions"], as_json["warnings"]) == ([], [])
     assert person("import", "--since", "yesterday", "--yes").code == 2
@@ -118,13 +118,13 @@ def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) ->
         connection.execute("CREATE TABLE messages (id TEXT)")
     noise.write_text('{"foo":1}\n')
     cases = [
-        ([str(plain)], "no known tool's file"),
-        ([str(pipe)], "no file"),
-        ([str(database)], "no known tool's file"),
-        ([str(database), "--format", "goose"], "a database of an unknown schema"),
+        ([str(plain)], "not a file of any known tool"),
+        ([str(pipe)], "not a regular file"),
+        ([str(database)], "not a file of any known tool"),
+        ([str(database), "--format", "goose"], "a database with an unknown schema"),
         ([str(noise), "--format", "codex"], "holds no record of codex"),
         ([str(noise), "--format", "gemini-cli", "--dry-run"], "holds no record of gemini-cli"),
-        ([str(transcript(person)), "--format", "codex"], "is a file of claude-code, not of codex"),
+        ([str(transcript(person)), "--format", "codex"], "is a claude-code file, not a codex file"),
     ]
     for arguments, reason in cases:
         done = person("import", *arguments)

@@ -101,8 +101,8 @@ def test_what_is_nested_too_deep_is_kept_as_it_is_written() -> None:
     [
         ("#(1 2)", "only for a string"),
         ("#()", "only for a string"),
-        ("#x", "is not accepted"),
-        ("(a . )", "follows a dot"),
+        ("#x", "which is not accepted"),
+        ("(a . )", "a dot that nothing follows"),
     ],
 )
 def test_forms_that_are_no_plain_data(written: str, words: str) -> None:

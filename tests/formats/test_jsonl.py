@@ -260,3 +260,19 @@ def test_a_long_append_is_known_by_its_bytes_too() -> None:
     assert torn_at(side, before + data) is None
     assert torn_at(side, before + data[:5000] + b"theirs\n") is None
     assert torn_at(side, before + b"theirs\n") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"change":"note","seq":1}', "cannot be used: it has no 'note'"),
+        (b'{"change":"note","seq":1,"note":5}', "cannot be used: Expected `object`"),
+        (b'{"change":"state","seq":1,"at":7,"values":{}}', "cannot be used: its `at` is not a valid time"),
+        (b'{"change":"state","seq":-1,"values":{}}', "cannot be used: its seq is not a whole number"),
+        (b'{"change":', "is not valid JSON"),
+    ],
+)
+def test_the_reason_names_what_is_wrong_with_a_line(line: bytes, reason: str) -> None:
+    """A missing key, a value of the wrong type and broken JSON are different faults."""
+    problems = jsonl.decode(CHAT, {MAIN: HEADER + b"\n" + line + b"\n"}).problems
+    assert [(one.line, one.message[: len(reason)]) for one in problems] == [(2, reason)]

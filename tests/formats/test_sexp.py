@@ -78,10 +78,10 @@ def test_common_forms(source: str, expected: Any) -> None:
 REFUSED = [
     ("#.(run-program \"x\")", "#."), ("#1=(a . #1#)", "#1"), ("(a #s(hash-table data (a 1)))", "#s"), ("#<buffer x>", "#<"), ("#x1F", "#x"),
     ("#:gensym", "#:"), ("#S(point :x 1)", "#S"), ("#+sbcl x", "#+"), ("#P\"x\"", "#P"), ("#*101", "#*"), ("#@10 x", "#@"), ("#5(a)", "#5"),
-    ("(a . b c)", "follows a dot"), ("( . b)", "dot"), ("(a . )", "dot"), ("(. b", "dot"), (". a", "dot"), (")", "closes nothing"),
-    ("(a ]", "closes nothing|no place|inside"), ("", "holds no form"), ("; only\n", "holds no form"), ("(a", "inside the list"),
-    ('"a', "without an end"),
-    ("(a \\", "without an end"), ("'", "inside the quote"), ("(')", "closes nothing"),
+    ("(a . b c)", "more than one data item follows"), ("( . b)", "dot"), ("(a . )", "dot"), ("(. b", "dot"), (". a", "dot"), (")", "closes nothing"),
+    ("(a ]", "closes nothing|inside"), ("", "contains no form"), ("; only\n", "contains no form"), ("(a", "inside the list"),
+    ('"a', "unterminated string"),
+    ("(a \\", "unterminated symbol"), ("'", "inside the quote"), ("(')", "closes nothing"),
 ]  # fmt: skip
 
 

@@ -114,7 +114,7 @@ def test_a_tree_of_other_shapes(tmp_path: Path) -> None:
     stream = read(path)
     assert sorted(one["content"] for one in stream.messages["c1"]) == ["five", "four", "one", "three", "two"]
     assert [one["content"] for one in stream.messages["c2"]] == ["last"]
-    assert [one.reason for one in stream.skipped] == ["no conversation: it has no mapping"]
+    assert [one.reason for one in stream.skipped] == ["not a conversation: it has no mapping"]
 
 
 def test_content_of_other_shapes(tmp_path: Path) -> None:

@@ -194,12 +194,12 @@ def test_damage_costs_its_own_line_only(tmp_path: Path) -> None:
         file.write(json.dumps(turn("z")).encode()[:-9])
     stream = read(path)
     assert [(s.line, s.reason.split(":")[0]) for s in stream.skipped] == [
-        (2, "not JSON"),
-        (3, "NUL bytes only"),
+        (2, "not valid JSON"),
+        (3, "only NUL bytes"),
         (6, "not a JSON object"),
         (7, "nested too deeply"),
-        (10, "the same record again"),
-        (12, "not JSON"),
+        (10, "an exact repeat of an earlier record"),
+        (12, "not valid JSON"),
     ]
     assert [s.line for s in stream.repaired] == [4, 8, 9]
     assert [m["content"] for m in stream.only] == ["hello", "half \ufffd done", "caf\ufffd", "hello", "other"]

@@ -292,7 +292,7 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(live: tuple[
     stream = Stream(registry.BY_NAME["crush"].read(str(path), opener))
     assert closed and not os.path.exists(closed[0])
     assert [m["content"] for m in stream.messages["s1"]][-1] == "in the log only"
-    assert ["changed while it was read" in one.reason for one in stream.repaired] == [True]
+    assert ["changed while it was being read" in one.reason for one in stream.repaired] == [True]
 
 
 def test_a_database_that_never_stands_still_is_read_all_the_same(live: tuple[Path, sqlite3.Connection]) -> None:

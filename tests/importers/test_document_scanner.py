@@ -122,8 +122,8 @@ def test_the_cheap_check_agrees_with_the_thorough_one(value: Any) -> None:
 def test_repairs_are_told() -> None:
     """Each repair has its words, and what cannot be repaired is refused with a reason."""
     assert decode(b'{"a": 1}') == ({"a": 1}, None)
-    assert decode(b'{"a": 1}\0\0') == ({"a": 1}, "NUL bytes removed")
-    assert decode(b'{"a": "\xff"}') == ({"a": "\ufffd"}, "bytes that are not UTF-8 replaced")
+    assert decode(b'{"a": 1}\0\0') == ({"a": 1}, "removed NUL bytes")
+    assert decode(b'{"a": "\xff"}') == ({"a": "\ufffd"}, "replaced bytes that are not valid UTF-8")
     assert decode(b'{"a": "\\ud800", "b": NaN, "c": 1e999}')[0] == {"a": "\ufffd", "b": "NaN", "c": "1e999"}
     assert decode('{"a": "\ufffd"}'.encode()) == ({"a": "\ufffd"}, None)
     for raw in (b"\0\0", b"{", b"[" * 100_000, b"1" * 10_000, b""):

@@ -227,6 +227,6 @@ def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
                      b"<!-- gptel--bounds: ((ignore (6 9)) (response (10 13) (11 12) (5))) -->\n<!-- End: -->\n")  # fmt: skip
     stream = read(path)
     assert stream.told() == [("user", "caf\ufffd "), ("user", "one"), ("assistant", "two"), ("user", " three")]
-    assert [one.reason for one in stream.repaired] == ["bytes that are not UTF-8 replaced"]
+    assert [one.reason for one in stream.repaired] == ["replaced bytes that are not valid UTF-8"]
     monkeypatch.setattr(gptel, "MAX_FILE_BYTES", 10)
     assert "larger than" in read(path).skipped[0].reason

@@ -69,14 +69,16 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
 def test_whoever_names_a_tool_is_believed_where_nobody_knows_better(tmp_path: Path) -> None:
     """A file under a name that hides whose it is comes in; one that is certainly another tool's does not."""
     hidden = lines(tmp_path / "history.bak", turn("a"))
-    assert registry.identify(str(hidden), None, named=True) == SkippedLine(str(hidden), None, "no known tool's file")
+    assert registry.identify(str(hidden), None, named=True) == SkippedLine(
+        str(hidden), None, "not a file of any known tool"
+    )
     given = registry.identify(str(hidden), "claude-code", named=True)
     assert given == Found("claude-code", str(hidden), hidden.stat().st_size, sure=False)
     plain = lines(tmp_path / "chat.jsonl", {"role": "user", "content": "x"})
     assert isinstance(registry.identify(str(plain), "cline", named=True), Found)
     told = registry.identify(str(lines(tmp_path / f"{S}.jsonl", turn("a"))), "pi", named=True)
     assert isinstance(told, SkippedLine)
-    assert told.reason == "is a file of claude-code, not of pi"
+    assert told.reason == "is a claude-code file, not a pi file"
 
 
 def test_a_bad_first_line_hides_no_tool(tmp_path: Path) -> None:

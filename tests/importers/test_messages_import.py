@@ -106,7 +106,7 @@ def test_a_list_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
     path.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": 1}, {"role": "assistant", "content": "h')
     stream = read(path)
     assert stream.told() == [("user", "hi")]
-    assert [one.reason.split(":")[0] for one in stream.skipped] == ["no message", "cut off in the middle"]
+    assert [one.reason.split(":")[0] for one in stream.skipped] == ["not a message", "cut off in the middle"]
 
 
 def test_what_sessiond_knows_of_a_message_is_taken(tmp_path: Path) -> None:
@@ -128,11 +128,11 @@ def test_what_sessiond_knows_of_a_message_is_taken(tmp_path: Path) -> None:
 
 DEPTH = 200_000
 FIRST_LINES = {
-    "no JSON": (b"not json", "not JSON"),
-    "another object": (b'{"foo":1}', "no message"),
+    "no JSON": (b"not json", "not valid JSON"),
+    "another object": (b'{"foo":1}', "not a message"),
     "no object": (b"[1]", "not a JSON object"),
     "an array of objects": (b'[{"a":1}]', "not a JSON object"),
-    "NULs": (b"\0" * 100, "NUL bytes only"),
+    "NULs": (b"\0" * 100, "only NUL bytes"),
     "too deep": (b'{"a":' * DEPTH + b"1" + b"}" * DEPTH, "nested too deeply"),
     "too deep an array": (b"[" * DEPTH + b"]" * DEPTH, "nested too deeply"),
     "too long": (b'{"a":"' + b"x" * 3_000_000 + b'"}', "longer than"),
@@ -167,4 +167,6 @@ def test_few_messages_among_other_records_are_no_list_of_messages(tmp_path: Path
     assert recognised(lines(tmp_path / "log.jsonl", *log, {"role": "user", "content": "hi"})) is None
     path = lines(tmp_path / "noise.jsonl", b"not json", {"foo": 1}, b"x" * 200_000)
     assert recognised(path) is None
-    assert registry.identify(str(path), None, named=True) == SkippedLine(str(path), None, "no known tool's file")
+    assert registry.identify(str(path), None, named=True) == SkippedLine(
+        str(path), None, "not a file of any known tool"
+    )

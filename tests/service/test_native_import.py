@@ -258,7 +258,7 @@ async def test_json_exports_in_an_array_or_one_after_the_other(
     assert [(one["message"], one["line"]) for one in result["warnings"]] == [wrong]
     path.write_text(join([renamed("a"), "no json", renamed("e")]))
     result = await service.import_(None, str(path))
-    assert {one["message"].partition(":")[0] for one in result["warnings"]} == {"not JSON"}
+    assert {one["message"].partition(":")[0] for one in result["warnings"]} == {"not valid JSON"}
     # In an array nobody can tell where the next element begins.
     assert [one["sessionId"] for one in result["sessions"]] == ([] if whole.startswith("[") else ["e"])
 

@@ -62,7 +62,7 @@ async def test_a_move_takes_everything_along(two: Service, store: MemoryStore, p
     await two.open(other, "a")
     told = await two.move(peer, "a", "theia", dry_run=True)
     assert told["session"]["sessionId"] == "a"
-    assert told["lost"] == ["its name", "1 tags", "1 notes", "the times of 2 messages"]
+    assert told["lost"] == ["its name", "1 tag", "1 note", "the times of 2 messages"]
     assert (await two.move(peer, "a", "default"))["session"]["sessionId"] == "a"
     moved = await two.move(peer, "a", "theia")
     assert (moved["session"]["sessionId"], moved["session"]["store"], moved["lost"]) == (

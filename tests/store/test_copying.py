@@ -155,7 +155,7 @@ def test_a_proof_looks_behind_the_sums(tree: Tree, fs: Meddled, tmp_path: Path) 
     told = " ".join(f"{one.what}: {one.problem}" for one in prove(fs, str(tmp_path / "copy")) if one.problem)
     for words in (
         "names 3 files where 10",
-        "a.jsonl: holds no line",
+        "a.jsonl: has no line",
         "store x (gone)",
         "0 entries where 3",
         "not with 7",
