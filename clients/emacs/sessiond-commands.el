@@ -22,7 +22,7 @@
 ;;; Completion
 
 (defun sessiond--annotation (info)
-  "What completion shows next to the session of INFO."
+  "The text next to the session of INFO in completion."
   (concat
    (propertize " " 'display '(space :align-to 44))
    (propertize (sessiond-local-time (plist-get info :updatedAt))
@@ -90,7 +90,7 @@ FILTER is as in `sessiond-list'."
 
 ;;;###autoload
 (defun sessiond-name (name &optional id)
-  "Give a session the name NAME; an empty NAME removes its name.
+  "Give a session the name NAME; an empty NAME means none.
 ID is the session's, by default that of the current buffer."
   (interactive
    (sessiond-with-errors

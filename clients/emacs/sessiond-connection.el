@@ -110,7 +110,7 @@ ERROR is what an `:on-error' function gets, or a caught condition."
      (sessiond-error (user-error "sessiond: %s" (cadr err)))))
 
 (defmacro sessiond--guarded (&rest body)
-  "Run BODY in a notification or an answer, where nothing catches an error."
+  "Run BODY in a notification or an answer, where errors cannot be caught."
   (declare (indent 0) (debug t))
   `(let ((sessiond--dispatching t))
      (with-demoted-errors "sessiond: %S" ,@body)))
