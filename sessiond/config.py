@@ -1,8 +1,8 @@
-"""What may be set, and by whom: a flag beats the environment, that beats `config.toml`, that beats the default.
+"""The settings and where they come from: a flag beats the environment, which beats `config.toml`, which beats the default.
 
-`SETTINGS` lists every key once with its kind; the file's tables, the environment's names and the flags follow from it.
-Stores stand in the file alone. Everything wrong is a ConfigError that names the place and the key and says what to
-write instead.
+`SETTINGS` lists every key once with its kind; the tables of the file, the environment variables and the flags follow from
+it. Stores are set only in the file. Every mistake is a ConfigError that names the place and the key and says what to write
+instead.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SETTINGS = _settings()
 
 
 class StoreConfig(msgspec.Struct, frozen=True):
-    """A store to be mounted. `path` is absolute, `~` expanded, links not resolved."""
+    """A store to mount. `path` is absolute, with `~` expanded and links not resolved."""
 
     name: str
     path: str
@@ -77,7 +77,7 @@ class StoreConfig(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything that is configurable, settled."""
+    """Everything that can be configured, with its final values."""
 
     file: str
     autosave_interval_s: float
@@ -91,10 +91,10 @@ class Config(msgspec.Struct, frozen=True):
     limits: Limits
     values: dict[str, Any]
     sources: dict[str, Source]
-    """Of every setting in `values`, who decided it."""
+    """For every setting in `values`, where its value came from."""
 
     def explained(self) -> dict[str, dict[str, Any]]:
-        """The settings that somebody set, as `sessiond status` shows them: `{name: {value, source}}`."""
+        """The settings that somebody has set, as `sessiond status` shows them: `{name: {value, source}}`."""
         return {
             name: {"value": value, "source": self.sources[name]}
             for name, value in self.values.items()
@@ -114,7 +114,7 @@ def load(
 
 
 def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
-    """The same with the file's text at hand. Asks the disk where links lead, and changes nothing."""
+    """The same, given the file's text. Looks up on disk where links lead, and changes nothing."""
     tables = _parse(path, text)
     values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
@@ -145,18 +145,18 @@ def _read(fs: FileSystem, path: str) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", path=path) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 (byte {error.start})", path=path) from None
+        raise ConfigError(f"{path} is not valid UTF-8 (byte {error.start})", path=path) from None
 
 
 def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
     if not text:
         return {}
-    import tomllib  # most people have no such file, and a daemon should be there at once
+    import tomllib  # most people have no such file, and a daemon should start fast
 
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}", hint="it is TOML: https://toml.io", path=path) from None
+        raise ConfigError(f"{path}: {error}", hint="the file's format is TOML: https://toml.io", path=path) from None
     known = [*dict.fromkeys(setting.table for setting in SETTINGS.values()), "stores"]
     for name, table in tables.items():
         if name not in known:
@@ -169,7 +169,7 @@ def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
 
 
 def _nearest(name: str, known: list[str], listing: str) -> str:
-    import difflib  # for those who made a mistake
+    import difflib  # needed only after a mistake
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
@@ -185,7 +185,7 @@ def _from_file(path: str, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
             if name not in SETTINGS:
                 known = [setting.key for setting in SETTINGS.values() if setting.table == table]
                 special = _NOT_IN_LIMITS.get(key) if table == "limits" else None
-                hint = special or _nearest(key, known, f"[{table}] knows")
+                hint = special or _nearest(key, known, f"the keys of [{table}] are")
                 raise ConfigError(f"{path}: unknown key {key!r} in [{table}]", hint=hint, path=path, key=name)
             found[name] = _checked(SETTINGS[name], value, path)
     return found
@@ -200,14 +200,14 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             continue
         setting = by_variable.get(variable)
         if setting is None:
-            hint = _nearest(variable, list(by_variable), "there are")
+            hint = _nearest(variable, list(by_variable), "the variables are")
             raise ConfigError(f"unknown environment variable {variable}", hint=hint, key=variable)
         found[setting.name] = _checked(setting, _from_text(setting, text), variable)
     return found
 
 
 def _from_text(setting: Setting, text: str) -> Any:
-    """What an environment variable's text means; the text itself where it means nothing."""
+    """The value of an environment variable's text; the text itself if it cannot be converted."""
     if setting.kind == "names":
         return [name.strip() for name in text.split(",") if name.strip()]
     try:
@@ -217,16 +217,16 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 _WANTED: dict[Kind, str] = {
-    "seconds": "a number of seconds, 0 to switch it off",
-    "limit_seconds": "a number of seconds over 0",
-    "days": "a number of days over 0",
-    "count": "a whole number over 0",
+    "seconds": "a number of seconds, or 0 to turn it off",
+    "limit_seconds": "a number of seconds greater than 0",
+    "days": "a number of days greater than 0",
+    "count": "a whole number greater than 0",
     "names": "a list of strings",
 }
 
 
 def _checked(setting: Setting, value: Any, source: str) -> Any:
-    """The value in the type that its setting has. Raises ConfigError."""
+    """The value, converted to the type of its setting. Raises ConfigError."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if setting.kind == "names":
         if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -243,7 +243,7 @@ def _checked(setting: Setting, value: Any, source: str) -> Any:
 
 
 def _stores(path: str, table: dict[str, Any], where: Places) -> tuple[StoreConfig, ...]:
-    """The configured stores, the default one always and first. Raises ConfigError."""
+    """The configured stores; always includes the default one, which comes first. Raises ConfigError."""
     stores = [StoreConfig(DEFAULT_STORE, default_store_path(where), "jsonl")]
     for name, entry in table.items():
         store = _store(path, name, entry, where)
@@ -262,8 +262,8 @@ def default_store_path(where: Places) -> str:
 def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
     here = f"{path}: [stores.{name}]"
     if STORE_NAME.fullmatch(name) is None:
-        hint = "a store's name is made of a-z, 0-9, - and _, and begins with a letter or digit"
-        raise ConfigError(f"{here}: {name!r} is not a name for a store", hint=hint, path=path, key=f"stores.{name}")
+        hint = "use a-z, 0-9, - and _, beginning with a letter or digit"
+        raise ConfigError(f"{here}: {name!r} is not a valid store name", hint=hint, path=path, key=f"stores.{name}")
     if not isinstance(entry, dict):
         hint = f'write [stores.{name}] with path = "..." and format = "..."'
         raise ConfigError(f"{path}: stores.{name} must be a table", hint=hint, path=path, key=f"stores.{name}")
@@ -286,17 +286,17 @@ def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
 
 
 def _default_store(here: str, folder: str | None, form: str | None, where: Places) -> StoreConfig:
-    """Its place is the daemon's own, and so is its format: whatever else somebody wants is a store with a name."""
+    """Its folder and format are fixed by the daemon; for anything else, make a store with another name."""
     path = default_store_path(where)
     if folder is not None and os.path.realpath(_folder(here, folder)) != os.path.realpath(path):
         raise ConfigError(
-            f"{here}: the default store lies in {path}",
-            hint="for another folder make a store of another name; SESSIOND_HOME or XDG_DATA_HOME moves everything",
+            f"{here}: the default store is in {path}",
+            hint="for another folder, make a store with another name; SESSIOND_HOME or XDG_DATA_HOME moves everything",
         )
     if form not in (None, "jsonl"):
         raise ConfigError(
             f'{here}: the default store has the format "jsonl", not {form!r}',
-            hint=f'make a store of another name with path and format = "{form}"',
+            hint=f'make a store with another name, a path, and format = "{form}"',
         )
     return StoreConfig(DEFAULT_STORE, path, "jsonl")
 
@@ -304,13 +304,13 @@ def _default_store(here: str, folder: str | None, form: str | None, where: Place
 def _folder(here: str, text: str) -> str:
     expanded = os.path.expanduser(text)
     if not os.path.isabs(expanded) or "\0" in expanded:
-        hint = "write it from / on, or from ~/ on"
+        hint = "begin it with / or ~/"
         raise ConfigError(f"{here}: {text!r} is not an absolute path", hint=hint)
     return os.path.normpath(expanded)
 
 
 def _check_apart(path: str, stores: list[StoreConfig], where: Places) -> None:
-    """No store inside another one, nor inside the daemon's own folders, nor around them."""
+    """No store may be inside another one, or inside or around one of the daemon's own folders."""
     own = [(f"the daemon's own {name} folder", getattr(where, name)) for name in ("data", "config", "cache", "log")]
     taken = [(folder, os.path.realpath(folder), label) for label, folder in own]
     for store in stores:
@@ -320,7 +320,7 @@ def _check_apart(path: str, stores: list[StoreConfig], where: Places) -> None:
                 how = "the same folder as" if real == other else "inside" if _within(real, other) else "around"
                 raise ConfigError(
                     f"{path}: [stores.{store.name}] path {store.path} is {how} {folder} ({label})",
-                    hint="two stores never share a folder; choose another, or remove one of the two",
+                    hint="stores cannot share a folder; choose another folder, or remove one of the two",
                     key=f"stores.{store.name}.path",
                 )
         taken.append((store.path, real, f"[stores.{store.name}]"))
@@ -331,13 +331,13 @@ def _within(inner: str, outer: str) -> bool:
 
 
 def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig) -> Config:
-    """Add a `[stores.NAME]` at the end of `config.toml`, everything that stands there kept, and settle anew.
+    """Add a `[stores.NAME]` at the end of `config.toml`, keep everything else in it, and settle again.
 
-    Raises AlreadyExists (the name is taken), InvalidParams (what would be wrong with the result), ConfigError (the file
-    as it is cannot be used), OSError.
+    Raises AlreadyExists (the name is taken), InvalidParams (the result would be wrong), ConfigError (the file as it is
+    cannot be used), OSError.
     """
     if any(known.name == store.name for known in config.stores):
-        raise AlreadyExists(f"a store {store.name!r} is there already", hint="choose another name")
+        raise AlreadyExists(f"store {store.name!r} already exists", hint="choose another name")
     file = config.file
     text = _read(fs, file)
     _parse(file, text)
@@ -356,5 +356,5 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
 
 
 def _toml(text: str) -> str:
-    """A basic string. TOML's escapes are JSON's, and DEL must be escaped too."""
+    """A TOML basic string. TOML's escapes are JSON's, except that DEL must be escaped too."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

@@ -1,12 +1,12 @@
-"""stdio <-> the daemon's socket: raw bytes, nothing parsed. `sessiond` with no arguments is this.
+"""stdio <-> the daemon's socket: raw bytes, nothing parsed. This is what `sessiond` without arguments runs.
 
-Each direction holds at most one chunk: it reads again when that has been written, so that whoever is slow slows the
-other end and nobody's memory fills. An end of input is passed on as such (the daemon still answers); when the daemon or
-the client is gone, so are we.
+Each direction holds at most one chunk and reads again only when that has been written, so that a slow end slows the other
+one down and no memory fills up. An end of input is passed on as such (the daemon still answers); when the daemon or the
+client is gone, the relay ends.
 
-A daemon that is just being killed goes on accepting for a moment and resets what it accepted. Until the first byte from
-a daemon has been passed on, what the client sent is kept, and a reset before that means: dial again and send it again.
-After it, nothing is ever sent twice.
+A daemon that is being killed still accepts connections for a moment and then resets them. Until the first byte from a
+daemon has been passed on, everything that the client sent is kept, and after a reset the relay dials again and sends it
+again. Later, nothing is ever sent twice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 EX_UNAVAILABLE = 69
 CHUNK_BYTES = 64 * 1024
 KEPT_BYTES = 1024 * 1024
-"""More than this sent before the first answer is not sent again."""
+"""If the client sends more than this before the first answer, it is not sent again."""
 MAX_DIALS = 8
 DIAL_AGAIN_S = 0.01
-"""Before the second dial; it doubles each time, for a process that is being killed may take a second to be gone."""
+"""Before the second dial; doubles each time, because a process that is being killed may take a second to go away."""
 CLIENT_CHECK_MS = 5000
-"""How often a client that gave its process id is looked for."""
+"""How often to check that a client that gave its process id is still running."""
 LAST_WORDS_MS = 200
-"""How long a client that reads no more may be silent before it counts as gone."""
+"""How long a client that no longer reads may be silent before it counts as gone."""
 _GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             number = argument.partition("=")[2]
             watched = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
     if os.isatty(0):
-        _say("speaking JSON-RPC on standard input, as editors do; for people there is: sessiond --help")
+        _say("speaking JSON-RPC on standard input, as editors do; for the commands for people, see: sessiond --help")
     pump = Pump(0, 1, watched)
     try:
         where = endpoint.places()
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             connection.close()
             if finished:
                 return 0
-        raise Unreachable(f"the daemon hung up {MAX_DIALS} times; `sessiond doctor` looks closer")
+        raise Unreachable(f"the daemon closed the connection {MAX_DIALS} times; run `sessiond doctor`")
     except (Unreachable, endpoint.NoHome) as error:
         _say(str(error))
         return EX_UNAVAILABLE
@@ -75,7 +75,7 @@ def _say(text: str) -> None:
 
 
 class Pump:
-    """Between a client's two file descriptors and one connection after the other."""
+    """Between a client's two file descriptors and one connection after another."""
 
     def __init__(self, stdin: int, stdout: int, watched_pid: int = 0) -> None:
         self.stdin = stdin
@@ -83,18 +83,18 @@ class Pump:
         self.watched_pid = watched_pid
         self.input_ended = False
         self.mute = False
-        """The client reads no more: what it still has to say goes through, then this ends."""
+        """The client no longer reads: what it still sends goes through, then the relay ends."""
         self.kept: bytearray | None = bytearray()
-        """What the client sent, while it may have to be sent again."""
+        """What the client sent, as long as it may have to be sent again."""
         self._was_blocking = _set_nonblocking(stdout)
 
     def close(self) -> None:
-        """Give the client's descriptor back as it was: others may share it."""
+        """Restore the client's descriptor: other processes may share it."""
         if self._was_blocking:
             os.set_blocking(self.stdout, True)
 
     def run(self, connection: int) -> bool:
-        """Until either side ends: True. False: reset before its first answer, a fresh connection may take its place."""
+        """Run until either side ends: True. False: reset before the first answer, so a new connection may replace it."""
         os.set_blocking(connection, False)
         up = memoryview(bytes(self.kept or b""))
         down = memoryview(b"")
@@ -122,11 +122,11 @@ class Pump:
             try:
                 up = up[len(up) if deaf else _write(connection, up) :]
             except OSError:
-                deaf = True  # it reads no more, but may have said why: go on till its end
+                deaf = True  # it no longer reads, but may have said why: go on until its end
             down = down[self._give(down) :]
 
     def _wait(self, connection: int, sending: bool, receiving: bool, taking: bool, giving: bool) -> dict[int, int]:
-        """Poll. Nothing is ready when the client is gone. Errors and hang-ups are told whether asked for or not."""
+        """Poll. An empty result means that the client is gone. Errors and hang-ups are reported even if not asked for."""
         wanted: dict[int, int] = {}
         if sending or receiving:
             wanted[connection] = (select.POLLOUT if sending else 0) | (select.POLLIN if receiving else 0)
@@ -166,7 +166,7 @@ class Pump:
         return chunk
 
     def _give(self, data: memoryview) -> int:
-        """How many bytes the client took; all of them once it is gone."""
+        """How many bytes the client took; all of them once it no longer reads."""
         if not self.mute:
             try:
                 return _write(self.stdout, data)
@@ -176,7 +176,7 @@ class Pump:
 
 
 def _read(fd: int) -> bytes | None:
-    """Up to a chunk; b"" at the end; None if there is nothing yet after all."""
+    """Up to a chunk; b"" at the end; None if there is nothing yet."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except BlockingIOError:
@@ -198,7 +198,7 @@ def _end_sending(connection: int) -> None:
     try:
         half.shutdown(_socket.SHUT_WR)
     except OSError:
-        pass  # it is gone already; reading says so
+        pass  # it is already gone; reading will show that
     finally:
         half.close()
 
@@ -221,5 +221,5 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # another user's process
     return True

@@ -73,10 +73,10 @@ def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
         ("[autosav]\ninterval_s = 3", "unknown key 'autosav'", "did you mean 'autosave'?"),
         ("interval_s = 3", "unknown key 'interval_s'", "it belongs under [autosave]"),
         ("[limits]\ndaemon_idle_exit_s = 3", "unknown key 'daemon_idle_exit_s'", "write [daemon] idle_exit_s instead"),
-        ("[limits]\nconnections = 0", "limits.connections is 0", "a whole number over 0"),
-        ("[limits]\nconnections = 2.5", "limits.connections is 2.5", "a whole number over 0"),
-        ("[limits]\nsettle_s = true", "limits.settle_s is True", "a number of seconds over 0"),
-        ("[autosave]\ninterval_s = '5'", "autosave.interval_s is '5'", "a number of seconds, 0 to switch it off"),
+        ("[limits]\nconnections = 0", "limits.connections is 0", "a whole number greater than 0"),
+        ("[limits]\nconnections = 2.5", "limits.connections is 2.5", "a whole number greater than 0"),
+        ("[limits]\nsettle_s = true", "limits.settle_s is True", "a number of seconds greater than 0"),
+        ("[autosave]\ninterval_s = '5'", "autosave.interval_s is '5'", "a number of seconds, or 0 to turn it off"),
         ("[autosave]\ninterval_s = nan", "autosave.interval_s is nan", "a number of seconds"),
         ("[autosave]\ninterval_s = -1", "autosave.interval_s is -1", "a number of seconds"),
         ("[daemon]\nallowed_hosts = 'x'", "daemon.allowed_hosts is 'x'", "a list of strings"),
@@ -85,13 +85,13 @@ def test_every_limit_can_be_set_under_its_own_name(where: Places) -> None:
         ("[stores.x]\npath='/a/x'\nformat='agentq'", "unknown format 'agentq'", "did you mean 'agent-q'?"),
         ("[stores.x]\npath='/a/x'", "[stores.x]: format is missing", 'add format = "jsonl"'),
         ("[stores.x]\nformat='jsonl'", "[stores.x]: path is missing", "add path"),
-        ("[stores.x]\npath='a/x'\nformat='jsonl'", "'a/x' is not an absolute path", "from ~/ on"),
+        ("[stores.x]\npath='a/x'\nformat='jsonl'", "'a/x' is not an absolute path", "begin it with / or ~/"),
         ("[stores.x]\npath=3\nformat='jsonl'", "path is 3", "must be a string"),
         ("[stores.x]\npaht='/a'\nformat='jsonl'", "unknown key 'paht'", "did you mean 'path'?"),
-        ("[stores.'My Store']\npath='/a'\nformat='jsonl'", "'My Store' is not a name for a store", "a-z, 0-9, - and _"),
+        ("[stores.'My Store']\npath='/a'\nformat='jsonl'", "'My Store' is not a valid store name", "a-z, 0-9, - and _"),
         ("[stores]\nx = '/a'", "stores.x must be a table", "write [stores.x]"),
-        ("[stores.default]\npath='/a'", "the default store lies in", "make a store of another name"),
-        ("[stores.default]\nformat='sibyl'", 'has the format "jsonl"', "make a store of another name"),
+        ("[stores.default]\npath='/a'", "the default store is in", "make a store with another name"),
+        ("[stores.default]\nformat='sibyl'", 'has the format "jsonl"', "make a store with another name"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_what_to_write(where: Places, text: str, message: str, hint: str) -> None:
@@ -108,7 +108,11 @@ def test_what_is_wrong_is_named_with_what_to_write(where: Places, text: str, mes
     [
         ({"SESSIOND_AUTOSAVE_INTERVAL": "1"}, "SESSIOND_AUTOSAVE_INTERVAL", "mean 'SESSIOND_AUTOSAVE_INTERVAL_S'"),
         ({"SESSIOND_AUTOSAVE_INTERVAL_S": "soon"}, "SESSIOND_AUTOSAVE_INTERVAL_S is 'soon'", "a number of seconds"),
-        ({"SESSIOND_LIMITS_CONNECTIONS": "1e3"}, "SESSIOND_LIMITS_CONNECTIONS is '1e3'", "a whole number over 0"),
+        (
+            {"SESSIOND_LIMITS_CONNECTIONS": "1e3"},
+            "SESSIOND_LIMITS_CONNECTIONS is '1e3'",
+            "a whole number greater than 0",
+        ),
     ],
 )
 def test_the_environment_is_checked_like_the_file(where: Places, env: dict[str, str], message: str, hint: str) -> None:
@@ -157,7 +161,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_own(where: Places) -> Non
     """A folder or bytes that are not UTF-8 in its place give one clear line."""
     file = Path(write(where, ""))
     file.write_bytes(b"# \xff\n")
-    with pytest.raises(ConfigError, match="is not UTF-8"):
+    with pytest.raises(ConfigError, match="is not valid UTF-8"):
         load(where)
     file.unlink()
     file.mkdir()
@@ -190,7 +194,7 @@ def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_p
         config.with_store(FS, where, before, config.StoreConfig("one", "/elsewhere", "jsonl"))
     with pytest.raises(InvalidParams, match="inside"):
         config.with_store(FS, where, before, config.StoreConfig("two", f"{tmp_path}/one/two", "jsonl"))
-    with pytest.raises(InvalidParams, match="is not a name"):
+    with pytest.raises(InvalidParams, match="is not a valid store name"):
         config.with_store(FS, where, before, config.StoreConfig("Two!", f"{tmp_path}/two", "jsonl"))
     assert load(where) == before
 
@@ -201,7 +205,7 @@ def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_p
         ("", None),
         ('format = "jsonl"', None),
         ('path = "{data}/sessions"', None),
-        ('path = "/elsewhere"', "the default store lies in"),
+        ('path = "/elsewhere"', "the default store is in"),
         ('format = "amacs"', 'has the format "jsonl"'),
     ],
 )

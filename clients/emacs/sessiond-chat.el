@@ -8,9 +8,9 @@
 ;;; Commentary:
 
 ;; A chat buffer shows one session, live (sessiond-transcript.el), and below it
-;; a place to type (sessiond-compose.el).  This file is what holds them
-;; together: the mode, what happens to the session, older messages, and the
-;; commands that open a chat.
+;; a place to type (sessiond-compose.el).  This file ties them together: the
+;; mode, what happens to the session, older messages, and the commands that
+;; open a chat.
 ;;
 ;; Start with `sessiond-new' or `sessiond-switch'.  In the buffer, `C-c C-c'
 ;; sends and `C-h m' shows the rest.
@@ -29,7 +29,7 @@
   :type 'natnum)
 
 (defconst sessiond-chat--page 1000
-  "How many earlier messages are read at once, at most.")
+  "How many earlier messages are read at once at most.")
 
 (defvar-local sessiond-chat--listener nil "What listens to the session for us.")
 (defvar-local sessiond-chat--target nil "The seq that was asked for, or nil.")
@@ -111,7 +111,7 @@ Returns the buffer at once; the messages follow."
     buffer))
 
 (defun sessiond-chat--make (id)
-  "Make a chat buffer for session ID and have it filled."
+  "Make a chat buffer for session ID and start filling it."
   (let ((buffer (generate-new-buffer (format "*sessiond %s*" id))))
     (condition-case err
         (with-current-buffer buffer
@@ -138,7 +138,7 @@ Returns the buffer at once; the messages follow."
     ('changed (mapc #'sessiond-chat--apply data))
     ('deleted (setq sessiond-compose--deleted t)
               (sessiond-compose-return-all)
-              (message "sessiond: %s was deleted by somebody; what you typed is still here"
+              (message "sessiond: %s was deleted elsewhere; what you typed is still here"
                        (buffer-name)))
     ('failed (sessiond-compose-return-all)
              (message "sessiond: %s cannot be opened: %s"
@@ -204,7 +204,7 @@ ON-ERROR is as in `sessiond-request'."
                                        (funcall function result)))))))
 
 (defun sessiond-chat--rename (info)
-  "Give the buffer the name of the session in INFO."
+  "Rename the buffer after the session in INFO."
   (let ((name (format "*sessiond %s*" (sessiond-title info))))
     (unless (string-prefix-p name (buffer-name))
       (rename-buffer name t))))
@@ -221,7 +221,7 @@ ON-ERROR is as in `sessiond-request'."
        (lambda () (when (and all sessiond-transcript--more)
                     (sessiond-chat-earlier all))))
     (when (called-interactively-p 'interactive)
-      (message "This is the beginning"))))
+      (message "This is the beginning of the session"))))
 
 (defvar-local sessiond-chat--reading nil "Non-nil while earlier messages are read.")
 
@@ -253,14 +253,14 @@ ON-ERROR is as in `sessiond-request'."
     (sessiond-chat-earlier)))
 
 (defun sessiond-chat--seek ()
-  "Go to the message that was asked for, reading as far back as it takes."
+  "Go to the requested message, reading as far back as needed."
   (let ((oldest (sessiond-transcript-oldest)))
     (if (and sessiond-transcript--more oldest (> oldest sessiond-chat--target))
         (sessiond-chat--read-earlier sessiond-chat--page #'sessiond-chat--seek)
       (sessiond-chat--arrive))))
 
 (defun sessiond-chat--arrive ()
-  "Go to the message that was asked for, which is shown now."
+  "Go to the requested message, which is shown now."
   (when-let* ((position (sessiond-transcript-position sessiond-chat--target)))
     (goto-char position)
     (dolist (window (get-buffer-window-list nil nil t))
@@ -268,7 +268,7 @@ ON-ERROR is as in `sessiond-request'."
     (setq sessiond-chat--target nil)))
 
 
-;;; Going away, and coming back
+;;; Leaving, and coming back
 
 (defun sessiond-chat--leave ()
   "Keep the draft, and have the session saved and closed."
@@ -280,7 +280,7 @@ ON-ERROR is as in `sessiond-request'."
     (sessiond-detach sessiond-session-id sessiond-chat--listener)))
 
 (defun sessiond-chat--may-leave-emacs ()
-  "Whether leaving Emacs loses nothing that was typed, or nobody minds."
+  "Whether leaving Emacs loses nothing that was typed, or the user agrees."
   (or (sessiond-connected-p)
       (not (or (sessiond-pending-p)
                (cl-some (lambda (buffer)
@@ -288,7 +288,7 @@ ON-ERROR is as in `sessiond-request'."
                             (and (derived-mode-p 'sessiond-chat-mode)
                                  (sessiond-compose-unkept-p))))
                         (buffer-list))))
-      (yes-or-no-p "The sessiond daemon is away and does not have what you typed; leave Emacs anyway? ")))
+      (yes-or-no-p "The sessiond daemon is not connected and does not have what you typed; leave Emacs anyway? ")))
 
 (add-hook 'kill-emacs-query-functions #'sessiond-chat--may-leave-emacs)
 
@@ -325,9 +325,9 @@ ON-ERROR is as in `sessiond-request'."
 
 ;;;###autoload
 (defun sessiond-new (&optional name)
-  "Begin a new conversation, called NAME if that is not empty.
-Interactively, ask for NAME with a prefix argument.  The one that
-the current buffer belongs to is saved."
+  "Start a new conversation, called NAME if that is not empty.
+Interactively, ask for NAME with a prefix argument.  The session
+that the current buffer belongs to is saved."
   (interactive (list (and current-prefix-arg (read-string "Name: "))))
   (sessiond-with-errors
     (when sessiond-session-id
@@ -342,8 +342,8 @@ the current buffer belongs to is saved."
 ;;;###autoload
 (defun sessiond-switch (id)
   "Show session ID in a chat buffer.
-Interactively, choose it with completion; with a prefix argument
-among the archived ones.  The session that the current buffer
+Interactively, choose it with completion; with a prefix argument,
+from the archived ones.  The session that the current buffer
 belongs to is saved."
   (interactive
    (sessiond-with-errors
@@ -355,11 +355,11 @@ belongs to is saved."
     (sessiond-chat-open id)))
 
 (defun sessiond-close ()
-  "Leave this conversation: have it saved, and kill its buffer."
+  "Leave this conversation: save it, and kill its buffer."
   (interactive)
   (if (derived-mode-p 'sessiond-chat-mode)
       (kill-buffer)
-    (user-error "This is no chat buffer")))
+    (user-error "This is not a chat buffer")))
 
 (provide 'sessiond-chat)
 ;;; sessiond-chat.el ends here

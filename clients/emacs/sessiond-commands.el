@@ -22,7 +22,7 @@
 ;;; Completion
 
 (defun sessiond--annotation (info)
-  "What stands beside the session of INFO in completion."
+  "The text next to the session of INFO in completion."
   (concat
    (propertize " " 'display '(space :align-to 44))
    (propertize (sessiond-local-time (plist-get info :updatedAt))
@@ -35,7 +35,7 @@
 
 (defun sessiond--candidates (sessions)
   "A hash table from candidates for completion to SESSIONS.
-That is the title, and the id too where a title is not unique."
+A candidate is the title, with the id if the title is not unique."
   (let ((titles (make-hash-table :test #'equal))
         (table (make-hash-table :test #'equal)))
     (dolist (info sessions)
@@ -53,14 +53,14 @@ FILTER is as in `sessiond-list'."
   (let* ((sessions (sessiond-list filter))
          (candidates (sessiond--candidates sessions)))
     (unless sessions
-      (user-error "There are no %ssessions" (if filter "such " "")))
+      (user-error "There are no %ssessions" (if filter "matching " "")))
     (let ((choice (completing-read prompt (sessiond--table candidates) nil t)))
       (plist-get (or (gethash choice candidates)
                      (user-error "No session was chosen"))
                  :sessionId))))
 
 (defun sessiond--table (candidates)
-  "A completion table of CANDIDATES, in the order that they were put in."
+  "A completion table of CANDIDATES, in the order in which they were added."
   (let ((names (hash-table-keys candidates)))
     (lambda (string predicate action)
       (if (eq action 'metadata)
@@ -90,7 +90,7 @@ FILTER is as in `sessiond-list'."
 
 ;;;###autoload
 (defun sessiond-name (name &optional id)
-  "Call a session NAME; an empty NAME takes its name away.
+  "Give a session the name NAME; an empty NAME means none.
 ID is the session's, by default that of the current buffer."
   (interactive
    (sessiond-with-errors
@@ -105,7 +105,7 @@ ID is the session's, by default that of the current buffer."
 
 ;;;###autoload
 (defun sessiond-tag (tags &optional id)
-  "Give a session TAGS, a list, instead of those that it has.
+  "Give a session TAGS, a list, instead of the ones that it has.
 ID is the session's, by default that of the current buffer."
   (interactive
    (sessiond-with-errors
@@ -117,7 +117,7 @@ ID is the session's, by default that of the current buffer."
                                      (append (plist-get info :tags) nil))
                                    sessions))))
             (own (append (plist-get (sessiond--known-info id) :tags) nil)))
-       (list (completing-read-multiple "Tags (with commas between): " known nil nil
+       (list (completing-read-multiple "Tags (separated by commas): " known nil nil
                                        (string-join own ","))
              id))))
   (sessiond-with-errors
@@ -129,8 +129,8 @@ ID is the session's, by default that of the current buffer."
 
 ;;;###autoload
 (defun sessiond-archive (&optional back id)
-  "Put a session into the archive, out of the way.
-With prefix argument BACK, take it out again.  ID is the
+  "Archive a session, so that lists leave it out.
+With prefix argument BACK, bring it back.  ID is the
 session's, by default that of the current buffer."
   (interactive
    (sessiond-with-errors
@@ -142,16 +142,16 @@ session's, by default that of the current buffer."
     (sessiond-update (or id (sessiond-current))
                      (list :archived (if back :json-false t))
                      :on-result (lambda (_)
-                                  (message (if back "Out of the archive" "Archived"))))))
+                                  (message (if back "No longer archived" "Archived"))))))
 
 (defun sessiond-save-quietly (id)
-  "Have the file of session ID brought up to date."
+  "Bring the file of session ID up to date."
   (when (> (or (plist-get (sessiond-info id) :messageCount) 1) 0)
     (sessiond-request 'session/save (list :sessionId id))))
 
 ;;;###autoload
 (defun sessiond-save (&optional id)
-  "Have the file of a session brought up to date, now.
+  "Bring the file of a session up to date now.
 ID is the session's, by default that of the current buffer."
   (interactive (sessiond-with-errors (list (sessiond-current))))
   (sessiond-with-errors
@@ -164,7 +164,7 @@ ID is the session's, by default that of the current buffer."
 
 ;;;###autoload
 (defun sessiond-fork (&optional id seq)
-  "Go on from here in another session, and leave this one as it is.
+  "Continue from here in a new session, and leave this one as it is.
 ID is the session's, by default that of the current buffer; SEQ is
 the last message that the new one has, by default the one at
 point, or all."
@@ -183,7 +183,7 @@ point, or all."
 
 ;;;###autoload
 (defun sessiond-delete (&optional id)
-  "Move a session into the daemon's trash.
+  "Move a session to the daemon's trash.
 ID is the session's, by default that of the current buffer."
   (interactive
    (sessiond-with-errors
@@ -198,7 +198,7 @@ ID is the session's, by default that of the current buffer."
 
 ;;;###autoload
 (defun sessiond-send-region (beg end id)
-  "Say the text between BEG and END in session ID.
+  "Send the text between BEG and END to session ID.
 Interactively, ask which session."
   (interactive
    (sessiond-with-errors

@@ -9,19 +9,19 @@
 
 ;; The lower part of a chat buffer:
 ;;
-;;     what is on its way to the daemon
+;;     text on its way to the daemon
 ;;     a line that says how to send
-;;     what you type
+;;     your input
 ;;
 ;; The rules of this file:
 ;;
-;; 1. Text is the typist's until the daemon has made it durable.  Sent text
-;;    stands above the line as "sending", and comes back below it when it is
-;;    refused or the daemon cannot be reached.
-;; 2. Text that came back and is sent once more has the id that it had: should
-;;    it have been durable after all, it is not there twice.
-;; 3. All that is not in the session yet is kept as a draft in the session's
-;;    state, at most once a second.
+;; 1. Text belongs to the user until the daemon has made it durable.  Sent text
+;;    is above the line as "sending", and comes back below it if it is refused
+;;    or the daemon cannot be reached.
+;; 2. Text that came back and is sent again keeps its id: if it was durable
+;;    after all, it is not added twice.
+;; 3. Everything that is not in the session yet is kept as a draft in the
+;;    session's state, at most once a second.
 
 ;;; Code:
 
@@ -31,7 +31,7 @@
 (require 'sessiond-transcript)
 
 (defconst sessiond-compose--key :draft:emacs
-  "The key under which a draft lies in the state of a session.")
+  "The key of the draft in the state of a session.")
 
 (defconst sessiond-compose--delay 1
   "Seconds between typing and keeping a draft; never sent more often.")
@@ -42,9 +42,9 @@
   "Lists (ID TEXT ENTRY) of what is on its way, oldest first.")
 (defvar-local sessiond-compose--returned nil
   "An alist from text that came back to the id that it was sent with.
-Sent once more it gets that id again: should it have been durable
-after all, it is not there twice.")
-(defvar-local sessiond-compose--timer nil "Will keep the draft, or nil.")
+If sent again it gets that id again: if it was durable after all,
+it is not added twice.")
+(defvar-local sessiond-compose--timer nil "Timer to keep the draft, or nil.")
 (defvar-local sessiond-compose--draft nil "The draft that the daemon has, or nil.")
 (defvar-local sessiond-compose--opened nil "Non-nil once the session was shown.")
 (defvar-local sessiond-compose--deleted nil "Non-nil if the session is gone.")
@@ -70,8 +70,8 @@ after all, it is not there twice.")
 ;;; Sending
 
 (defun sessiond-send ()
-  "Say what stands below the line.
-If that fails it comes back there."
+  "Send the text below the line.
+If that fails, the text comes back."
   (interactive)
   (let ((text (string-trim-right (sessiond-compose-input))))
     (cond
@@ -98,7 +98,7 @@ If that fails it comes back there."
         (sessiond-compose--show-pending)))))
 
 (defun sessiond-compose-input ()
-  "What stands below the line."
+  "The text below the line."
   (buffer-substring-no-properties sessiond-compose--input (point-max)))
 
 (defun sessiond-compose--sent (buffer id)
@@ -115,7 +115,7 @@ If that fails it comes back there."
     (sessiond-compose--show-pending)))
 
 (defun sessiond-compose--refused (buffer id error)
-  "Message ID of BUFFER was refused with ERROR: it comes back."
+  "Message ID of BUFFER was refused with ERROR: bring it back."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
       (when-let* ((pending (assoc id sessiond-compose--pending)))
@@ -124,7 +124,7 @@ If that fails it comes back there."
   (sessiond-tell-error error))
 
 (defun sessiond-compose-return-all ()
-  "What is on its way comes back."
+  "Bring back everything that is on its way."
   (when-let* ((all sessiond-compose--pending))
     (setq sessiond-compose--pending nil)
     (dolist (pending all)
@@ -132,7 +132,7 @@ If that fails it comes back there."
     (sessiond-compose--return all)))
 
 (defun sessiond-compose--return (pendings)
-  "Put the texts of PENDINGS in front of what was typed meanwhile."
+  "Put the texts of PENDINGS before what was typed meanwhile."
   (dolist (pending pendings)
     (push (cons (nth 1 pending) (nth 0 pending)) sessiond-compose--returned))
   (let ((at-end (= (point) (point-max)))
@@ -162,12 +162,12 @@ If that fails it comes back there."
 ;;; Drafts
 
 (defun sessiond-compose--typed (beg _end _length)
-  "Text was changed at BEG: keep it, if it is input."
+  "Text was changed at BEG: keep it if it is input."
   (when (and sessiond-compose--input (>= beg sessiond-compose--input))
     (sessiond-compose--keep-soon)))
 
 (defun sessiond-compose--keep-soon ()
-  "Keep the draft in a while, unless that is about to happen."
+  "Keep the draft in a while, unless that is already planned."
   (unless (or sessiond-compose--timer (not sessiond-compose--opened))
     (setq sessiond-compose--timer
           (run-at-time sessiond-compose--delay nil
@@ -180,7 +180,7 @@ If that fails it comes back there."
       (sessiond-compose-keep))))
 
 (defun sessiond-compose--unsent ()
-  "What was typed and is not in the session yet, or nil."
+  "Text that was typed and is not in the session yet, or nil."
   (let ((text (string-join `(,@(mapcar #'cadr sessiond-compose--pending)
                              ,(sessiond-compose-input))
                            "\n\n")))
@@ -192,8 +192,8 @@ If that fails it comes back there."
     (and text (not (equal text sessiond-compose--draft)))))
 
 (defun sessiond-compose-keep (&optional now)
-  "Keep what was typed and is not in the session yet, if it has changed.
-Without a connection wait for one, unless NOW is non-nil."
+  "Keep text that is not in the session yet, if it has changed.
+Without a connection, wait for one unless NOW is non-nil."
   (when sessiond-compose--timer
     (cancel-timer sessiond-compose--timer)
     (setq sessiond-compose--timer nil))
@@ -209,19 +209,19 @@ Without a connection wait for one, unless NOW is non-nil."
                             :on-error (sessiond-compose--draft-failed))))))
 
 (defun sessiond-compose--draft-failed ()
-  "What to do if the draft could not be kept: try again after the next change."
+  "What to do if the draft could not be kept: retry after the next change."
   (let ((buffer (current-buffer)))
     (lambda (error)
       (when (buffer-live-p buffer)
         (with-current-buffer buffer
           (setq sessiond-compose--draft 'unknown)))
-      ;; Of a session that was deleted meanwhile that is told, and the text
-      ;; stays where it is: there is nothing to add.
+      ;; The deletion of a session is reported elsewhere, and the text stays
+      ;; where it is: there is nothing to add.
       (unless (equal (plist-get error :kind) "sessionNotFound")
         (message "sessiond: the draft was not kept: %s" (sessiond-error-text error))))))
 
 (defun sessiond-compose-restore (draft)
-  "DRAFT is what was typed and not sent, or nil."
+  "Put DRAFT, text that was typed but not sent, or nil, into the input."
   (setq sessiond-compose--draft (and (stringp draft) draft))
   (cond
    ((not (string-blank-p (sessiond-compose-input)))

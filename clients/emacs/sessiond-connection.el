@@ -7,16 +7,16 @@
 
 ;;; Commentary:
 
-;; One `jsonrpc-process-connection' for the whole Emacs, and its states:
+;; One `jsonrpc-process-connection' for all of Emacs, and its states:
 ;;
 ;;     nil --sessiond-connect--> connecting --initialize answered--> ready
 ;;      ^                            |                                 |
 ;;      +------- the process ended --+---------------------------------+
 ;;
 ;; Requests made while it is connecting wait until it is ready, or fail with
-;; the reason why it never was.  Whoever needs the connection says so in
-;; `sessiond--needed-functions'; then it is made again when it was lost.  This
-;; file knows nothing of sessions: whoever does stands in
+;; the reason why it never became ready.  Code that needs the connection says
+;; so in `sessiond--needed-functions'; then a lost connection is made again.
+;; This file knows nothing about sessions: code that does is in
 ;; `sessiond-connection-functions' and `sessiond-notification-functions'.
 
 ;;; Code:
@@ -31,16 +31,16 @@
   :prefix "sessiond-")
 
 (defcustom sessiond-server '("sessiond")
-  "How the daemon is reached.
+  "How to reach the daemon.
 A list of strings is a command that speaks the protocol on its
-standard input and output; it starts the daemon if there is none.
+standard input and output; it starts the daemon if none is running.
 A plist (:host HOST :port PORT :token-file FILE) is a daemon that
 listens on TCP, for example at the near end of an SSH tunnel."
   :type '(choice (repeat :tag "Command" string)
                  (plist :tag "TCP" :key-type symbol)))
 
 (defcustom sessiond-timeout 5
-  "Seconds that a command waits for the daemon before it gives up."
+  "How many seconds a command waits for the daemon before it gives up."
   :type 'number)
 
 (defcustom sessiond-log-events nil
@@ -110,7 +110,7 @@ ERROR is what an `:on-error' function gets, or a caught condition."
      (sessiond-error (user-error "sessiond: %s" (cadr err)))))
 
 (defmacro sessiond--guarded (&rest body)
-  "Run BODY in a notification or an answer, where nobody can catch an error."
+  "Run BODY in a notification or an answer, where errors cannot be caught."
   (declare (indent 0) (debug t))
   `(let ((sessiond--dispatching t))
      (with-demoted-errors "sessiond: %S" ,@body)))
@@ -121,7 +121,7 @@ ERROR is what an `:on-error' function gets, or a caught condition."
 (defvar sessiond--connection nil "The connection, or nil.")
 (defvar sessiond--process nil "The process of `sessiond--connection'.")
 (defvar sessiond--state nil
-  "What `sessiond--connection' is: nil, `connecting' or `ready'.")
+  "The state of `sessiond--connection': nil, `connecting' or `ready'.")
 (defvar sessiond--reason nil "Why the connection was given up, if we know.")
 (defvar sessiond--waiting nil
   "Requests that wait for the connection to be ready, newest first.
@@ -130,32 +130,32 @@ Each is a function of one argument: nil to send it, or an error.")
   "Called with (EVENT ERROR) when the connection changes.
 EVENT is `ready', `lost', or `unreachable' with an ERROR.")
 (defvar sessiond-notification-functions nil
-  "Called with (METHOD PARAMS) for what the daemon tells by itself.")
+  "Called with (METHOD PARAMS) for each notification from the daemon.")
 (defvar sessiond--needed-functions nil
-  "Functions of which one returns non-nil while somebody needs the connection.")
-(defvar sessiond--retry-timer nil "Will connect again, or nil.")
-(defvar sessiond--retries 0 "How often we have tried to connect again.")
+  "Functions; one returns non-nil while somebody needs the connection.")
+(defvar sessiond--retry-timer nil "The timer that will reconnect, or nil.")
+(defvar sessiond--retries 0 "How often we have tried to reconnect.")
 (defvar sessiond--ready-since 0 "When the connection became ready.")
 (defvar sessiond--dispatching nil "Non-nil inside a notification.")
 
-;; A pipe that nobody empties would hold `process-send-string' up for as long
-;; as that lasts.  What it could not write it has put into a queue by then, in
-;; front of all that is sent later, so it may be left and taken up again.
+;; A full pipe that nobody reads would block `process-send-string'.  By then it
+;; has put what it could not write into a queue, in front of everything that is
+;; sent later, so it can be interrupted and resumed.
 
 (defclass sessiond--jsonrpc (jsonrpc-process-connection)
   ((pipe :initform nil :accessor sessiond--pipe :documentation "The process.")
    (pump :initform nil :accessor sessiond--pump
          :documentation "The timer that sends what waits in the queue, or nil."))
-  :documentation "A connection on which sending waits for nobody.")
+  :documentation "A connection on which sending never blocks.")
 
 (defconst sessiond--send-seconds 0.1
-  "How long sending may hold us up at a time.")
+  "How long sending may block us at a time.")
 
 (cl-defmethod jsonrpc-connection-send :around ((connection sessiond--jsonrpc) &rest _)
   "Send over CONNECTION, or leave the rest of it to the pump."
   (with-timeout (sessiond--send-seconds
                  ;; The pump may have run while we waited, and a timer that is
-                 ;; left by a throw never runs again: take a new one.
+                 ;; exited by a throw never runs again: take a new one.
                  (progn
                    (when (sessiond--pump connection)
                      (cancel-timer (sessiond--pump connection)))
@@ -200,7 +200,7 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
     (when (and (stringp (car sessiond-server))
                (not (executable-find (car sessiond-server))))
       (signal 'sessiond-error
-              (list (format "No program %s: install it, or set `sessiond-server'"
+              (list (format "No program %s; install it, or set `sessiond-server'"
                             (car sessiond-server))
                     "disconnected" nil)))
     (condition-case err
@@ -210,7 +210,7 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
                       :process start
                       :notification-dispatcher on-notification
                       :on-shutdown on-end
-                      ;; The slot has another name since Emacs 30.
+                      ;; The slot has had another name since Emacs 30.
                       (if (memq '-events-buffer-config
                                 (mapcar #'eieio-slot-descriptor-name
                                         (eieio-class-slots 'jsonrpc-connection)))
@@ -224,11 +224,11 @@ ON-NOTIFICATION and ON-END are as for `jsonrpc-process-connection'."
                      (list (error-message-string err) "disconnected" nil))))))
 
 (defun sessiond-connected-p ()
-  "Whether the daemon can be talked to right now."
+  "Whether the daemon is connected right now."
   (eq sessiond--state 'ready))
 
 (defun sessiond-connect ()
-  "Begin to connect to the daemon, unless that is done.
+  "Start connecting to the daemon, unless that was already done.
 Returns at once.  Signals `sessiond-error' if there is nothing to start."
   (unless sessiond--connection
     (sessiond--cancel-retry)
@@ -247,12 +247,12 @@ Returns at once.  Signals `sessiond-error' if there is nothing to start."
        'initialize (sessiond--initialize-params)
        (lambda (result) (sessiond--welcomed connection result))
        (lambda (error)
-         ;; If the process died, what it said last tells more.
+         ;; If the process died, its last words say more.
          (unless (equal (plist-get error :kind) "disconnected")
            (sessiond--give-up connection (sessiond-error-text error))))))))
 
 (defun sessiond--initialize-params ()
-  "What we say of ourselves."
+  "What we tell the daemon about ourselves."
   (let ((token-file (and (keywordp (car sessiond-server))
                          (plist-get sessiond-server :token-file))))
     `( :processId ,(emacs-pid)
@@ -283,11 +283,11 @@ Returns at once.  Signals `sessiond-error' if there is nothing to start."
            (version (plist-get ours :protocolVersion)))
       (cond
        ((null version)
-        (sessiond--give-up connection "This is no sessiond; look at `sessiond-server'"))
+        (sessiond--give-up connection "This is not a sessiond daemon; check `sessiond-server'"))
        ((< version sessiond-protocol-version)
         (sessiond--give-up
          connection
-         (format "The daemon is too old (its protocol is %s, ours %s): update it, then `sessiond stop'"
+         (format "The daemon is too old (protocol %s, we need %s); update it, then run `sessiond stop'"
                  version sessiond-protocol-version)))
        (t (sessiond--ready))))))
 
@@ -338,7 +338,7 @@ What was said there may be a moment behind.  TRIES is how often to look."
       (run-at-time 0 nil #'sessiond--unreachable connection waiting))))
 
 (defun sessiond--unreachable (connection waiting)
-  "CONNECTION never became one; tell those who wait, among them WAITING."
+  "CONNECTION was never ready; tell all who wait, including WAITING."
   (let* ((said (and (stringp (car sessiond-server))
                     (sessiond--last-words connection)))
          (reason (or sessiond--reason said "The daemon cannot be reached"))
@@ -359,13 +359,13 @@ What was said there may be a moment behind.  TRIES is how often to look."
             (match-string-no-properties 1)))))))
 
 (defun sessiond--cancel-retry ()
-  "Do not connect again by ourselves."
+  "Do not reconnect automatically."
   (when sessiond--retry-timer
     (cancel-timer sessiond--retry-timer)
     (setq sessiond--retry-timer nil)))
 
 (defun sessiond--retry ()
-  "Connect again in a while, if anybody needs that."
+  "Reconnect in a while, if anybody needs the connection."
   (sessiond--cancel-retry)
   (when (run-hook-with-args-until-success 'sessiond--needed-functions)
     (let ((delay (aref sessiond--retry-delays
@@ -375,7 +375,7 @@ What was said there may be a moment behind.  TRIES is how often to look."
       (setq sessiond--retry-timer (run-at-time delay nil #'sessiond--try)))))
 
 (defun sessiond--try ()
-  "Connect again; on failure tell, and try once more later."
+  "Reconnect; on failure say so, and try again later."
   (setq sessiond--retry-timer nil)
   (condition-case err
       (sessiond-connect)
@@ -385,7 +385,7 @@ What was said there may be a moment behind.  TRIES is how often to look."
      (sessiond--retry))))
 
 (defun sessiond-disconnect ()
-  "Leave the daemon alone until a command needs it again."
+  "Disconnect from the daemon until a command needs it again."
   (interactive)
   (sessiond--cancel-retry)
   (when sessiond--process
@@ -415,7 +415,7 @@ After PATIENCE seconds, if given, it has failed."
                    (sessiond--guarded (funcall on-error (sessiond--error raw)))))
     (wrong-type-argument
      (funcall on-error (list :kind "invalidParams"
-                             :message "The text holds bytes that are no characters")))
+                             :message "The text contains bytes that are not characters")))
     (error
      (funcall on-error
               (list :kind (if (process-live-p sessiond--process)
@@ -424,7 +424,7 @@ After PATIENCE seconds, if given, it has failed."
                     :message (error-message-string err))))))
 
 (defun sessiond--no-answer (method)
-  "The error of a request for METHOD that nobody answered."
+  "The error of a request for METHOD that got no answer."
   (list :kind "timeout" :message (format "The daemon did not answer %s in time" method)))
 
 (cl-defun sessiond-request (method params &key on-result on-error)
@@ -432,7 +432,7 @@ After PATIENCE seconds, if given, it has failed."
 ON-RESULT gets the result, ON-ERROR an error plist (`:kind',
 `:message', `:hint', `:data'), shown in the echo area by default.
 A request is sent once the connection is ready.
-Signals `sessiond-error' if there is no daemon to be started."
+Signals `sessiond-error' if the daemon cannot be started."
   (let* ((on-result (or on-result #'ignore))
          (on-error (or on-error #'sessiond-tell-error))
          (send (lambda (error)
@@ -442,7 +442,7 @@ Signals `sessiond-error' if there is no daemon to be started."
                                    sessiond--patience)))))
     (if (sessiond-connected-p)
         (funcall send nil)
-      ;; First, for a process that ends at once tells those who wait.
+      ;; First, because a process that ends at once tells those who wait.
       (push send sessiond--waiting)
       (condition-case err
           (sessiond-connect)
@@ -462,8 +462,8 @@ Signals `sessiond-error' with (TEXT KIND DATA)."
     (sessiond-request method params
                       :on-result (lambda (result) (setq outcome (list t result)))
                       :on-error (lambda (error) (setq outcome (list nil error))))
-    ;; Not `jsonrpc-request': before Emacs 30 it leaves the filter by a throw,
-    ;; and what arrived behind the answer then lies there.
+    ;; Not `jsonrpc-request': before Emacs 30 it exits the filter by a throw,
+    ;; and anything that arrived after the answer is then stuck there.
     (while (and (null outcome) (< (float-time) deadline))
       (accept-process-output nil 0.05))
     (pcase outcome

@@ -8,25 +8,25 @@
 ;;; Commentary:
 
 ;; `sessiond-gptel-mode' keeps a buffer that is used with gptel in a session:
-;; what you send, and what comes back, while it comes back.  Other tools see it
-;; live.  To have it everywhere:
+;; what you send, and the responses while they arrive.  Other tools see both
+;; live.  To enable it everywhere:
 ;;
 ;;     (add-hook 'gptel-mode-hook #'sessiond-gptel-mode)
 ;;
-;; It stands on gptel's public hooks alone, so gptel need not be there when
+;; It uses only gptel's public hooks, so gptel need not be installed when
 ;; this file is loaded: `gptel-post-request-hook', `gptel-post-stream-hook',
-;; `gptel-post-response-functions' and `gptel-save-state-hook', and on the text
-;; property `gptel' with which it marks responses.
+;; `gptel-post-response-functions' and `gptel-save-state-hook', and the text
+;; property `gptel' with which gptel marks responses.
 ;;
 ;; The rules of this file:
 ;;
 ;; 1. Everything up to `sessiond-gptel--kept' is in the session, or on its way
 ;;    there.  The session only grows: text that is edited later stays as it
 ;;    was sent.
-;; 2. A prompt is what lies between that and the point of sending, or the
-;;    beginning of the response, whichever we are told of first.
-;; 3. A response that grows is a message with status "streaming"; what the
-;;    buffer has beyond what was sent is added a few times a second.
+;; 2. A prompt is the text from there to point when sending, or to the
+;;    beginning of the response, whichever we learn first.
+;; 3. A response that grows is a message with status "streaming"; new text in
+;;    the buffer is added to it a few times a second.
 ;; 4. A buffer that visits a file remembers its session in the file.
 
 ;;; Code:
@@ -41,23 +41,23 @@
 (declare-function org-entry-put "org" (epom property value))
 
 (defconst sessiond-gptel--pause 0.2
-  "Seconds between two pieces of a response that is streamed.")
+  "Seconds between two pieces of a streamed response.")
 
 (defvar-local sessiond-gptel-session nil
   "The session that this buffer is kept in, as its file remembers it.")
 (put 'sessiond-gptel-session 'safe-local-variable #'stringp)
 
-(defvar-local sessiond-gptel--kept nil "Up to here all is in the session.")
+(defvar-local sessiond-gptel--kept nil "Everything before this is in the session.")
 (defvar-local sessiond-gptel--reply nil
   "The response under way: a list (ID BEG LENGTH TIME), or nil.
-BEG is a marker, LENGTH what was sent of it, TIME when.")
+BEG is a marker, LENGTH how much of it was sent, TIME when.")
 (defvar-local sessiond-gptel--queue nil
   "Messages that wait for the session to be made, newest first.")
 (defvar-local sessiond-gptel--making nil "Non-nil while the session is made.")
 (defvar-local sessiond-gptel--listener nil "What listens to the session for us.")
 
 (defmacro sessiond-gptel--safely (&rest body)
-  "Run BODY inside a hook of gptel, which no error of ours may disturb."
+  "Run BODY inside a hook of gptel, which our errors must not disturb."
   (declare (indent 0) (debug t))
   `(condition-case err
        (progn ,@body)
@@ -78,7 +78,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
     (gptel-save-state-hook . sessiond-gptel--remember)
     (kill-buffer-hook . sessiond-gptel--end)
     (change-major-mode-hook . sessiond-gptel--end))
-  "Where we stand in gptel and in Emacs.")
+  "Our functions in hooks of gptel and of Emacs.")
 
 (defun sessiond-gptel--lighter ()
   "The session in the mode line."
@@ -87,7 +87,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
                 "[new]")))
 
 (defun sessiond-gptel--begin ()
-  "Begin to keep this buffer: in the session that its file names, or in a new one."
+  "Start keeping this buffer, in the session its file names or a new one."
   (setq sessiond-gptel--kept (copy-marker (point-min))
         sessiond-gptel--reply nil
         sessiond-gptel--queue nil
@@ -104,7 +104,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
         (sessiond-gptel--make)))))
 
 (defun sessiond-gptel--end ()
-  "Keep this buffer no longer."
+  "Stop keeping this buffer."
   (pcase-dolist (`(,hook . ,function) sessiond-gptel--hooks)
     (remove-hook hook function t))
   (when sessiond-gptel--listener
@@ -140,7 +140,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
     (setq sessiond-gptel--making t)))
 
 (defun sessiond-gptel--attach (id)
-  "This buffer is kept in session ID from now on."
+  "Keep this buffer in session ID from now on."
   (let ((buffer (current-buffer)))
     (setq sessiond-session-id id
           sessiond-gptel-session id
@@ -164,7 +164,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
   (force-mode-line-update))
 
 
-;;; What the buffer holds
+;;; The contents of the buffer
 
 (defun sessiond-gptel--turns ()
   "The buffer up to its last response, as a list of messages."
@@ -199,7 +199,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
       text)))
 
 (defun sessiond-gptel--strip (text function at-end)
-  "TEXT without the prefix by FUNCTION of gptel, AT-END if that is set."
+  "TEXT without the prefix from gptel's FUNCTION, AT-END if that is set."
   (let ((prefix (and (fboundp function) (string-trim (or (funcall function) "")))))
     (cond ((or (null prefix) (string-empty-p prefix)) text)
           ((and at-end (string-suffix-p prefix text))
@@ -225,7 +225,7 @@ BEG is a marker, LENGTH what was sent of it, TIME when.")
   (sessiond-gptel--prompt (point)))
 
 (defun sessiond-gptel--prompt (end)
-  "What lies between what is kept and END is a prompt, unless it is empty.
+  "The text between the kept part and END is a prompt, unless it is empty.
 It ends where gptel has inserted something."
   (when (and (not sessiond-gptel--reply) (> end sessiond-gptel--kept))
     (let* ((end (or (text-property-not-all sessiond-gptel--kept end 'gptel nil) end))
@@ -259,7 +259,7 @@ It ends where gptel has inserted something."
          (list :id id :role "assistant" :content text :status "streaming"))))))
 
 (defun sessiond-gptel--more (end)
-  "The response reaches to END: send what is new of it."
+  "The response reaches END: send the new part of it."
   (pcase-let* ((`(,id ,beg ,length ,_time) sessiond-gptel--reply)
                (from (+ beg length)))
     (when (> end from)
@@ -270,7 +270,7 @@ It ends where gptel has inserted something."
               (list id beg (+ length (length text)) (float-time)))))))
 
 (defun sessiond-gptel--answered (beg end)
-  "The response stands between BEG and END; they are equal if it failed."
+  "The response is between BEG and END; they are equal if it failed."
   (cond
    (sessiond-gptel--reply
     (sessiond-gptel--more end)
@@ -296,7 +296,7 @@ It ends where gptel has inserted something."
            (org-entry-get (point-min) "SESSIOND_SESSION"))))
 
 (defun sessiond-gptel--remember ()
-  "Write down in the buffer which session it is kept in."
+  "Record in the buffer which session it is kept in."
   (when sessiond-session-id
     (if (derived-mode-p 'org-mode)
         (org-entry-put (point-min) "SESSIOND_SESSION" sessiond-session-id)

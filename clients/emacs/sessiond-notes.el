@@ -7,13 +7,13 @@
 
 ;;; Commentary:
 
-;; A session has notes beside its messages, each under a heading.  A note
-;; belongs to the whole session, or to one thread of it.  `sessiond-notes'
+;; Besides its messages, a session has notes, each under a heading.  A note
+;; belongs to the whole session, or to one of its threads.  `sessiond-notes'
 ;; shows them, live; `sessiond-note' writes one.
 ;;
-;; For an agent that runs in Emacs: `sessiond-context' puts together what it
-;; should know before its next turn, the newest messages and notes, each kind
-;; to its own depth, and `sessiond-last-tick' says where it left off.
+;; For an agent that runs in Emacs: `sessiond-context' collects what it should
+;; know before its next turn, that is the newest messages and notes, so many of
+;; each kind, and `sessiond-last-tick' says where it left off.
 
 ;;; Code:
 
@@ -46,7 +46,7 @@
   (add-hook 'kill-buffer-hook #'sessiond-notes--leave nil t))
 
 (defun sessiond-notes--leave ()
-  "Listen to the session no longer."
+  "Stop listening to the session."
   (when sessiond-notes--listener
     (sessiond-detach sessiond-session-id sessiond-notes--listener)))
 
@@ -87,7 +87,7 @@ ID is the session's, by default that of the current buffer."
   (force-mode-line-update))
 
 (defun sessiond-notes--add (note)
-  "Have NOTE among those that are shown, once and in its place."
+  "Add NOTE to those that are shown, once and in its place."
   (unless (cl-find (plist-get note :id) sessiond-notes--notes :test #'equal
                    :key (lambda (one) (plist-get one :id)))
     (setq sessiond-notes--notes
@@ -95,7 +95,7 @@ ID is the session's, by default that of the current buffer."
                    :key (lambda (one) (plist-get one :seq))))))
 
 (defun sessiond-notes--draw ()
-  "Draw the buffer anew, and stay where we are."
+  "Redraw the buffer, and keep point's line."
   (let ((inhibit-read-only t)
         (line (line-number-at-pos)))
     (erase-buffer)
@@ -137,10 +137,10 @@ session's, by default that of the current buffer."
 
 (cl-defun sessiond-notes-list (id &key thread last-global last-thread)
   "The notes of session ID, oldest first; waits as `sessiond-call' does.
-Without THREAD all of them.  With it those of the whole session and
-those of THREAD, of the former the newest LAST-GLOBAL, of the
-latter the newest LAST-THREAD, if given.  THREAD t means the
-notes of the whole session only."
+Without THREAD, all of them.  With it, those of the whole session
+and those of THREAD: of the former the newest LAST-GLOBAL, of the
+latter the newest LAST-THREAD, if given.  THREAD t means only the
+notes of the whole session."
   (if thread
       (append (plist-get (sessiond-call
                           'note/list
@@ -150,7 +150,7 @@ notes of the whole session only."
                              ,@(and last-thread `(:lastThread ,last-thread))))
                          :notes)
               nil)
-    ;; note/list tells of one thread at a time, opening tells of all.
+    ;; note/list returns one thread at a time; opening returns all.
     (prog1 (append (plist-get (sessiond-call 'session/open (list :sessionId id :last 0))
                               :notes)
                    nil)
@@ -178,7 +178,7 @@ notes of the whole session only."
   "What an agent should know before the next turn of session ID, as text.
 The newest MESSAGES messages; the newest GLOBAL notes of the whole
 session; and, if THREAD is a string, the newest NOTES notes of that
-thread.  Each is cut to its own depth; 0 leaves it out.  Waits as
+thread.  A number of 0 leaves that kind out.  Waits as
 `sessiond-call' does."
   (let* ((said (plist-get (sessiond-call 'session/read
                                          (list :sessionId id :last messages))

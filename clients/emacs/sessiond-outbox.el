@@ -8,8 +8,8 @@
 ;;; Commentary:
 
 ;; A change that may be repeated without harm is kept here until the daemon has
-;; answered it, over as many connections as that takes.  What was sent over a
-;; connection that was lost is sent again over the next one, in its order.
+;; answered it, over as many connections as needed.  Changes that were sent over
+;; a lost connection are sent again over the next one, in the same order.
 
 ;;; Code:
 
@@ -22,7 +22,7 @@
   "Entries (`sessiond--entry') that are not answered yet, oldest first.")
 
 (defun sessiond--post (method params on-result on-error)
-  "Have METHOD with PARAMS done, if need be on the next connection.
+  "Send METHOD with PARAMS, if necessary over the next connection.
 ON-RESULT and ON-ERROR as in `sessiond-request'.  Returns the entry."
   (let ((entry (make-sessiond--entry :method method :params params
                                      :on-result (or on-result #'ignore)
@@ -55,7 +55,7 @@ ON-RESULT and ON-ERROR as in `sessiond-request'.  Returns the entry."
            (funcall (sessiond--entry-on-error entry) error)))))))
 
 (defun sessiond-pending-p (&optional entry)
-  "Whether ENTRY, or without it anything at all, is not answered yet."
+  "Whether ENTRY, or without it any entry, is not answered yet."
   (and (if entry (memq entry sessiond--outbox) sessiond--outbox) t))
 
 (defun sessiond-withdraw (entry)
@@ -64,13 +64,13 @@ It is not sent again; whether it was done is not known."
   (setq sessiond--outbox (delq entry sessiond--outbox)))
 
 (defun sessiond--outbox-connected (event _error)
-  "EVENT has happened to the connection: send all, or know that it is not sent."
+  "Handle EVENT of the connection: send all entries, or mark them unsent."
   (pcase event
     ('ready (mapc #'sessiond--send-entry sessiond--outbox))
     ('lost (dolist (entry sessiond--outbox)
              (setf (sessiond--entry-sent entry) nil)))))
 
-;; After those who open their sessions.
+;; After the functions that open sessions.
 (add-hook 'sessiond-connection-functions #'sessiond--outbox-connected 50)
 (add-hook 'sessiond--needed-functions #'sessiond-pending-p)
 

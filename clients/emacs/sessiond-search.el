@@ -8,10 +8,10 @@
 ;;; Commentary:
 
 ;; `sessiond-search' asks the daemon and shows the hits in a buffer: `RET'
-;; goes to the message in its chat buffer, `next-error' does so for one after
-;; the other, `+' shows more of them.  What can be asked for stands in the
-;; daemon's documentation: words, "a phrase", wor*, -without, OR, role:user,
-;; tag:x, in:name, before:2026-01-31, ...
+;; goes to the message in its chat buffer, `next-error' does so for one hit
+;; after another, `+' shows more of them.  The daemon's documentation describes
+;; queries: words, "a phrase", wor*, -without, OR, role:user, tag:x, in:name,
+;; before:2026-01-31, ...
 
 ;;; Code:
 
@@ -48,8 +48,8 @@
 
 ;;;###autoload
 (defun sessiond-search (query &optional regexp)
-  "Show the messages of all sessions in which QUERY is found.
-With prefix argument REGEXP it is a regular expression of Python."
+  "Show the messages in all sessions that match QUERY.
+With prefix argument REGEXP, it is a Python regular expression."
   (interactive
    (list (read-string (if current-prefix-arg "Search sessions (regexp): "
                         "Search sessions: ")
@@ -72,7 +72,7 @@ With prefix argument REGEXP it is a regular expression of Python."
   (interactive)
   (if sessiond-search--cursor
       (sessiond-with-errors (sessiond-search--ask sessiond-search--cursor))
-    (message "There are no more")))
+    (message "There are no more hits")))
 
 (defun sessiond-search--ask (cursor)
   "Ask for the page of hits at CURSOR, nil for the first, and show it."
@@ -96,7 +96,7 @@ With prefix argument REGEXP it is a regular expression of Python."
     (insert (sessiond-clean text) "\n")))
 
 (defun sessiond-search--show (result more)
-  "Show the page of hits RESULT, behind those that are shown if MORE is non-nil."
+  "Show the page of hits RESULT, after those shown if MORE is non-nil."
   (let ((inhibit-read-only t)
         (total (plist-get result :total)))
     (setq sessiond-search--cursor (plist-get result :nextCursor))
@@ -137,7 +137,7 @@ With prefix argument REGEXP it is a regular expression of Python."
       (put-text-property (min (aref range 0) (length snippet))
                          (min (aref range 1) (length snippet))
                          'face 'match snippet))
-    ;; One character for one, so that the highlighting stays.
+    ;; One character for each, so that the highlighting stays in place.
     (replace-regexp-in-string "[\u0000-\u001f\u007f-\u009f\u2028\u2029]" " " snippet)))
 
 (defun sessiond-search-visit ()
@@ -157,7 +157,7 @@ With prefix argument REGEXP it is a regular expression of Python."
   "Visit the COUNTth next hit, from the first one if RESET is non-nil."
   (when reset
     (goto-char (point-min)))
-  ;; Point is on the first hit, which nobody has visited yet.
+  ;; Point is on the first hit, which was not visited yet.
   (when (and sessiond-search--fresh (not reset) (> count 0)
              (get-text-property (point) 'sessiond-hit))
     (setq count (1- count)))

@@ -8,7 +8,7 @@
 ;;; Commentary:
 
 ;; From values of the protocol to what people see: titles, times, content.
-;; Nothing here asks anybody for anything.
+;; Nothing here talks to the daemon.
 
 ;;; Code:
 
@@ -49,7 +49,7 @@
   "How the protocol writes a time.")
 
 (defun sessiond-local-time (timestamp)
-  "TIMESTAMP of the protocol in local time, to the minute; empty if it is none."
+  "TIMESTAMP of the protocol in local time, to the minute; empty if invalid."
   (if (and (stringp timestamp) (string-match sessiond--timestamp timestamp))
       (pcase-let ((`(,year ,month ,day ,hour ,minute)
                    (mapcar (lambda (n) (string-to-number (match-string n timestamp)))

@@ -7,23 +7,23 @@
 
 ;;; Commentary:
 
-;; The upper part of a chat buffer.  It knows nothing of the daemon: it is
-;; told of messages and changes, and shows them.
+;; The upper part of a chat buffer.  It knows nothing about the daemon: it is
+;; told about messages and changes, and shows them.
 ;;
 ;; The rules of this file:
 ;;
-;; 1. Between `sessiond-transcript--start' and `sessiond-transcript--end' lie
-;;    messages in the order of their seqs, each once.  What is told twice is
-;;    shown once.  Before the start there is at most one button, for earlier
-;;    messages; what lies behind the end is not ours.
+;; 1. Between `sessiond-transcript--start' and `sessiond-transcript--end' are
+;;    messages in the order of their seqs, each once, even if they arrive
+;;    twice.  Before the start there is at most one button, for earlier
+;;    messages; text after the end is not ours.
 ;; 2. A message is found by its text properties, not by markers, so that a
 ;;    long transcript costs nothing while somebody types: `sessiond-id' and
-;;    `sessiond-seq' lie on all of it, and `sessiond-part' says `heading',
+;;    `sessiond-seq' are on all of it, and `sessiond-part' says `heading',
 ;;    `text' or `tail'.
 ;; 3. The part `text' is the content, character by character, so its length
-;;    is the offset at which a streamed message goes on.
-;; 4. Our edits are nothing that people undo: they leave the undo list alone,
-;;    but for shifting the positions in it.
+;;    is the offset at which a streamed message continues.
+;; 4. People cannot undo our edits: they leave the undo list alone, except for
+;;    shifting the positions in it.
 
 ;;; Code:
 
@@ -41,11 +41,11 @@
   "Times, thinking and tool calls." :group 'sessiond)
 
 (defconst sessiond-transcript-mark "◆ "
-  "What the heading of each message begins with.")
+  "The beginning of each message's heading.")
 
 (defconst sessiond-transcript--fixed
   '(read-only t front-sticky (read-only) rear-nonsticky t)
-  "Text properties of what people cannot change.")
+  "Text properties of text that people cannot change.")
 
 (defvar-local sessiond-transcript--start nil "Where the first message begins.")
 (defvar-local sessiond-transcript--end nil "Where the last message ends.")
@@ -54,7 +54,7 @@
   "Whether the session has messages older than those shown.")
 
 (defmacro sessiond-transcript--edit (&rest body)
-  "Run BODY, an edit in front of what people type."
+  "Run BODY, an edit before the text that people type."
   (declare (indent 0) (debug t))
   (let ((size (gensym "size")))
     `(let ((,size (buffer-size)))
@@ -64,14 +64,14 @@
          (sessiond-transcript--shift-undo (- (buffer-size) ,size))))))
 
 (defun sessiond-transcript--shift-undo (delta)
-  "All that can be undone lies DELTA characters further on."
+  "Shift all positions in the undo list by DELTA characters."
   (unless (or (zerop delta) (not (listp buffer-undo-list)))
     (setq buffer-undo-list
           (mapcar (lambda (entry) (sessiond-transcript--shifted entry delta))
                   buffer-undo-list))))
 
 (defun sessiond-transcript--shifted (entry delta)
-  "ENTRY of an undo list for text that lies DELTA characters further on."
+  "ENTRY of an undo list, with its positions shifted by DELTA characters."
   (pcase entry
     ((pred integerp) (+ entry delta))
     (`(,(and beg (pred integerp)) . ,(and end (pred integerp)))
@@ -118,7 +118,7 @@
                        (error "…")))))))
 
 (defun sessiond-transcript--tail (message)
-  "The end of MESSAGE, behind its content: thinking and tools."
+  "The end of MESSAGE, after its content: thinking and tools."
   (let ((thinking (plist-get message :thinking))
         (calls (plist-get message :toolCalls)))
     (concat
@@ -133,7 +133,7 @@
      "\n")))
 
 (defun sessiond-transcript--string (message)
-  "MESSAGE as it stands in the buffer."
+  "MESSAGE as shown in the buffer."
   (let* ((status (plist-get message :status))
          (string (concat
                   (propertize (sessiond-transcript--heading
@@ -205,7 +205,7 @@
     (cons beg end)))
 
 
-;;; Telling it what there is
+;;; Showing messages
 
 (defun sessiond-transcript-setup ()
   "Make an empty transcript at point."
@@ -232,8 +232,8 @@ MORE is non-nil if there are still older ones."
                              (gethash (plist-get message :id)
                                       sessiond-transcript--seqs))
                            messages))
-        ;; A page is thousands of strings, nearly all of which stay: looking
-        ;; for garbage on the way costs more than all the rest.
+        ;; A page is thousands of strings, nearly all of which stay: collecting
+        ;; garbage meanwhile would cost more than everything else.
         (gc-cons-threshold (max gc-cons-threshold 50000000)))
     (sessiond-transcript--edit
       (goto-char sessiond-transcript--start)
@@ -244,7 +244,7 @@ MORE is non-nil if there are still older ones."
       (sessiond-transcript--set-more more))))
 
 (defun sessiond-transcript--set-more (more)
-  "Have a button for older messages if MORE is non-nil."
+  "Show a button for older messages if MORE is non-nil."
   (setq sessiond-transcript--more more)
   (delete-region (point-min) sessiond-transcript--start)
   (when more
@@ -312,8 +312,8 @@ Returns `gap' if something is missing before it."
           (let ((id (get-text-property beg 'sessiond-id))
                 (seq (get-text-property beg 'sessiond-seq)))
             (goto-char end)
-            ;; In front of the old heading's end, so that markers at the
-            ;; message's beginning stay there.
+            ;; At the old heading's end, so that markers at the message's
+            ;; beginning stay there.
             (insert (apply #'propertize heading 'sessiond-part 'heading
                            'sessiond-role role 'sessiond-time time
                            'sessiond-id id 'sessiond-seq seq
@@ -321,7 +321,7 @@ Returns `gap' if something is missing before it."
             (delete-region beg end)))))))
 
 (defun sessiond-transcript-cut (after-seq)
-  "Take out the messages with a seq above AFTER-SEQ."
+  "Remove the messages with a seq above AFTER-SEQ."
   (sessiond-transcript--edit
     (delete-region (sessiond-transcript--place after-seq) sessiond-transcript--end))
   (maphash (lambda (id seq)
@@ -353,7 +353,7 @@ Returns `gap' if something is missing before it."
                      (point-min))))))
 
 (defun sessiond-transcript-index ()
-  "An imenu index: one entry a message."
+  "An imenu index: one entry for each message."
   (let ((end (marker-position sessiond-transcript--end))
         (index nil)
         beg)

@@ -14,9 +14,10 @@
 ;; tools show and continue the same session at the same time, and what the
 ;; daemon has acknowledged survives everything.  This package is its Emacs
 ;; client.  People want `sessiond-switch' and `sessiond-new'
-;; (sessiond-chat.el); this file is the sessions that somebody listens to, and
-;; the functions that other packages build on.  The connection below it is
-;; sessiond-connection.el, what is kept until it is answered sessiond-outbox.el.
+;; (sessiond-chat.el); this file has the sessions that somebody listens to, and
+;; the functions that other packages build on.  The connection below it is in
+;; sessiond-connection.el; sessiond-outbox.el keeps changes until they are
+;; answered.
 ;;
 ;; The rules of these three files:
 ;;
@@ -25,20 +26,20 @@
 ;; 2. `sessiond-call' waits for an answer, never longer than
 ;;    `sessiond-timeout', and refuses to wait inside a notification.
 ;;    Everything else returns at once and calls back.
-;; 3. Changes that may be repeated without harm (`sessiond-append',
+;; 3. Changes that can be repeated without harm (`sessiond-append',
 ;;    `sessiond-extend', `sessiond-finish', `sessiond-add-note',
 ;;    `sessiond-set-state') are kept until they are answered.  When the
-;;    connection is lost they are sent again, in their order.
+;;    connection is lost, they are sent again, in the same order.
 ;; 4. A listener (`sessiond-attach') hears every change of a session: those of
 ;;    others, as the daemon tells them, and those of this Emacs, as the daemon
 ;;    has acknowledged them.  It may hear a change twice and out of order by a
 ;;    place or two; the `:seq' and `:id' of messages and the `:offset' of
 ;;    extended text make that harmless.
-;; 5. When the daemon or the relay dies, we connect again by ourselves, and
-;;    read on from the last seq that the daemon told us of.  An answer to one
-;;    of our own requests moves that seq only if nothing lies between.
-;;    Between asking to read on and the answer, notifications are passed
-;;    over: the answer holds them.
+;; 5. When the daemon or the relay dies, we reconnect automatically, and
+;;    continue from the last seq that the daemon told us.  An answer to one
+;;    of our own requests moves that seq only if there is nothing in between.
+;;    Notifications between that request to continue and its answer are
+;;    skipped: the answer contains them.
 ;;
 ;; JSON arrives as jsonrpc.el has it: objects are plists, lists are vectors,
 ;; null is nil and false is `:json-false'.  Params go out the same way; an
@@ -143,7 +144,7 @@ it was the last tool that had it open."
      sessiond--patience)))
 
 (defun sessiond--come-back (session)
-  "SESSION was open on an earlier connection: open it again."
+  "Open SESSION again, which was open on an earlier connection."
   (let ((active nil))
     (dolist (listener (sessiond--session-listeners session))
       (if (sessiond--listener-active listener)
@@ -153,7 +154,7 @@ it was the last tool that had it open."
       (sessiond--read-on session))))
 
 (defun sessiond--read-on (session)
-  "Read what happened to SESSION since the newest change that we know."
+  "Read what has happened to SESSION since the newest change that we know."
   (setf (sessiond--session-reading session) t)
   (sessiond--send
    'session/open
@@ -186,12 +187,12 @@ it was the last tool that had it open."
      sessiond--patience)))
 
 (defun sessiond--reading-failed (session error)
-  "Reading SESSION again ended with ERROR."
+  "Handle ERROR, with which reading SESSION again has failed."
   (setf (sessiond--session-reading session) nil)
   (pcase (plist-get error :kind)
-    ("disconnected")                    ; we shall come back
+    ("disconnected")                    ; we will reconnect
     ("sessionNotFound" (sessiond--gone session))
-    ("timeout" (sessiond--read-on session)) ; or what we missed stays missing
+    ("timeout" (sessiond--read-on session)) ; or we never get what we missed
     (_ (sessiond--deliver session 'failed error))))
 
 (defun sessiond--gone (session)
@@ -207,7 +208,7 @@ it was the last tool that had it open."
     (setf (sessiond--session-seq session) (plist-get info :seq))))
 
 (defun sessiond--reckon (session change)
-  "Bring what is known of SESSION up to date with CHANGE."
+  "Update what we know about SESSION with CHANGE."
   (let ((info (sessiond--session-info session))
         (counted (sessiond--session-counted session)))
     (pcase (plist-get change :kind)
@@ -235,7 +236,7 @@ it was the last tool that had it open."
    #'ignore sessiond--patience))
 
 
-;;; What the daemon tells us
+;;; Notifications from the daemon
 
 (defun sessiond--heard (method params)
   "METHOD with PARAMS has arrived."
@@ -250,7 +251,7 @@ it was the last tool that had it open."
 
 (defun sessiond--connection-changed (event error)
   "EVENT, with ERROR, has happened to the connection."
-  ;; Once is enough: we go on trying for as long as somebody listens.
+  ;; Say it only once: we keep trying for as long as somebody listens.
   (when (and (eq event 'unreachable) (sessiond--listening-p) (< sessiond--retries 2))
     (sessiond-tell-error error))
   (dolist (session (hash-table-values sessiond--sessions))
@@ -279,13 +280,13 @@ it was the last tool that had it open."
     ('session/deleted (sessiond--gone session))))
 
 (defun sessiond--tell (session news)
-  "Tell those who listen to SESSION the NEWS, a list."
+  "Tell the listeners of SESSION the NEWS, a list."
   (dolist (change news)
     (sessiond--reckon session change))
   (sessiond--deliver session 'changed news))
 
 (defun sessiond--done (id change &optional first)
-  "A CHANGE of our own to session ID is durable: tell those who listen here.
+  "Our own CHANGE to session ID is durable: tell the listeners here.
 FIRST is its first seq, if all of its seqs are certain."
   (when-let* ((session (gethash id sessiond--sessions)))
     (when (and first (= first (1+ (sessiond--session-seq session))))
@@ -300,7 +301,7 @@ FIRST is its first seq, if all of its seqs are certain."
   (format "e%08x%08x" (random #x100000000) (random #x100000000)))
 
 (defun sessiond--now ()
-  "The time as the protocol has it."
+  "The current time in the protocol's format."
   (format-time-string "%Y-%m-%dT%H:%M:%S.%3NZ" nil t))
 
 (cl-defun sessiond-append (id messages &key on-result on-error)
@@ -338,7 +339,7 @@ ON-RESULT is called once they are durable.  Returns an entry for
 
 (cl-defun sessiond-extend (id message-id text offset &key on-result on-error)
   "Add TEXT to the streamed message MESSAGE-ID of session ID.
-OFFSET is the number of characters that it has before.  ON-RESULT,
+OFFSET is the number of characters that it already has.  ON-RESULT,
 ON-ERROR and the value are as in `sessiond-append'."
   (sessiond--post
    'session/extend
@@ -386,7 +387,7 @@ number.  ON-RESULT, ON-ERROR and the value are as in
    on-error))
 
 (cl-defun sessiond-set-state (id values &key on-result on-error)
-  "Set VALUES, a plist, in the state of session ID; nil takes a key out.
+  "Set VALUES, a plist, in the state of session ID; nil deletes a key.
 ON-RESULT, ON-ERROR and the value are as in `sessiond-append'."
   (sessiond--post
    'state/set (list :sessionId id :values values)
@@ -409,8 +410,8 @@ ON-RESULT and ON-ERROR are as in `sessiond-request'."
                 (when on-result (funcall on-result result)))))
 
 (cl-defun sessiond-truncate (id after-seq &key on-result on-error)
-  "Take the messages with a seq above AFTER-SEQ out of session ID.
-They go into the trash.  ON-RESULT and ON-ERROR are as in
+  "Remove the messages with a seq above AFTER-SEQ from session ID.
+They go to the trash.  ON-RESULT and ON-ERROR are as in
 `sessiond-request'."
   (sessiond-request
    'session/truncate (list :sessionId id :afterSeq after-seq)
@@ -422,7 +423,7 @@ They go into the trash.  ON-RESULT and ON-ERROR are as in
                 (when on-result (funcall on-result result)))))
 
 (cl-defun sessiond-clear (id &key on-result on-error)
-  "Save session ID, then take all of its messages out.
+  "Save session ID, then remove all of its messages.
 ON-RESULT and ON-ERROR are as in `sessiond-request'."
   (sessiond-request
    'session/clear (list :sessionId id)
@@ -436,7 +437,7 @@ ON-RESULT and ON-ERROR are as in `sessiond-request'."
 ;;; Asking
 
 (defun sessiond-list (&optional filter)
-  "All sessions as a list of SessionInfo plists, the newest first.
+  "All sessions as a list of SessionInfo plists, newest first.
 FILTER is a plist as in session/list.  Waits as `sessiond-call' does."
   (let ((deadline (+ (float-time) sessiond-timeout))
         (cursor nil)
@@ -454,7 +455,7 @@ FILTER is a plist as in session/list.  Waits as `sessiond-call' does."
     (apply #'append (nreverse sessions))))
 
 (defun sessiond-mode-line (id)
-  "The construct for session ID in a mode line: \"[name:count]\"."
+  "The mode line construct for session ID: \"[name:count]\"."
   (let ((info (or (sessiond-info id) (list :sessionId id))))
     (replace-regexp-in-string
      "%" "%%"

@@ -17,7 +17,7 @@ EX_FAILED, EX_USAGE, EX_UNAVAILABLE, EX_INTERRUPTED = 1, 2, 69, 130
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command. Returns the exit code: 0 done, 1 the request failed, 2 wrong usage, 69 no daemon."""
+    """Run a command. Returns the exit code: 0 done, 1 request failed, 2 usage error, 69 no daemon, 130 interrupted."""
     from sessiond.cli.group import cli
 
     try:
@@ -41,10 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     except OutputFailed as error:
         return EX_FAILED if error.unread else complain(str(error), None, EX_FAILED)
     except UnicodeEncodeError as error:
-        hint = "run it under UTF-8, as with LC_ALL=C.UTF-8"
-        return complain(
-            f"the locale's encoding, {error.encoding}, does not have a name that is needed", hint, EX_FAILED
-        )
+        hint = "use a UTF-8 locale, for example LC_ALL=C.UTF-8"
+        return complain(f"the locale's encoding ({error.encoding}) cannot represent a file name", hint, EX_FAILED)
     except OSError as error:
         return complain(str(error), None, EX_FAILED)
     return result if isinstance(result, int) else 0

@@ -13,13 +13,13 @@ from sessiond.cli.output import count, print_json, say
 from sessiond.cli.paths import on_wire
 
 
-@click.command("adopt", short_help="Take a tool's own session folder in, where it is.")
+@click.command("adopt", short_help="Make another tool's session folder a store, in place.")
 @click.argument("path", type=click.Path(exists=True, file_okay=False))
-@click.option("--name", help="The store's name; made of the folder's if you do not care.")
-@click.option("-f", "--format", "form", help="jsonl, amacs, cortex, agent-q, theia or sibyl; recognised if not given.")
+@click.option("--name", help="The store's name; by default made from the folder's name.")
+@click.option("-f", "--format", "form", help="jsonl, amacs, cortex, agent-q, theia or sibyl; detected by default.")
 @as_json
 def command(path: str, name: str | None, form: str | None, as_json: bool) -> None:
-    """Make a store of a folder that another tool keeps its sessions in. The files stay there, and that tool's."""
+    """Make a folder in which another tool keeps its sessions a store. The files stay there, and still belong to that tool."""
     params: dict[str, Any] = {"path": on_wire(os.path.abspath(path))}
     params |= {key: value for key, value in (("name", name), ("format", form)) if value is not None}
     with Client.connect() as client:

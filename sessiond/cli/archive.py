@@ -9,12 +9,12 @@ from sessiond.cli.client import Client
 from sessiond.cli.output import print_json, say
 
 
-@click.command("archive", short_help="Put a session away, or bring it back.")
+@click.command("archive", short_help="Archive a session, or bring it back.")
 @options.session_id
-@click.option("--undo", is_flag=True, help="Bring it back.")
+@click.option("--undo", is_flag=True, help="Bring it back instead.")
 @options.as_json
 def command(session_id: str, undo: bool, as_json: bool) -> None:
-    """Put a session away: it is listed and found only where archived ones are asked for. Its file stays where it is."""
+    """Archive a session: lists and searches leave it out unless they ask for archived ones. Its file stays in place."""
     with Client.connect() as client:
         result = client.call("session/update", {"sessionId": session_id, "archived": not undo})
     if as_json:

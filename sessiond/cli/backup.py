@@ -20,14 +20,14 @@ from sessiond.cli.paths import on_wire
 Report = Callable[[dict[str, Any]], None]
 
 
-@click.command("backup", short_help="A consistent copy of everything, or the proof of one.")
+@click.command("backup", short_help="Make a consistent copy of everything, or verify one.")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--verify", is_flag=True, help="Prove the backup in DIR: sums, sessions, journal. No daemon is needed.")
+@click.option("--verify", is_flag=True, help="Check the backup in DIR: checksums, sessions, journal. Needs no daemon.")
 @as_json
 def command(directory: str, verify: bool, as_json: bool) -> int:
-    """Copy everything into DIR, which is made, while all goes on: sessions of all stores, trash, journal, configuration.
+    """Copy everything into a new folder DIR while work goes on: sessions of all stores, trash, journal, configuration.
 
-    It is there whole or not at all. docs/backup.md says how it is put back.
+    DIR appears complete or not at all. docs/backup.md says how to restore it.
     """
     path = os.path.abspath(os.path.expanduser(directory))
     if verify:
@@ -39,7 +39,7 @@ def command(directory: str, verify: bool, as_json: bool) -> int:
         return 0
     say(f"{count(result['files'], 'file')}, {result['bytes']:,} bytes in {path}")
     for warning in result.get("warnings", []):
-        print(clean(f"not as it should be: {warning['path']}: {warning['message']}"), file=sys.stderr)
+        print(clean(f"warning: {warning['path']}: {warning['message']}"), file=sys.stderr)
     return 0
 
 
@@ -53,8 +53,8 @@ def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
             "daemon/backup", {"path": on_wire(path), "workDoneToken": "backup"}, notified=notified
         )
     except KeyboardInterrupt:
-        client.cancel(notified=notified)  # answered when nothing of it is left, or when it was complete already
-        done = "it was complete already" if os.path.lexists(path) else "nothing is left of it"
+        client.cancel(notified=notified)  # returns once nothing of it is left, or if it was already complete
+        done = "the backup was already complete" if os.path.lexists(path) else "nothing is left of the backup"
         print(f"interrupted; {done}", file=sys.stderr)
         raise click.Abort from None
     return result
@@ -76,7 +76,7 @@ def _verify(path: str, *, as_json: bool) -> int:
 
 @contextmanager
 def _bar() -> Iterator[Report]:
-    """A line on stderr that says how far it is, if that is a terminal."""
+    """A progress line on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _value: None
         return

@@ -1,4 +1,4 @@
-"""What people know a session by that has no name: its summary, or how it begins."""
+"""What people recognise an unnamed session by: its summary, or how it begins."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from sessiond.errors import SessiondError
 
 _CHARS = 44
 _MESSAGES = 8
-"""Among so many a person says something, or the beginning tells nothing."""
+"""How many messages are read to find one that a person wrote."""
 _BYTES, _LEAST_BYTES = 8 << 20, 32 << 10
-"""Of session files read for one list, each counted with at least the second number: half a second on a busy machine."""
+"""How much of the session files one list reads. Each file counts as at least the second number: half a second on a busy
+machine.
+"""
 
 
 def beginnings(client: Client, infos: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Session id -> a few words, for those of a `session/list` that have no name. Without an entry: none were found, or
-    finding them would read too much.
+    """Session id -> a few words, for the unnamed sessions of a `session/list`. There is no entry if no words were found, or
+    if finding them would read too much.
     """
     found: dict[str, str] = {}
     left = _BYTES
@@ -40,7 +42,7 @@ def _cost(path: str) -> int:
     try:
         return max(_LEAST_BYTES, os.path.getsize(here(path)))
     except (OSError, ValueError):
-        return _LEAST_BYTES  # not saved yet, or a name that is no text
+        return _LEAST_BYTES  # not saved yet, or the name is not valid text
 
 
 def _said(client: Client, session_id: str) -> str:
@@ -48,7 +50,7 @@ def _said(client: Client, session_id: str) -> str:
     try:
         page = client.call("session/read", {"sessionId": session_id, "since": 0, "limit": _MESSAGES})
     except SessiondError:
-        return ""  # a list shows what there is; whoever opens the session is told what is wrong with it
+        return ""  # a list shows what there is; opening the session says what is wrong with it
     said = (
         one_line(content_text(message.get("content", ""))[: _CHARS * 100], _CHARS)
         for message in page["messages"]

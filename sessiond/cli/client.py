@@ -22,11 +22,11 @@ _LOOK_AGAIN_S = 0.02
 _QUESTIONS = frozenset({
     "daemon/hello", "daemon/status", "session/list", "session/read", "session/search", "note/list", "state/get",
 })  # fmt: skip
-"""What changes nothing, and may be asked twice."""
+"""Requests that change nothing and may be sent twice."""
 
 
 class Client:
-    """One connection. Requests go one after the other; notifications in between are kept or handed on."""
+    """One connection. Requests go one after another; notifications in between are kept or handed on."""
 
     def __init__(self, connection: socket.socket, timeout_s: float | None = None) -> None:
         self._socket = connection
@@ -35,7 +35,7 @@ class Client:
         self._last_id = 0
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
         self._dial: Callable[[], socket.socket] | None = None
-        """Until something was heard: makes the connection once more."""
+        """Makes the connection again. None once the daemon has sent anything."""
 
     @classmethod
     def connect(
@@ -46,9 +46,9 @@ class Client:
         patience_s: float = PATIENCE_S,
         timeout_s: float | None = None,
     ) -> Client:
-        """To this user's daemon, which is started where `start` says so. DaemonUnreachable.
+        """Connect to this user's daemon, starting it if `start` is true. DaemonUnreachable.
 
-        `timeout_s`: how long an answer may take; for ever if None.
+        `timeout_s`: how long an answer may take; None: no limit.
         """
 
         def dial() -> socket.socket:
@@ -74,10 +74,10 @@ class Client:
         self._socket.close()
 
     def call(self, method: str, params: dict[str, Any] | None = None, *, notified: Notification | None = None) -> Any:
-        """The result of a request. Raises what the daemon answered, as the SessiondError of its kind; ConnectionError.
+        """The result of a request. Raises the daemon's error as the SessiondError of its kind; ConnectionError.
 
-        Notifications that arrive before the answer go to `notified`, or wait for `notifications`. A question is asked once more if
-        the connection ends before a word: a daemon that was just ending had let it in.
+        Notifications that arrive before the answer go to `notified`, or wait for `notifications`. A request in `_QUESTIONS` is
+        sent again if the connection ends before the daemon sent anything: a daemon that was just stopping had accepted it.
         """
         try:
             message = self._ask(method, params, notified)
@@ -100,7 +100,7 @@ class Client:
         return self._answer(notified)
 
     def cancel(self, *, notified: Notification | None = None) -> None:
-        """After an interrupted `call`: have the daemon stop it, and wait till it has."""
+        """After an interrupted `call`: have the daemon stop it, and wait until it has."""
         params = {"id": self._last_id}
         self._send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
         self._answer(notified)
@@ -114,9 +114,9 @@ class Client:
                 return message
 
     def notifications(self, *, while_read: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the daemon says by itself, as (method, params), till the connection ends (ConnectionError).
+        """The daemon's notifications, as (method, params), until the connection ends (ConnectionError).
 
-        `while_read`: only as long as somebody reads standard output (OutputFailed).
+        `while_read`: stop when nobody reads standard output any more (OutputFailed).
         """
         while True:
             while self._waiting:
@@ -129,7 +129,7 @@ class Client:
 
     def _take(self, message: dict[str, Any], notified: Notification | None) -> None:
         params = message.get("params") or {}
-        if "id" in message:  # a request of the daemon's: nothing here answers those
+        if "id" in message:  # a request from the daemon: nothing here handles those
             refusal = {"code": -32601, "message": "this client takes no requests"}
             self._send({"jsonrpc": "2.0", "id": message["id"], "error": refusal})
         elif notified is not None:
@@ -141,7 +141,7 @@ class Client:
         try:
             line = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
         except UnicodeEncodeError:
-            raise InvalidParams("an argument is no valid UTF-8", hint="check the terminal's encoding") from None
+            raise InvalidParams("an argument is not valid UTF-8", hint="check the terminal's encoding") from None
         try:
             self._socket.sendall(line + b"\n")
         except ConnectionError:
@@ -164,7 +164,7 @@ class Client:
                 chunk = self._socket.recv(_READ_BYTES)
             except TimeoutError:
                 raise DaemonUnreachable(
-                    f"the daemon does not answer within {self._socket.gettimeout():g} s; `sessiond doctor` looks closer"
+                    f"the daemon did not answer within {self._socket.gettimeout():g} s; run `sessiond doctor`"
                 ) from None
             except ConnectionError:
                 raise _ended() from None
@@ -175,12 +175,12 @@ class Client:
 
 
 def _ended() -> ConnectionResetError:
-    """Without a number: an EPIPE is taken for standard output's by others."""
-    return ConnectionResetError("the daemon ended the connection; what was asked may be done or not")
+    """Without an errno: others would take an EPIPE for standard output's."""
+    return ConnectionResetError("the daemon closed the connection; the request may or may not have been carried out")
 
 
 def connect_if_running(where: Places) -> Client | None:
-    """For commands that start no daemon: None if none runs; DaemonUnreachable if one does but cannot be talked to."""
+    """For commands that start no daemon: None if no daemon is running; DaemonUnreachable if one is but cannot be reached."""
     deadline = time.monotonic() + _ANSWER_S
     while True:
         try:
@@ -190,4 +190,4 @@ def connect_if_running(where: Places) -> Client | None:
                 return None
             if time.monotonic() > deadline:
                 raise DaemonUnreachable(f"a daemon owns {where.data}, but {error.message}") from None
-        time.sleep(_LOOK_AGAIN_S)  # it is just starting or stopping
+        time.sleep(_LOOK_AGAIN_S)  # it may be just starting or stopping

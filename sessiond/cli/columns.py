@@ -1,6 +1,4 @@
-"""A table that fits the terminal: one line a row, nothing wrapped. Columns that are empty, or for which there is no
-room, are left out.
-"""
+"""A table that fits the terminal: one line a row, nothing wrapped. Columns that are empty or do not fit are left out."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ GAP = 2
 
 
 class Column(NamedTuple):
-    """Widths in cells of the terminal. `least`: how far it may be cut, 0: not at all; `most`: how wide it gets.
+    """Widths are in terminal cells. `least`: how narrow it may be cut (0: not at all); `most`: how wide it may get.
 
-    `rank` 0 is always shown, the higher ones go first. `dull`: a value that says nothing when all rows have it.
-    `keep_end`: of a long value the end is shown, as of a path.
+    Columns of `rank` 0 are always shown; those of the highest rank are dropped first. `dull`: a value that says nothing
+    when all rows have it. `keep_end`: show the end of a long value, as for paths.
     """
 
     heading: str
@@ -30,7 +28,7 @@ class Column(NamedTuple):
 
 
 def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, paint: Paint) -> Iterator[str]:
-    """A heading and the rows, as lines no wider than `width` (unless what may not be cut is wider)."""
+    """A heading and the rows, as lines no wider than `width` (unless columns that may not be cut are wider)."""
     from rich.cells import cell_len
 
     natural = [
@@ -56,7 +54,7 @@ def _those_with_room(columns: Sequence[Column], natural: list[int], shown: list[
 
 
 def _shrunk(columns: Sequence[Column], natural: list[int], shown: list[int], width: int) -> dict[int, int]:
-    """Cell by cell from the widest column that may be cut."""
+    """Takes one cell at a time from the widest column that may be cut."""
     widths = {n: natural[n] for n in shown}
     over = sum(widths.values()) + GAP * (len(shown) - 1) - width
     while over > 0:
@@ -82,7 +80,7 @@ def _line(
 
 
 def _cut(text: str, width: int, *, keep_end: bool) -> tuple[str, int]:
-    """The text in so many cells, and how many blanks it lacks."""
+    """The text cut to `width` cells, and how many blanks of padding it needs."""
     from rich.cells import cell_len, chop_cells
 
     if cell_len(text) > width:

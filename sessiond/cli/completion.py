@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 
-@click.command("completion", short_help="Completion for bash, zsh or fish.")
+@click.command("completion", short_help="Shell completion for bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print what a shell needs to complete sessiond's commands.
+    """Print the shell code that completes sessiond's commands.
 
-    bash: eval "$(sessiond completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: sessiond completion fish >
-    ~/.config/fish/completions/sessiond.fish
+    bash: put eval "$(sessiond completion bash)" into ~/.bashrc. zsh: put eval "$(sessiond completion zsh)" into ~/.zshrc.
+    fish: sessiond completion fish > ~/.config/fish/completions/sessiond.fish
     """
     from click.shell_completion import get_completion_class
 

@@ -1,4 +1,4 @@
-"""`sessiond doctor`: looks at everything and starts nothing; with `--repair` it puts right what can be."""
+"""`sessiond doctor`: examines everything and starts nothing; with `--repair` it repairs what it can."""
 
 from __future__ import annotations
 
@@ -28,26 +28,22 @@ from sessiond.fs.network import unpromised
 from sessiond.journal import Loss
 
 _WRITTEN = {
-    "data": "no session can be kept",
-    "cache": "nothing new can be found by a search",
+    "data": "sessions cannot be saved",
+    "cache": "searches cannot find anything new",
     "log": "nothing is logged",
 }
-"""Folders that must be written, and what it costs where they cannot be."""
+"""Folders that must be writable, and the consequence if they are not."""
 
 
-@click.command("doctor", short_help="Is everything healthy, is every file readable?")
-@click.option(
-    "--repair", is_flag=True, help="Put right what can be, keeping a copy of what is changed. No daemon may run."
-)
-@click.option(
-    "--acknowledge", "known", is_flag=True, help="You know of what a damaged journal has lost: it is not said any more."
-)
+@click.command("doctor", short_help="Check that everything is healthy and every file is readable.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired, keeping a copy. The daemon must be stopped.")
+@click.option("--acknowledge", "known", is_flag=True, help="Stop reporting what a damaged journal has lost.")
 @as_json
 def command(repair: bool, known: bool, as_json: bool) -> int:
-    """Look at the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
+    """Check the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
 
-    Never starts a daemon, and without --repair and --acknowledge never changes a file. With --repair it exits 1 if anything
-    is left. What a damaged journal has lost counts as unhealthy till --acknowledge, with a daemon or without one.
+    Never starts a daemon, and never changes a file without --repair or --acknowledge. With --repair the exit code is 1 if
+    any problem is left. Losses from a damaged journal count as unhealthy until --acknowledge, with or without a daemon.
     """
     where, fs = places(), RealFileSystem()
     lock = _alone(fs, where) if repair else None
@@ -80,19 +76,19 @@ def _tell(finding: Finding, mended: str | None) -> None:
 
 
 def _alone(fs: FileSystem, where: Places) -> Lock | None:
-    """The data folder's lock, so that no daemon starts meanwhile; None where there is no such folder yet."""
+    """The data folder's lock, so that no daemon starts meanwhile; None if there is no such folder yet."""
     if fs.stat(where.data) is None:
         return None
     try:
         return fs.lock(where.lock_file)
     except BlockingIOError:
         raise SessiondError(
-            "a daemon runs, and files in its hands are not repaired", hint="run `sessiond stop` first"
+            "the daemon is running; stop it before repairing files", hint="run `sessiond stop` first"
         ) from None
 
 
 def _acknowledged(where: Places, fs: FileSystem, *, locked: bool, quietly: bool) -> None:
-    """Acknowledge all that a damaged journal has lost. SessiondError."""
+    """Acknowledge everything that a damaged journal has lost. SessiondError."""
     client = None if locked else connect_if_running(where)
     if client is not None:
         with client:
@@ -119,8 +115,8 @@ def _mended(finding: Finding) -> str | None:
 
 
 def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterator[Finding]:
-    """All findings, problems among them, in the order of what depends on what. `repairing`: the caller holds the lock, and has
-    done what a finding offers before he asks for the next.
+    """All findings, problems included, each after what it depends on. `repairing`: the caller holds the lock, and applies
+    each finding's repair before asking for the next finding.
     """
     try:
         config = load(fs, where)
@@ -130,7 +126,7 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
             mend = partial(mend_config, fs, where.config + "/config.toml", where, os.environ)
         yield Finding("configuration", error.message, error.hint, mend)
         try:
-            config = load(fs, where)  # as it was repaired, if it was
+            config = load(fs, where)  # repaired by now, if it could be
         except SessiondError:
             return
     yield Finding(f"configuration {config.file}")
@@ -138,7 +134,7 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         check_vintage(fs, where)
     except ConfigError as error:
         yield Finding("data folder", error.message, error.hint)
-        return  # nothing in it is ours to judge, and nothing to repair
+        return  # nothing in it is ours to judge or repair
     yield from _folders(where)
     yield from _unpromised([where.data, *(store.path for store in config.stores if store.name != "default")])
     status = None
@@ -164,18 +160,18 @@ def _store(fs: FileSystem, where: Places, store: StoreConfig, *, repairing: bool
             try:
                 held.callback(fs.lock(marker).release)
             except BlockingIOError:
-                yield Finding(f"store {store.name}", "another sessiond has it in its hands", "stop that one first")
+                yield Finding(f"store {store.name}", "another sessiond is using it", "stop that one first")
                 return
         yield from StoreDoctor(fs, where, store).examine()
 
 
 def _folders(where: Places) -> Iterator[Finding]:
-    """The daemon's own folders are ours alone, those that are there, and can be made or written."""
+    """The daemon's own folders: private if they exist, and writable or possible to create."""
     for name in ("data", "config", "cache", "run", "log"):
         path = getattr(where, name)
         if name in _WRITTEN and (held := _unwritable(path)) is not None:
-            hint = f"look at the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours"
-            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {held} cannot be written", hint)
+            hint = f"check the mode and owner of {held}, or set SESSIOND_HOME to a folder of yours"
+            yield Finding(f"{name} folder {path}", f"{_WRITTEN[name]}: {held} is not writable", hint)
             continue
         if not os.path.lexists(path):
             continue
@@ -185,16 +181,16 @@ def _folders(where: Places) -> Iterator[Finding]:
 
 
 def _unpromised(paths: list[str]) -> Iterator[Finding]:
-    """Not a problem that anything here could mend, so the rest is judged as elsewhere."""
+    """Only a note: nothing here could repair it, so the rest is checked as usual."""
     for path in paths:
         kind = unpromised(path)
         if kind is not None:
-            hint = "keep it on a disk of this machine, or keep a backup"
+            hint = "move it to a local disk, or keep a backup"
             yield Finding(f"note: {unpromised_in_words(path, kind)}", hint=hint)
 
 
 def _unwritable(path: str) -> str | None:
-    """The folder that would have to be written for it, if that cannot be: itself, or where it would be made."""
+    """The folder that would have to be writable but is not: `path` itself, or the one it would be created in."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     able = os.access(path, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
@@ -203,24 +199,24 @@ def _unwritable(path: str) -> str | None:
 
 def _close_folder(path: str) -> str | None:
     os.chmod(os.path.realpath(path), 0o700)
-    return None if privacy_problem(os.path.realpath(path)) else "its mode is 0700 now"
+    return None if privacy_problem(os.path.realpath(path)) else "its mode is now 0700"
 
 
 def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
     if status is None:
         record = read_endpoint(where.data)
-        yield Finding("no daemon runs" + (f" (the last one had pid {record.pid})" if record else ""))
+        yield Finding("no daemon is running" + (f" (the last one had pid {record.pid})" if record else ""))
         return
     yield Finding(f"daemon version {status['version']}, pid {status['pid']}, at {status['socket']}")
     if status.get("readOnly"):
-        hint = "make room, then run `sessiond stop`: the next client starts it again"
+        hint = "free some disk space, then run `sessiond stop`; the next client starts the daemon again"
         yield Finding("journal", f"read-only: {status['readOnly']['reason']}", hint)
     for damage in status.get("damage", ()):
         yield lost(Loss(damage["path"], damage["records"], damage["reason"], damage["since"]))
     for store in status["stores"]:
         problem = problem_of(store)
         if problem is not None:
-            yield Finding(f"store {store['name']}", problem, f"look at {store['path']}")
+            yield Finding(f"store {store['name']}", problem, f"check {store['path']}")
     if status["index"]["state"] == "failing":
-        hint = f"make room for {where.cache}, or see to it that it can be written; it goes on by itself"
+        hint = f"free disk space for {where.cache}, or make it writable; indexing then resumes by itself"
         yield Finding("search index", index_problem(status["index"]), hint)

@@ -1,4 +1,4 @@
-"""What `doctor` finds in stores, trash and index, and how it puts it right: always with a copy of what it changes."""
+"""What `doctor` finds in stores, trash and index, and how it repairs it: always keeping a copy of what it changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REPAIR = "`sessiond doctor --repair`"
 
 
 class StoreDoctor:
-    """One store, looked at while nobody writes to it or while a daemon does."""
+    """One store, examined while nobody writes to it or while a daemon does."""
 
     def __init__(self, fs: FileSystem, where: Places, store: StoreConfig) -> None:
         self._fs = fs
@@ -45,15 +45,15 @@ class StoreDoctor:
         fs, store = self._fs, self._store
         label = f"store {store.name} ({store.format}) {store.path}"
         if fs.stat(store.path) is None:
-            missing = None if store.name == "default" else "the folder is not there"
-            yield Finding(label, missing, "mount it, or take the store out of config.toml" if missing else None)
+            missing = None if store.name == "default" else "the folder does not exist"
+            yield Finding(label, missing, "mount it, or remove the store from config.toml" if missing else None)
             return
         try:
             fs.confine(store.path)
             self._files = StoreFiles(fs, store.path, registry.get(store.format), extras=self._extras)
             found = self._files.find()
         except (ImportError, OSError) as error:
-            yield Finding(label, str(error), f"look at the mode and owner of {store.path}, and at the disk")
+            yield Finding(label, str(error), f"check the mode and owner of {store.path}, and the disk")
             return
         problems = [finding for local_id, main in found.items() for finding in self._session(local_id, main)]
         yield from problems
@@ -66,18 +66,18 @@ class StoreDoctor:
             snapshot = self._files.read(local_id)
             decoded = self._files.format.decode(local_id, snapshot.files)
         except OutsideChange:
-            return  # it is being written this very moment
+            return  # it is being written right now
         except BadFile as error:
             yield Finding(path, error.message, error.hint)
             return
         except (SessiondError, OSError) as error:
-            yield Finding(path, str(error), "look at its mode and owner, and at the disk")
+            yield Finding(path, str(error), "check its mode and owner, and the disk")
             return
         if main not in snapshot.files:
-            return  # it was removed this very moment
+            return  # it was removed just now
         sums = list(self._sums(local_id, snapshot, decoded))
         yield from sums
-        # A bit that can be turned back is all that is wrong with the file.
+        # If a flipped bit can be turned back, that bit is all that is wrong with the file.
         yield from self._problems(local_id, snapshot, decoded, but="" if not any(one.mend for one in sums) else main)
 
     # What cannot be understood
@@ -93,25 +93,25 @@ class StoreDoctor:
         for problem in told:
             where = f"{self._files.path(problem.path)}{'' if problem.line is None else f':{problem.line}'}"
             if problem.path == side and not problem.fatal:
-                lost = "what stood in it is made anew as far as the session's file tells; notes, tags and state that only it had are lost"
+                lost = "it is rebuilt from the session's file as far as possible; notes, tags and state that only it had are lost"
                 mend = partial(self._put_aside, side, snapshot.files[side], lost)
                 yield Finding(where, problem.message, f"{_REPAIR} puts it aside: {lost}", mend)
             elif problem.fatal:
                 yield self._fatal(where, problem, main, snapshot)
             elif self._may_go(problem, main):
                 mend = partial(self._take_out, main, snapshot.files[main], lines, taken)
-                hint = f"the rest of the file is read; {_REPAIR} takes the line out and keeps a copy"
+                hint = f"the rest of the file is read; {_REPAIR} removes the line and keeps a copy"
                 yield Finding(where, problem.message, hint, mend)
             else:
                 yield Finding(
-                    where, problem.message, "the rest of the file is read; mend it with the program that it is of"
+                    where, problem.message, "the rest of the file is read; repair it with the program that wrote it"
                 )
 
     def _fatal(self, where: str, problem: Problem, main: str, snapshot: Snapshot) -> Finding:
         ours = self._store.name == "default" and problem.path == main and "newer" not in problem.message
         if not ours:
-            return Finding(where, problem.message, f"the file is left untouched; mend it, or {_BACKUP}")
-        words = f"its id is free again; {_BACKUP}, if there is one"
+            return Finding(where, problem.message, f"the file is left untouched; repair it, or {_BACKUP}")
+        words = f"its id is free again; {_BACKUP} if you have one"
         mend = partial(self._put_aside, main, snapshot.files[main], words)
         return Finding(where, problem.message, f"{_BACKUP}; {_REPAIR} only puts it aside, so that its id is free", mend)
 
@@ -123,19 +123,19 @@ class StoreDoctor:
         return f"put aside as {copy}; {words}"
 
     def _may_go(self, problem: Problem, main: str) -> bool:
-        """A line of ours that nobody can read, while the rest of the file can be."""
-        ours = self._files.format.abilities.says_all and problem.path == main and not problem.fatal
+        """Whether the line is ours and unreadable while the rest of the file can be read."""
+        ours = self._store.format == "jsonl" and problem.path == main and not problem.fatal
         return ours and problem.line is not None and "names another id" not in problem.message
 
     def _take_out(self, main: str, content: bytes, lines: list[int], taken: list[str]) -> str:
-        """All wrong lines at once, at the first of them with which it succeeds; `taken` says so to the others."""
+        """Remove all bad lines at once, the first time this succeeds; `taken` tells the later calls."""
         if not taken:
             copy = self._trash.keep_bytes(copy_name(main), content)
             kept = [one for number, one in enumerate(content.split(b"\n"), 1) if number not in lines]
             self._replace(main, b"\n".join(kept))
-            taken.append(f"taken out; the file as it was is {copy}")
+            taken.append(f"removed; the original file is kept as {copy}")
             return taken[0]
-        return "taken out, together with the other"
+        return "removed, together with the other"
 
     def _replace(self, main: str, content: bytes) -> None:
         path = self._files.path(main)
@@ -164,9 +164,9 @@ class StoreDoctor:
             return
         yield Finding(
             path,
-            "its bytes are not those that sessiond wrote last, though nobody has written it since: the disk has damaged it, or somebody "
-            "edited it at that moment",
-            f"compare it with a backup, and {_BACKUP}; if it is as you want it, `touch` it",
+            "its bytes are not the ones that sessiond last wrote, although nothing has written it since: the disk has damaged it, "
+            "or somebody edited it at that very moment",
+            f"compare it with a backup, and {_BACKUP}; if the content is right, `touch` the file",
         )
 
     def _turn_back(self, main: str, content: bytes, offset: int, mask: int) -> str:
@@ -174,7 +174,9 @@ class StoreDoctor:
         mended = bytearray(content)
         mended[offset] ^= mask
         self._replace(main, bytes(mended))
-        return f"the bit is turned back, byte {offset} is {mended[offset]:#04x} again; the file as it was is {copy}"
+        return (
+            f"flipped the bit back: byte {offset} is {mended[offset]:#04x} again; the original file is kept as {copy}"
+        )
 
     # Trash
 
@@ -183,9 +185,7 @@ class StoreDoctor:
         try:
             names = sorted(self._fs.list_dir(folder)) if self._fs.stat(folder) is not None else []
         except OSError as error:
-            yield Finding(
-                f"trash {folder}", str(error), "look at its mode and owner; what is deleted meanwhile is refused"
-            )
+            yield Finding(f"trash {folder}", str(error), "check its mode and owner; until then, deletes are refused")
             return
         for name in names:
             if name.startswith("."):
@@ -194,16 +194,16 @@ class StoreDoctor:
             problem = None
             try:
                 if self._trash.info(name) is None and self._fs.stat(session) is not None:
-                    problem = f"{meta} is not there"
+                    problem = f"{meta} is missing"
             except BadFile as error:
                 problem = error.message
             if problem is not None:
-                hint = f"{_REPAIR} makes it anew from the session beside it"
+                hint = f"{_REPAIR} rebuilds it from the session next to it"
                 yield Finding(meta, problem, hint, partial(self._trash.describe_anew, name))
 
 
 def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
-    """Only while no daemon has it open. It may always go: it is made anew from the files."""
+    """Only while no daemon has it open. The index may always be removed: it is rebuilt from the files."""
     path = where.index_file
     if fs.stat(path) is None:
         return
@@ -220,7 +220,7 @@ def examine_index(fs: FileSystem, where: Places) -> Iterator[Finding]:
     if problem is None:
         yield Finding(f"index {path}")
         return
-    hint = f"{_REPAIR} removes it: the next daemon makes it anew from the files, and so does the daemon by itself where it can tell"
+    hint = f"{_REPAIR} removes it, and the next daemon rebuilds it from the files; a daemon that notices the damage does so by itself"
     yield Finding(f"index {path}", problem, hint, partial(_remove_index, fs, path))
 
 
@@ -229,7 +229,7 @@ def _remove_index(fs: FileSystem, path: str) -> str:
         if fs.has_name(path + suffix):
             fs.remove(path + suffix)
     fs.sync_dir(posixpath.dirname(path))
-    return "removed; the next daemon makes it anew from the session files"
+    return "removed; the next daemon rebuilds it from the session files"
 
 
 def describe(finding: Finding, mended: str | None = None) -> dict[str, str | None]:

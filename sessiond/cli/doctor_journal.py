@@ -1,4 +1,4 @@
-"""What `doctor` finds in the journal, and what of that somebody has to know."""
+"""What `doctor` finds in the journal, and which losses it reports."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sessiond.limits import Limits
 
 
 def examine_journal(fs: FileSystem, folder: str, limits: Limits, *, repairing: bool) -> Iterator[Finding]:
-    """Only while no daemon writes to it: an end that is being written looks torn."""
+    """Only while no daemon writes to the journal: an end that is being written looks torn."""
     try:
         contents = read_journal(fs, folder, limits.damaged_copies)
     except SessiondError as error:
         yield Finding(f"journal {folder}", error.message, error.hint)
         return
     except OSError as error:
-        yield Finding(f"journal {folder}", str(error), "look at its mode and owner, and at the disk")
+        yield Finding(f"journal {folder}", str(error), "check its mode and owner, and the disk")
         return
     yield Finding(f"journal {folder}, {len(contents.records)} records")
     if contents.held:
         held = [record.entry.store for number, record in contents.records if number < 0]
         stores = ", ".join(sorted(set(held)))
-        yield Finding(f"held back, {len(held)} records of what could not be saved yet (stores: {stores})")
+        yield Finding(f"held back: {len(held)} records that could not be saved yet (stores: {stores})")
     surgeon = _Surgeon(fs, folder, limits)
     for damage in contents.damage:
         yield _damage(damage, contents, surgeon)
-    now = set() if repairing else {damage.copy or damage.path for damage in contents.damage}  # they were named just now
+    now = set() if repairing else {damage.copy or damage.path for damage in contents.damage}  # reported just now
     for loss in contents.losses.values():
         if loss.acknowledged is None and loss.path not in now:
             yield lost(loss)
@@ -45,32 +45,28 @@ def _damage(damage: Damage, contents: Contents, surgeon: _Surgeon) -> Finding:
     where = f"{damage.path}, bytes {damage.start} to {damage.end}"
     known = {loss.path for loss in contents.losses.values() if loss.acknowledged is not None}
     if damage.torn:
-        return Finding(f"{where}: {damage.reason}, as any crash may leave it")
+        return Finding(f"{where}: {damage.reason}, as after any crash")
     if (damage.copy or damage.path) in known:
-        return Finding(f"{where}: {damage.reason}, which was acknowledged")
+        return Finding(f"{where}: {damage.reason} (acknowledged)")
     if damage.copy is None:
-        hint = (
-            "the file is left as it is, and so are the ones after it: look after the disk, or restore it from a backup"
-        )
+        hint = "this file and the ones after it are left as they are: check the disk, or restore them from a backup"
         return Finding(where, damage.reason, hint)
     hint = (
-        f"all other records are served; the next start, or `sessiond doctor --repair`, keeps these bytes as {damage.copy} and goes on "
-        "without them. What was in them and is in no session file is lost: compare with a backup"
+        f"all other records can be read; the next start, or `sessiond doctor --repair`, keeps these bytes as {damage.copy} and goes on "
+        "without them. Anything in them that is not in a session file is lost: compare with a backup"
     )
     return Finding(where, damage.reason, hint, partial(surgeon.mend, damage))
 
 
 def lost(loss: Loss) -> Finding:
-    """What is gone, and nothing here can bring back."""
+    """A loss that nothing here can undo."""
     since = f", since {local_time(loss.since)}" if loss.since else ""
-    hint = (
-        "compare with a backup what the sessions of that time hold; `sessiond doctor --acknowledge` when you know of it"
-    )
+    hint = "compare the sessions of that time with a backup; `sessiond doctor --acknowledge` stops this report"
     return Finding(f"journal damage{since}", str(loss), hint)
 
 
 def acknowledge(fs: FileSystem, folder: str) -> int:
-    """Somebody knows of everything that is lost; how much that was. No daemon may run. SessiondError."""
+    """Mark all losses as acknowledged; returns how many there were. No daemon may be running. SessiondError."""
     if fs.stat(folder) is None:
         return 0
     segments = Segments(fs, folder, Limits(), time.time)
@@ -78,7 +74,7 @@ def acknowledge(fs: FileSystem, folder: str) -> int:
         segments.recover(_new_id)
         return segments.acknowledge()
     except OSError as error:
-        raise SessiondError(f"the journal cannot be written: {error}", hint="look after the disk") from error
+        raise SessiondError(f"the journal cannot be written: {error}", hint="check the disk") from error
     finally:
         segments.close()
 
@@ -105,4 +101,6 @@ class _Surgeon:
             if state is not None:
                 raise OSError(f"the journal cannot be written: {state.reason}")
             self._done = contents
-        return f"taken out; the segment as it was is {damage.copy}. Compare with a backup what the sessions of that time hold"
+        return (
+            f"removed; the original segment is kept as {damage.copy}. Compare the sessions of that time with a backup"
+        )

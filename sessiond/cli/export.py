@@ -17,17 +17,17 @@ from sessiond.errors import SessiondError
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
 
-@click.command("export", short_help="Sessions as Markdown, Org, HTML, JSON, ...")
+@click.command("export", short_help="Export sessions as Markdown, Org, HTML, JSON, ...")
 @click.argument("session_ids", metavar="[ID]...", nargs=-1, shell_complete=options.sessions)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="markdown", show_default=True)
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
-    help="Into this file, or, of several sessions, each into one of its own in this folder.",
+    help="Write to this file; several sessions: a file each in this folder.",
 )
-@click.option("--overwrite", is_flag=True, help="Even if a file is there already.")
-@click.option("--redact", is_flag=True, help="Blank what looks like a key or token, home folders and user names.")
+@click.option("--overwrite", is_flag=True, help="Replace files that already exist.")
+@click.option("--redact", is_flag=True, help="Blank whatever looks like a key or token, home folders and user names.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, archived ones too.")
 @options.filters
 @options.as_json
@@ -35,24 +35,26 @@ def command(
     session_ids: tuple[str, ...], form: str, output: str | None, overwrite: bool, redact: bool, everything: bool, as_json: bool,
     **given: Any,
 ) -> int:  # fmt: skip
-    """Write sessions out in another format: the ones named, or all that a filter finds. "jsonl" and "json" lose nothing.
+    """Export sessions to another format: those named, or all that match the filters. "jsonl" and "json" lose nothing.
 
-    Several go into a folder, or one after the other to standard output (as JSON: in one array). With --json the document is {"content": ...} or
-    {"path": ..., "bytes": ...}; of several, {"sessions": [{"sessionId": ..., ...}]}.
+    Several sessions go into a folder, or one after another to standard output (with -f json: in one array). With --json the
+    document is {"content": ...} or {"path": ..., "bytes": ...}; for several, {"sessions": [{"sessionId": ..., ...}]}.
     """
     from sessiond.cli.exporting import Exporter, Folder, single
 
     filtered = any(given.values())
     if session_ids and (filtered or everything):
-        raise click.UsageError("Name sessions, or say with --all or a filter which: not both.")
+        raise click.UsageError("Name sessions, or select them with --all or a filter, but not both.")
     if not session_ids and not filtered and not everything:
-        raise click.UsageError("Which sessions? Name them, or say --all or a filter, as --tag or --since.")
+        raise click.UsageError(
+            "Which sessions? Name them, or select them with --all or a filter such as --tag or --since."
+        )
     with Client.connect() as client:
         ids = list(session_ids) or _found(client, given, everything)
         several = len(ids) != 1 or not session_ids
         folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
         if several and form == "html" and output is None and not as_json:
-            raise click.UsageError("Pages cannot follow each other: name a folder with --output.")
+            raise click.UsageError("Several HTML pages cannot go to one output: name a folder with --output.")
         exporter = Exporter(client, form, redact=redact, overwrite=overwrite)
         if output is None:
             place = None
@@ -81,7 +83,7 @@ def _found(client: Client, given: dict[str, Any], everything: bool) -> list[str]
 
 
 def _each(exporter: Any, ids: list[str], place: Any, *, alone: bool) -> tuple[list[dict[str, Any]], bool]:
-    """What became of each. One of several that fails does not stop the others."""
+    """The result of each export, and whether any failed. Among several, one that fails does not stop the others."""
     results, failed = [], False
     for session_id in ids:
         try:
@@ -97,14 +99,14 @@ def _each(exporter: Any, ids: list[str], place: Any, *, alone: bool) -> tuple[li
 
 
 def _array(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Documents as one, which any program reads and `sessiond import` takes in."""
+    """All documents in one array, which any JSON reader reads and `sessiond import` imports."""
     return {"content": "[" + ",\n".join(result["content"].rstrip("\n") for result in results) + "]\n"}
 
 
 def _tell(blanked: Counter[str], results: list[dict[str, Any]], *, alone: bool, redact: bool, as_json: bool) -> None:
     if redact:
         kinds = ", ".join(f"{number:,} × {kind}" for kind, number in sorted(blanked.items()))
-        print(f"blanked: {kinds or 'nothing was found'}", file=sys.stderr)
+        print(f"blanked: {kinds or 'nothing'}", file=sys.stderr)
     if as_json:
         document: dict[str, Any] = {"sessions": results}
         if alone:

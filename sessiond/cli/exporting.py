@@ -1,4 +1,4 @@
-"""Exports as `sessiond export` makes them: the daemon says what is in a file, and it is written here, with the user's own rights."""
+"""Exports for `sessiond export`: the daemon provides the content, and this process writes the file, with the user's own rights."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def single(path: str) -> Callable[[str], str]:
 
 
 class Folder:
-    """Every session's file in a folder, which is made if need be; those of a store beside the default one in a folder
-    below it.
+    """Session id -> a file in the folder, which is made if needed. Sessions of other stores than the default one go into
+    a subfolder per store.
     """
 
     def __init__(self, path: str, form: str) -> None:
@@ -38,7 +38,7 @@ class Folder:
 
 
 class Exporter:
-    """`blanked` counts what was blanked, by kind."""
+    """Exports one session at a time. `blanked` counts what was blanked, by kind."""
 
     def __init__(self, client: Client, form: str, *, redact: bool, overwrite: bool) -> None:
         self.blanked: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class Exporter:
                     return file.read()
 
     def _redacted(self, session_id: str) -> str:
-        """Made here of the complete document, so that what is blanked never was in the file."""
+        """Made here from the complete document, so that what is blanked was never in the file."""
         import msgspec
 
         from sessiond.exporters import export
@@ -92,12 +92,12 @@ class Exporter:
             try:
                 fs.create(path, content, _mode())
             except FileExistsError:
-                raise AlreadyExists(f"{path} is there already", hint=_HINT) from None
+                raise AlreadyExists(f"{path} already exists", hint=_HINT) from None
             fs.sync_dir(os.path.dirname(path))
         return {"path": path, "bytes": len(content)}
 
     def _check(self, path: str) -> None:
-        """As the daemon does it: never into a folder that it looks after."""
+        """As the daemon does: never write into a folder that it manages."""
         if not self._ours:
             where = places()
             stores = self._client.call("daemon/status")["stores"]
@@ -106,13 +106,11 @@ class Exporter:
         real = os.path.realpath(path)
         for folder in self._ours:
             if real.startswith(folder.rstrip("/") + "/"):
-                raise InvalidParams(
-                    f"{real} lies in {folder}, which sessiond looks after", hint="choose another folder"
-                )
+                raise InvalidParams(f"{real} is in {folder}, which sessiond manages", hint="choose another folder")
 
 
 def _mode() -> int:
-    """Of a new file, as the user's umask has it. The daemon does not know that one."""
+    """The mode of a new file under the user's umask, which the daemon does not know."""
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask

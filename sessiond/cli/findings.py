@@ -1,4 +1,4 @@
-"""What `doctor` says of one thing that it looked at."""
+"""What `doctor` says about one thing that it examined."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 
 Mend = Callable[[], str | None]
-"""Puts it right and says how, keeping a copy of what it changes; None where it could not be. OSError."""
+"""Repairs it and says how, keeping a copy of what it changes; None if it could not. OSError."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at. `problem` None: it is well. `mend` None: nothing here can put it right."""
+    """One thing that was examined. `problem` None: it is healthy. `mend` None: nothing here can repair it."""
 
     what: str
     problem: str | None = None

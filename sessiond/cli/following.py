@@ -1,7 +1,7 @@
-"""`sessiond import --follow`: takes in what the tools write while they write it.
+"""`sessiond import --follow`: imports what the tools write while they write it.
 
-Folders are watched; single files (databases, a history in the home folder) are looked at ten times a second. What one
-pass may miss, the next one brings: a file is always read as a whole, and what is known of it adds nothing.
+Folders are watched; single files (databases, a history in the home folder) are checked ten times a second. The next pass
+brings what one pass misses: a file is always read as a whole, and parts that are already known add nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LOOK_MS = 100
 _GATHER_MS = 250
 """A tool that writes without a pause is read this often."""
 _REST = 2.0
-"""A file is left alone for this many times as long as it took to read: a large one that grows fast costs a third of a
-core at most."""
+"""After it is read, a file is left alone for this many times as long as reading it took: a large file that grows fast
+costs a third of a core at most."""
 
 
 def follow(targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
-    """Till interrupted, or till nobody reads what is printed. Goes on with the next daemon where one ends."""
+    """Until interrupted, or until nobody reads the output. If the daemon ends, goes on with the next one."""
     follower = _Follower(targets, params, as_json)
     first = True
     watching = _changes([target.path for target in targets])
@@ -48,7 +48,7 @@ def follow(targets: list[Target], params: dict[str, Any], as_json: bool) -> None
 
 
 def _changes(targets: list[str]) -> Iterator[set[str]]:
-    """Paths that were written, as soon as they were; an empty set every now and then, the first one when it watches."""
+    """Sets of paths, as soon as they are written; empty sets in between, the first one once it watches."""
     import watchfiles
 
     folders = [path for path in targets if os.path.isdir(path)]
@@ -93,11 +93,11 @@ class _Follower:
         """Path -> when it may be read again (monotonic)."""
         self._free: dict[str, float] = {}
         self._suspect: set[str] = set()
-        """Warnings that were met once: a line that is being written is no damage."""
+        """Warnings seen once: a line that is still being written is not damage."""
         self._told: set[str] = set()
 
     def everything(self, client: Client, *, first: bool) -> None:
-        """All there is; also after a daemon ended, for nobody knows what it still took in."""
+        """Import everything; also after a daemon ended, because nobody knows what it still imported."""
         result = bring_in(client, self._targets, self._params)
         self._told.update(warning_text(warning) for warning in result["warnings"])
         if not first:
@@ -106,7 +106,7 @@ class _Follower:
             print_json(result)
         else:
             summary(result, dry_run=False)
-            say(f"following {count(len(self._targets), 'place')}; interrupt to end")
+            say(f"following {count(len(self._targets), 'place')}; press Ctrl-C to end")
         sys.stdout.flush()
 
     def changed(self, client: Client, paths: set[str]) -> None:
@@ -137,7 +137,7 @@ class _Follower:
         self._show(result, fresh)
 
     def _target(self, path: str) -> Target | None:
-        """The file by itself, if it is one of those that a target takes in."""
+        """The file as a target of its own, if one of the targets covers it."""
         for target in self._targets:
             if path == target.path:
                 return target

@@ -11,13 +11,15 @@ from sessiond.cli.client import Client
 from sessiond.cli.output import print_json, say
 
 
-@click.command("fork", short_help="A copy of a session, to go another way.")
+@click.command("fork", short_help="Copy a session, to continue it another way.")
 @options.session_id
-@click.option("--at", "at_seq", type=click.IntRange(0), metavar="SEQ", help="Up to this seq; the newest by default.")
+@click.option(
+    "--at", "at_seq", type=click.IntRange(0), metavar="SEQ", help="Copy up to this seq; by default the newest."
+)
 @click.option("--name", help="The copy's name.")
 @options.as_json
 def command(session_id: str, at_seq: int | None, name: str | None, as_json: bool) -> None:
-    """Copy a session, to go on another way. Prints the copy's id."""
+    """Copy a session, to continue it another way. Prints the copy's id."""
     params: dict[str, Any] = {"sessionId": session_id}
     if at_seq is not None:
         params["atSeq"] = at_seq

@@ -1,7 +1,7 @@
-"""How hits of a search are printed: the lines that match, as grep prints them.
+"""How search hits are printed: the lines that match, as grep prints them.
 
-A hit's snippet is a piece of one of its message's texts, so the lines that match are in it. Context lines are read from
-the message itself. What is printed is clean: no text can colour, retitle or turn round a terminal.
+A hit's snippet is a piece of one of its message's texts, so the matching lines are in it. Context lines are read from the
+message itself. The output is clean: no text can colour or retitle a terminal, or change its writing direction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sessiond.errors import SessiondError
 
 
 class Line(NamedTuple):
-    """A line of a hit's text. `ranges` are what matched in it; none: a context line, or a hit without a place."""
+    """A line of a hit's text. `ranges`: what matched in it; empty for a context line, or a hit without a position."""
 
     text: str
     ranges: list[tuple[int, int]]
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 def grouped(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
-    """For people: hits that follow one another in one session stand under its name."""
+    """For people: consecutive hits in one session are grouped under its name."""
     last = None
     for hit in hits:
         if hit["sessionId"] != last:
@@ -43,7 +43,7 @@ def grouped(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Pain
 
 
 def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
-    """For scripts: session, number, role, time and text with tabs between; context lines likewise."""
+    """For scripts: session, number, role, time and text, separated by tabs; context lines likewise."""
     separate = False
     for hit in hits:
         if separate:
@@ -58,7 +58,7 @@ def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint,
 
 
 def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None, *, people: bool) -> None:
-    """Every session once, the best first, at most `limit` of them."""
+    """Every session once, best first, at most `limit` of them."""
     names = {hit["sessionId"]: hit.get("name") for hit in hits}
     for session_id, name in islice(names.items(), limit):
         shown = f"  {one_line(name)}" if people and name else ""
@@ -66,7 +66,7 @@ def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int |
 
 
 def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None) -> None:
-    """Every session with the number of all its hits, the best first, at most `limit` of them."""
+    """Every session with its number of hits, best first, at most `limit` of them."""
     numbers: dict[str, int] = {}
     for hit in hits:
         numbers[hit["sessionId"]] = numbers.get(hit["sessionId"], 0) + 1
@@ -75,7 +75,7 @@ def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | N
 
 
 def text_lines(client: Client, hit: dict[str, Any], before: int, after: int) -> Iterator[Line]:
-    """The lines of a hit that match, with those around them; without a match how it begins."""
+    """The lines of a hit that match, with the lines around them; without a match, how it begins."""
     snippet: str = hit["snippet"]
     ranges = [(start, end) for start, end in hit.get("ranges") or []]
     text, shift = snippet, 0
@@ -95,20 +95,20 @@ def text_lines(client: Client, hit: dict[str, Any], before: int, after: int) -> 
 
 
 def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[Line]:
-    """Lines with their own parts of the ranges. A range that goes over a line's end belongs to both lines."""
+    """Lines with their own parts of the ranges. A range that crosses a line's end belongs to both lines."""
     found = list(ranges)
     at = 0
     for line in text.split("\n"):
         end = at + len(line)
         here = [(max(a, at) - at, min(b, end) - at) for a, b in found if a < end and b > at]
-        # An empty match (a regex such as ^) has a place, though nothing to colour.
+        # An empty match (a regex such as ^) has a position, but nothing to colour.
         empty = any(a == b and at <= a <= end for a, b in found)
         yield Line(line, here, bool(here) or empty)
         at = end + 1
 
 
 def _whole(client: Client, hit: dict[str, Any]) -> str:
-    """The content of a hit's message as text; empty where it is no message or gone meanwhile."""
+    """The content of a hit's message as text; empty if the hit is not a message, or the message is gone by now."""
     if hit.get("messageId") is None or not hit.get("seq"):
         return ""
     try:

@@ -14,23 +14,29 @@ from sessiond.cli.output import count, local_time, print_json, say, table
 from sessiond.errors import SessionNotFound
 
 _SETTLED_DAYS = 1.0
-"""An empty session that is younger may still be wanted."""
+"""A younger empty session may still be wanted."""
 
 
-@click.command("gc", short_help="Clean up: what is empty, old or archived goes into the trash.")
-@click.option("--empty", is_flag=True, help="Sessions without a message (this alone unless another is asked for).")
-@click.option("--archived", is_flag=True, help="Archived ones.")
-@click.option("--older-than", "days", type=click.FloatRange(0), metavar="DAYS", help="Not changed for so many days.")
+@click.command("gc", short_help="Move empty, old or archived sessions to the trash.")
+@click.option("--empty", is_flag=True, help="Sessions without messages (the default if no other condition is given).")
+@click.option("--archived", is_flag=True, help="Archived sessions.")
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    help="Sessions that have not changed for DAYS days.",
+)
 @click.option("--store", help="Only in this store.")
-@click.option("-y", "--yes", is_flag=True, help="Do it; without this it only says what would go.")
+@click.option("-y", "--yes", is_flag=True, help="Do it; without this, only say what would be moved.")
 @as_json
 def command(empty: bool, archived: bool, days: float | None, store: str | None, yes: bool, as_json: bool) -> None:
-    """Say which sessions would go into the trash, and with --yes move them there.
+    """Say which sessions would go to the trash; with --yes, move them there.
 
-    Several conditions narrow each other: --archived --older-than 90 are the archived ones that have not changed for 90
-    days. Without any: the empty ones that are older than a day. What somebody has open stays.
+    Several conditions must all hold: --archived --older-than 90 selects archived sessions that have not changed for 90
+    days. Without any condition: empty sessions older than a day. Sessions that somebody has open stay.
 
-    What lies in the trash leaves it after 30 days (`trash_days` under [limits]); nothing else ever expires by itself. With --json
+    Sessions leave the trash after 30 days (`trash_days` under [limits]); nothing else ever expires by itself. With --json
     the document is {"removed": [ID, ...], "dryRun": bool}.
     """
     if not archived and days is None:
@@ -61,7 +67,7 @@ def _found(
 
 
 def _is_empty(client: Client, info: dict[str, Any]) -> bool:
-    """No message, and nothing else that somebody put there: no note, no state."""
+    """Whether it has no messages, and nothing else that somebody put there: no notes, no state."""
     if info["messageCount"]:
         return False
     try:
@@ -73,7 +79,7 @@ def _is_empty(client: Client, info: dict[str, Any]) -> bool:
 
 
 def _remove(client: Client, info: dict[str, Any]) -> bool:
-    """Into the trash. False if it went by itself meanwhile."""
+    """Move it to the trash. False if it is gone already."""
     try:
         client.call("session/delete", {"sessionId": info["sessionId"]})
     except SessionNotFound:
@@ -94,6 +100,6 @@ def _say(gone: list[dict[str, Any]], *, yes: bool) -> None:
         table(("id", "name", "messages", "changed"), rows)
     many = count(len(gone), "session")
     if yes:
-        say(f"{many} went into the trash")
+        say(f"moved {many} to the trash")
     else:
-        say(f"{many} would go into the trash" + ("; --yes does it" if gone else ""))
+        say(f"{many} would go to the trash" + ("; --yes moves them there" if gone else ""))

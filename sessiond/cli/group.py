@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports the module of a command when that command is asked for."""
+    """Imports a command's module only when that command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -73,14 +73,16 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Without a command, sessiond speaks JSON-RPC on standard input and output, as editors do.",
 )
-@click.option("--stdio", is_flag=True, help="Speak on standard input and output (as without any argument).")
-@click.option("--clientProcessId", "client_pid", type=int, metavar="N", help="End when process N ends.")
-@click.option("--tcp", metavar="[HOST:]PORT", help="Let the daemon listen on TCP, as long as this runs. Port 0: any.")
+@click.option("--stdio", is_flag=True, help="Speak JSON-RPC on standard input and output (the default).")
+@click.option("--clientProcessId", "client_pid", type=int, metavar="N", help="Exit when process N exits.")
+@click.option(
+    "--tcp", metavar="[HOST:]PORT", help="Have the daemon listen on TCP while this runs. Port 0: any free port."
+)
 @click.option("--ws", metavar="[HOST:]PORT", help="The same for WebSocket.")
 @click.version_option(sessiond.__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, stdio: bool, client_pid: int | None, tcp: str | None, ws: str | None) -> int:
-    """One daemon that keeps every conversation with a model, for all your tools."""
+    """One daemon that keeps all your conversations with models, for all your tools."""
     if ctx.invoked_subcommand is not None:
         return 0
     if tcp is not None or ws is not None:

@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from sessiond.cli.importing import Target
 
 
-@click.command("import", short_help="Bring your history in from other tools.")
+@click.command("import", short_help="Import your history from other tools.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True))
-@click.option("-f", "--format", "form", help="What it is, where that cannot be seen: claude-code, codex, aider, ...")
-@click.option("--store", help="Into this store instead of the default one.")
-@click.option("--since", metavar="TIME", help="Only sessions in which something was said since (a date, or RFC 3339).")
-@click.option("--dry-run", is_flag=True, help="Only say what would come in.")
-@click.option("--follow", is_flag=True, help="Go on: take in what the tools write, till interrupted.")
+@click.option("-f", "--format", "form", help="The format, if it cannot be detected: claude-code, codex, aider, ...")
+@click.option("--store", help="Import into this store instead of the default one.")
+@click.option("--since", metavar="TIME", help="Only sessions with a message since then (a date, or RFC 3339).")
+@click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
+@click.option("--follow", is_flag=True, help="Keep importing what the tools write, until interrupted.")
 @click.option("-y", "--yes", is_flag=True, help="Without a path: do not ask.")
 @as_json
 def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_json: bool, **given: str | None) -> int:
-    """Bring sessions of other tools in: files, or folders with all that is in them.
+    """Import sessions from other tools: files, or folders with everything in them.
 
-    Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds
-    only what is new. With --json and --follow there is one document a line, whenever something came in. Exit code 1: a file
-    that was named could not be imported.
+    Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds only
+    what is new. With --json and --follow it prints one document a line, whenever something was imported. Exit code 1: a
+    file that you named could not be imported.
     """
     from sessiond.cli.importing import Target, bring_in
 
     if follow and dry_run:
-        raise click.UsageError("--follow and --dry-run do not go together.")
+        raise click.UsageError("--follow and --dry-run cannot be used together.")
     params = {"store": given["store"], **filter_of(since=given["since"]), "dryRun": dry_run}
     if paths:
         targets = [Target(os.path.abspath(path), given["form"]) for path in paths]
@@ -72,9 +72,9 @@ def _known(form: str | None) -> list[Target]:
 
 
 def _show(targets: list[Target], as_json: bool) -> None:
-    """What was found, on standard output for people, beside it where that is a script's."""
+    """What was found: on standard output for people, on standard error if a script reads standard output."""
     if not targets:
-        text = "no known tool keeps sessions here; name a PATH (Aider, gptel and exports of ChatGPT lie where you put them)"
+        text = "found no sessions of a known tool; name a PATH (Aider's, gptel's and ChatGPT's exports are wherever you put them)"
         print(text, file=sys.stderr if as_json else sys.stdout)
         return
     for target in targets:
@@ -87,10 +87,10 @@ def _show(targets: list[Target], as_json: bool) -> None:
 
 def _agreed(as_json: bool) -> bool:
     if not sys.stdin.isatty():
-        raise click.UsageError("Without a terminal there is nobody to ask: add --yes, or name a PATH.")
-    if click.confirm("Bring them in?", default=True, err=as_json):
+        raise click.UsageError("Cannot ask without a terminal: add --yes, or name a PATH.")
+    if click.confirm("Import them?", default=True, err=as_json):
         return True
-    print("nothing was brought in", file=sys.stderr)
+    print("nothing was imported", file=sys.stderr)
     return False
 
 

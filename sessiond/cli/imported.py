@@ -1,4 +1,4 @@
-"""What an import brought, in words."""
+"""The result of an import, in words."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from sessiond.cli.output import count, one_line, say
 
 
 def summary(result: dict[str, Any], dry_run: bool) -> None:
-    """What came in, on standard output; every line that did not, and why, on standard error."""
+    """What was imported, on standard output; every line that was not, and why, on standard error."""
     sessions = result["sessions"]
     messages = sum(info["messageCount"] for info in sessions)
-    verb = "would come in" if dry_run else "came in"
-    say(f"{count(len(sessions), 'session')} with {count(messages, 'message')} {verb}")
+    verb = "would import" if dry_run else "imported"
+    say(f"{verb} {count(len(sessions), 'session')} with {count(messages, 'message')}")
     if result["skipped"]:
-        say(f"{count(result['skipped'], 'session')} brought nothing new")
+        say(f"{count(result['skipped'], 'session')} had nothing new")
     if untouched := result.get("untouched", 0):
-        were = "was" if untouched == 1 else "were"
-        say(f"{count(untouched, 'file')} not touched since then {were} not opened")
+        say(f"skipped {count(untouched, 'file')} not changed since then")
     for warning in result["warnings"]:
         print(warning_text(warning), file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""Imports as `sessiond import` runs them: one request a path, a progress bar on a terminal, and a way to stop."""
+"""Imports for `sessiond import`: one request a path, a progress bar on a terminal, and a way to stop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Report = Callable[[dict[str, Any]], None]
 
 
 class Target:
-    """A path to import. `tool`: whose files to take there; None for whatever is recognised. `failed`: it is a file of which
-    nothing could be imported.
+    """A path to import. `tool`: whose files to import there; None for whatever is recognised. `failed`: it is a file from
+    which nothing could be imported.
     """
 
     def __init__(self, path: str, tool: str | None) -> None:
@@ -29,15 +29,15 @@ class Target:
         self.failed = False
 
     def judge(self, result: dict[str, Any]) -> None:
-        """`result`: what an import of it has brought. Nothing new, or nothing since a time, is no failure."""
+        """Set `failed`. `result`: of the import. Nothing new, or nothing since a given time, is not a failure."""
         nothing = not (result["sessions"] or result["skipped"] or result.get("untouched"))
-        # Asked for what was said since a time, single lines that were skipped do not tell why nothing came.
+        # With a given time, single lines that were skipped do not explain why nothing was imported.
         asked = "untouched" in result
         told = any(warning["line"] is None or not asked for warning in result["warnings"])
         self.failed = nothing and told and not os.path.isdir(self.path)
 
     def size(self) -> tuple[int, int]:
-        """Files that may be a tool's by their names, and their bytes."""
+        """How many files may be a tool's by their names, and their total bytes."""
         from sessiond.importers.registry import candidates
 
         sizes = []
@@ -51,7 +51,7 @@ class Target:
 
 
 def bring_in(client: Client, targets: Sequence[Target], params: dict[str, Any]) -> dict[str, Any]:
-    """All of them, as one result of `session/import`. Interrupted, it says what is in and raises click.Abort."""
+    """All of them, as one result of `session/import`. If interrupted, says what was imported and raises click.Abort."""
     whole: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
     came = 0
     with _bar() as begin:
@@ -72,7 +72,7 @@ def bring_in(client: Client, targets: Sequence[Target], params: dict[str, Any]) 
             _join(whole, result)
         else:
             return whole
-    said = f"interrupted; {count(came, 'session')} came in, each of them whole. The same command goes on from there."
+    said = f"interrupted; imported {count(came, 'session')}, each complete. Run the same command again to continue."
     print(said, file=sys.stderr)
     raise click.Abort
 
@@ -94,7 +94,7 @@ def request(client: Client, target: Target, params: dict[str, Any], report: Repo
 
 
 def _join(whole: dict[str, Any], result: dict[str, Any]) -> None:
-    """A session that two paths brought something to counts once, as it is now."""
+    """A session to which two paths added something counts once, as it is now."""
     fresh = {info["sessionId"] for info in result["sessions"]}
     whole["sessions"] = [info for info in whole["sessions"] if info["sessionId"] not in fresh] + result["sessions"]
     whole["skipped"] += result["skipped"]
@@ -105,7 +105,7 @@ def _join(whole: dict[str, Any], result: dict[str, Any]) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str], Report]]:
-    """A progress bar on stderr, if that is a terminal. What it yields begins a path and takes what is told of it."""
+    """A progress bar on stderr, if that is a terminal. Yields a function that begins a path and returns its reporter."""
     if not sys.stderr.isatty():
         yield lambda _path: lambda _value: None
         return

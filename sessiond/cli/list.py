@@ -16,27 +16,29 @@ from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, 
 
 _FEW = 50
 _SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}
-"""What people type -> the protocol's word, which is taken too."""
+"""What people type -> the protocol's name, which is accepted too."""
 
 
 def _sort(_ctx: click.Context, _param: click.Parameter, given: str) -> str:
     descending, key = given.startswith("-"), given.removeprefix("-")
     if key not in _SORTS and key not in _SORTS.values():
-        raise click.BadParameter(f"{given!r} is none; it is one of {', '.join(_SORTS)}, with - in front for descending")
+        raise click.BadParameter(
+            f"unknown sort key {given!r} (one of {', '.join(_SORTS)}; put - in front for descending)"
+        )
     return ("-" if descending else "") + _SORTS.get(key, key)
 
 
-@click.command("list", short_help="Your sessions, the newest first.")
+@click.command("list", short_help="List your sessions, newest first.")
 @filters
-@click.option("--name", help="Only with this in the name.")
-@click.option("--deleted", is_flag=True, help="What lies in the trash instead.")
+@click.option("--name", help="Only those with this in the name.")
+@click.option("--deleted", is_flag=True, help="List what is in the trash instead.")
 @click.option(
     "--sort", default="-updated", show_default=True, callback=_sort, metavar="[-]KEY",
-    help="updated, created, messages or name; with - in front the greatest first.",
+    help="updated, created, messages or name; put - in front for descending.",
 )  # fmt: skip
-@click.option("-r", "--reverse", is_flag=True, help="The other way round.")
-@click.option("-n", "--limit", type=click.IntRange(1), help=f"How many at most ({_FEW}, if not given).")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("-r", "--reverse", is_flag=True, help="Reverse the order.")
+@click.option("-n", "--limit", type=click.IntRange(1), help=f"How many at most (default {_FEW}).")
+@click.option("--all", "everything", is_flag=True, help="Show all of them.")
 @paging
 @as_json
 def command(
@@ -49,13 +51,13 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """List your sessions, the newest first.
+    """List your sessions, newest first.
 
-    Elsewhere than on a terminal: a line each, with tabs between id, name, messages, changed, model, tags, folder, store.
-    That there are more than are shown stands on standard error then, unless -n says how many.
-    On a terminal a session without a name is shown by its summary or by how it begins, in brackets.
-    With --json the document is what session/list answers: {"sessions": [...], "nextCursor": ...}, and "incomplete": true
-    where the index is being rebuilt and not all sessions are known again. Otherwise standard error says so.
+    If the output is not a terminal, each session is one line, with tabs between id, name, messages, changed, model, tags,
+    folder and store. If there are more than are shown, standard error says so, unless you give -n.
+    On a terminal, a session without a name is shown with its summary or how it begins, in brackets.
+    With --json the document is the result of session/list: {"sessions": [...], "nextCursor": ...}, with "incomplete": true
+    while the index is being rebuilt and does not know all sessions yet. Without --json, standard error says so.
     """
     if reverse:
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
@@ -68,7 +70,7 @@ def command(
         if found.get("incomplete") and not as_json:
             from sessiond.cli.status import index_problem
 
-            note(index_problem(client.call("daemon/status")["index"]) or "the index was still being built: list again")
+            note(index_problem(client.call("daemon/status")["index"]) or "the index was still being built; list again")
     if as_json:
         print_json(found)
         return
@@ -80,11 +82,15 @@ def command(
             note(f"there are more than these {len(rows)}; --all shows them")
         return
     if not rows:
-        say("no such session" if any(given.values()) else "no sessions yet; sessiond new, or sessiond import PATH")
+        say(
+            "no matching sessions"
+            if any(given.values())
+            else "no sessions yet; try sessiond new, or sessiond import PATH"
+        )
         return
     for row in rows:
         if row[0] in known:
-            row[1] = f"[{known[row[0]]}]"  # in brackets, so that nobody takes it for a name
+            row[1] = f"[{known[row[0]]}]"  # in brackets, so that it does not look like a name
     _show(rows, more=found["nextCursor"] is not None, paint=Paint(colored(color)), paged=not no_pager)
 
 
@@ -98,7 +104,7 @@ _COLUMNS = (
     Column("folder", least=14, most=40, rank=4, keep_end=True),
     Column("store", rank=2, dull="default"),
 )
-"""In this order. Where they do not fit, those of the highest rank go first."""
+"""In this order. If they do not fit, those of the highest rank are dropped first."""
 
 
 def _row(info: dict[str, Any]) -> list[str]:
@@ -127,9 +133,9 @@ def _show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> No
 
 
 def sessions(client: Client, limit: int | None, params: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """Up to `limit` sessions (None: all), over as many pages as that takes. Shape: `session/list`'s result.
+    """Up to `limit` sessions (None: all), from as many pages as needed. Shape: the result of `session/list`.
 
-    `whole`: it waits until the index knows all sessions again.
+    `whole`: wait until the index knows all sessions again.
     """
     found: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -139,7 +145,7 @@ def sessions(client: Client, limit: int | None, params: dict[str, Any], *, whole
         more = {"cursor": cursor} if cursor else {}
         page = client.call("session/list", {**params, **more, "limit": page_size})
         if page.get("incomplete"):
-            if whole:  # from the beginning: what comes now may belong to any page
+            if whole:  # start over: sessions that appear now may belong on any page
                 found, cursor = [], None
                 continue
             incomplete = {"incomplete": True}

@@ -1,4 +1,4 @@
-"""`sessiond --tcp` and `--ws`: ask the daemon to listen, and stay till interrupted."""
+"""`sessiond --tcp` and `--ws`: ask the daemon to listen, and stay until interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sessiond.errors import DaemonUnreachable
 
 
 def listen(wanted: list[tuple[str, str]]) -> int:
-    """`wanted`: (kind, "[HOST:]PORT"). The daemon listens as long as this connection lives."""
+    """`wanted`: (kind, "[HOST:]PORT"). The daemon listens as long as this connection is open."""
     asked = [{"kind": kind, **_address(kind, text)} for kind, text in wanted]
     with Client.connect() as client:
         for params in asked:
@@ -21,7 +21,7 @@ def listen(wanted: list[tuple[str, str]]) -> int:
             for _ in client.notifications():
                 pass
         except ConnectionError:
-            raise DaemonUnreachable("the daemon has stopped, and listening with it") from None
+            raise DaemonUnreachable("the daemon has stopped, so it no longer listens") from None
     return 0
 
 
@@ -29,5 +29,5 @@ def _address(kind: str, text: str) -> dict[str, str | int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise click.BadParameter(f"{text!r} is no [HOST:]PORT", param_hint=f"--{kind}")
+        raise click.BadParameter(f"{text!r} is not [HOST:]PORT", param_hint=f"--{kind}")
     return {"host": host or "127.0.0.1", "port": int(port)}

@@ -1,4 +1,4 @@
-"""A `config.toml` that cannot be used, made usable: the lines that are wrong become comments, and a copy of the file is kept."""
+"""Repairs a `config.toml` that cannot be used: the wrong lines become comments, and a copy of the file is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDS = 200
 
 
 def mend_config(fs: FileSystem, path: str, where: Places, environ: Mapping[str, str]) -> str | None:
-    """What was done, for people; None where it cannot be told which lines are wrong."""
+    """Repair the file. Returns what was done, for people; None if it is not clear which lines are wrong."""
     before = fs.read(path)
     lines = before.decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines):
@@ -40,7 +40,7 @@ def mend_config(fs: FileSystem, path: str, where: Places, environ: Mapping[str, 
     stat = fs.stat(path)
     atomic_write(fs, path, "\n".join(lines).encode(), 0o600 if stat is None else stat.mode & 0o777)
     out = [number + 1 for number, line in enumerate(lines) if line.startswith(_MARK)]
-    return f"{count(len(out), 'line')} became comments ({', '.join(map(str, out))}); the file as it was is {copy}"
+    return f"{count(len(out), 'line')} commented out ({', '.join(map(str, out))}); the original file is kept as {copy}"
 
 
 def _copy(fs: FileSystem, path: str, content: bytes) -> str:
@@ -53,11 +53,11 @@ def _copy(fs: FileSystem, path: str, content: bytes) -> str:
 
 
 def _wrong(lines: list[str], error: ConfigError) -> list[int]:
-    """The lines (from 0) that an error is about, as far as it says."""
+    """The lines (from 0) that an error is about, as far as it names them."""
     at = _AT.search(error.message)
     if at is not None:
         number = int(at[1]) - 1
-        # An error that shows at the beginning of a line, as a value without an end, is of the line before.
+        # An error reported at the start of a line, such as an unterminated value, belongs to the line before.
         while number >= 0 and (number >= len(lines) or not lines[number].strip() or lines[number].startswith("#")):
             number -= 1
         return [number] if number >= 0 else []
@@ -73,7 +73,7 @@ def _key_in(message: str) -> str:
 
 
 def _table(lines: list[str], name: str) -> list[int]:
-    """A table with its header."""
+    """The lines of a table, with its header."""
     found: list[int] = []
     inside = False
     for number, line in enumerate(lines):
@@ -86,7 +86,7 @@ def _table(lines: list[str], name: str) -> list[int]:
 
 
 def _entry(lines: list[str], key: str) -> list[int]:
-    """One `key = value`, in its table."""
+    """The line of one `key = value`, in its table."""
     table, _, name = key.rpartition(".")
     here = ""
     for number, line in enumerate(lines):

@@ -14,21 +14,21 @@ from sessiond.cli.output import print_json, say
 from sessiond.cli.paths import label
 
 
-@click.command("new", short_help="A new session; prints its id.")
-@click.option("--id", "session_id", help="Its id; made by the daemon if you do not care.")
+@click.command("new", short_help="Make a new session and print its id.")
+@click.option("--id", "session_id", help="Its id; by default the daemon makes one.")
 @click.option("--name")
 @click.option("--model")
 @click.option("--tag", "tags", multiple=True)
-@click.option("--store", help="In this store instead of the default one.")
-@click.option("--cwd", type=click.Path(resolve_path=True), help="The folder it is about; the current one by default.")
+@click.option("--store", help="Make it in this store instead of the default one.")
+@click.option("--cwd", type=click.Path(resolve_path=True), help="The folder it is about; by default the current one.")
 @as_json
 def command(as_json: bool, session_id: str | None, tags: tuple[str, ...], cwd: str | None, **given: Any) -> None:
     """Make a new session and print its id.
 
-    A session that gets no message, name or note is forgotten after ten minutes.
+    A session that gets no message, name or note is dropped after ten minutes.
     """
     params = {name: value for name, value in given.items() if value is not None}
-    with contextlib.suppress(FileNotFoundError):  # somebody has removed the folder that this runs in
+    with contextlib.suppress(FileNotFoundError):  # the current folder has been removed
         params["cwd"] = label(cwd or os.getcwd())
     if session_id is not None:
         params["sessionId"] = session_id

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, nothing else.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else on standard output."
+)
 
 
 def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What a shell may complete an id to: asks a daemon that runs, starts none, and never complains."""
+    """The ids that a shell may complete to: asks a running daemon, starts none, and never complains."""
     from sessiond.cli.client import Client
     from sessiond.errors import SessiondError
 
@@ -40,17 +42,19 @@ session_id = click.argument("session_id", metavar="ID", shell_complete=sessions)
 
 
 def filters(command: F) -> F:
-    """The filters of `session/list` and `session/search`; `filter_of` makes the request's `filter` of them."""
+    """The filters of `session/list` and `session/search`; `filter_of` turns them into the request's `filter`."""
     options = [
-        click.option("--store", help="Only this store."),
-        click.option("--tag", "tags", multiple=True, help="Only with this tag (all of them if repeated)."),
-        click.option("--model", help="Only with this model."),
+        click.option("--store", help="Only sessions in this store."),
+        click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several."),
+        click.option("--model", help="Only sessions with this model."),
         click.option(
-            "--cwd", type=click.Path(resolve_path=True), help="Only of this folder itself (search: those in it, too)."
+            "--cwd",
+            type=click.Path(resolve_path=True),
+            help="Only sessions of this folder (search: also of those below).",
         ),
-        click.option("--since", metavar="TIME", help="Only changed at or after (RFC 3339, or a date)."),
-        click.option("--until", metavar="TIME", help="Only changed before."),
-        click.option("--archived", is_flag=True, help="Archived ones instead."),
+        click.option("--since", metavar="TIME", help="Only sessions changed at or after TIME (RFC 3339, or a date)."),
+        click.option("--until", metavar="TIME", help="Only sessions changed before TIME."),
+        click.option("--archived", is_flag=True, help="Archived sessions instead."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -58,7 +62,7 @@ def filters(command: F) -> F:
 
 
 def filter_of(**given: Any) -> dict[str, Any]:
-    """Drop what was not given; a date becomes the beginning of that day, in local time."""
+    """Drop what was not given; a date becomes the start of that day, in local time."""
     found: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
     }
@@ -76,15 +80,15 @@ def _moment(name: str, text: str) -> str:
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        message = f"{text!r} is no time; write 2026-01-11 or 2026-01-11T14:30:22Z"
+        message = f"{text!r} is not a time; write 2026-01-11 or 2026-01-11T14:30:22Z"
         raise click.BadParameter(message, param_hint=f"--{name}") from None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def check_exists(client: Client, *, store: str | None, session_id: str | None = None) -> None:
-    """Where nothing was found: InvalidParams or SessionNotFound if that is because the store or session is none.
+    """After nothing was found: InvalidParams or SessionNotFound if the reason is that the store or session does not exist.
 
-    Asked only then, so that what is found costs no further request.
+    Checked only then, so that a search that finds something costs no further request.
     """
     from sessiond.errors import BadFile, InvalidParams, Unavailable
 
@@ -96,4 +100,4 @@ def check_exists(client: Client, *, store: str | None, session_id: str | None = 
         try:
             client.call("session/read", {"sessionId": session_id, "last": 1})
         except (BadFile, Unavailable):
-            return  # it is there, though nobody can read it now
+            return  # it exists, although it cannot be read now

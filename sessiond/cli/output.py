@@ -1,4 +1,4 @@
-"""What is printed: JSON for scripts, tables for people, and never a control character from somebody's text."""
+"""What commands print: JSON for scripts, tables for people, and never a control character from somebody's text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _NO_TEXT = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-"""What Python makes of a byte of a file name that it cannot decode."""
+"""What Python turns the bytes of a file name into that it cannot decode."""
 _CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDI) if code not in (0x09, 0x0A)} | _NO_TEXT
 _BLANKS = dict.fromkeys((*_CONTROLS, 0x09, 0x0A, 0x2028, 0x2029), " ") | _NO_TEXT
 _IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_BIDI)} | _NO_TEXT
-"""JSON escapes C0 by itself. These it may leave as they are, and a terminal would obey them."""
+"""JSON itself requires C0 to be escaped. These it allows as they are, and a terminal would obey them."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -25,7 +25,7 @@ def clean(text: str) -> str:
 
 
 def in_place(text: str) -> str:
-    """Clean and on one line, with a blank for each character that is not shown, so that offsets into it still hold."""
+    """Clean and on one line, with a blank for each character that is not shown, so that offsets stay valid."""
     return text.translate(_BLANKS)
 
 
@@ -36,8 +36,8 @@ def one_line(text: str, width: int | None = None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on one line. Characters that a terminal would obey are escaped, so the value is the same; so are
-    all beyond ASCII where whoever reads expects another encoding than JSON's.
+    """One JSON document on one line. Characters that a terminal would obey are escaped, which keeps the value the same. So
+    is everything beyond ASCII if the output's encoding is not UTF-8.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_IN_JSON)
     if not _is_utf8(sys.stdout):
@@ -62,7 +62,7 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """One line for people beside what a script reads: on standard error, after what was printed so far."""
+    """One line for people next to output for a script: on standard error, after what was printed so far."""
     sys.stdout.flush()
     print(f"sessiond: {clean(text)}", file=sys.stderr)
 
@@ -73,7 +73,7 @@ def count(number: int, noun: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal, else tab-separated lines without headings, ready for `cut` and `awk`."""
+    """A table on a terminal; otherwise tab-separated lines without headings, ready for `cut` and `awk`."""
     if not for_people():
         for row in rows:
             print("\t".join(one_line(cell) for cell in row))
@@ -92,7 +92,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def local_time(stamp: str) -> str:
-    """`2026-01-11T14:30:22.000Z` -> local date and time to the minute; other text as it is."""
+    """`2026-01-11T14:30:22.000Z` -> local date and time to the minute; other text unchanged."""
     from datetime import datetime
 
     try:
@@ -102,7 +102,7 @@ def local_time(stamp: str) -> str:
 
 
 def content_text(content: Any) -> str:
-    """A message's content as text: of blocks, their text; of others, their kind in brackets."""
+    """A message's content as text. A block without text is shown as its type in brackets."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -120,8 +120,8 @@ def _block_text(block: Any) -> str:
 
 
 def message_text(message: dict[str, Any]) -> str:
-    """A message as `show` and `tail` print it: a line of who and when, then its text."""
-    from sessiond.exporters.turns import MARKS  # no command but those that print messages waits for it
+    """A message as `show` and `tail` print it: a line with role and time, then its text."""
+    from sessiond.exporters.turns import MARKS  # only commands that print messages pay for this import
 
     metadata = message.get("metadata") or {}
     said = [words for key, words in MARKS if metadata.get(key) is True]

@@ -1,7 +1,7 @@
 """Paths between this process and the daemon.
 
-A file name is bytes. This process reads them as its locale says, the daemon always as UTF-8, and the wire carries text. So
-a path that goes over the wire is first what the daemon would call it.
+A file name is bytes. This process decodes them as its locale says, the daemon always as UTF-8, and the wire carries text. So
+a path is converted to what the daemon calls it before it goes over the wire.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sessiond.errors import InvalidParams
 
 
 def arguments(given: Sequence[str]) -> Sequence[str]:
-    """The command line, so that a file name in it leads to its file: Python decodes arguments by the C library, and encodes
-    names by a table of its own, which in some locales is another one.
+    """The command line, decoded so that file names in it lead to their files: Python decodes arguments with the C library,
+    but encodes file names with a table of its own, and in some locales the two differ.
     """
     if sys.getfilesystemencoding() == "utf-8" or not given:
         return given
@@ -28,21 +28,21 @@ def arguments(given: Sequence[str]) -> Sequence[str]:
 
 
 def on_wire(path: str) -> str:
-    """`path` as the daemon opens it. InvalidParams where its name is not valid UTF-8."""
+    """`path` as the daemon opens it. InvalidParams if it is not valid UTF-8."""
     try:
         return os.fsencode(path).decode()
     except UnicodeError:
-        hint = "rename it, or make a link to it whose name is plain"
+        hint = "rename it, or make a link to it with a plain name"
         raise InvalidParams(
-            f"{path}: the name is not valid UTF-8, and the daemon takes names as text only", hint=hint
+            f"{path}: the name is not valid UTF-8, and the daemon accepts only names that are", hint=hint
         ) from None
 
 
 def label(path: str) -> str:
-    """The same for people to read; it need not lead anywhere."""
+    """The same for people to read; the result may not be a usable path."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
 def here(path: str) -> str:
-    """As this process opens what the daemon calls `path`."""
+    """The path with which this process opens what the daemon calls `path`."""
     return os.fsdecode(path.encode("utf-8", "surrogateescape"))

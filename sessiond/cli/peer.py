@@ -1,4 +1,4 @@
-"""A client as an editor is one: messages with a Content-Length header over a pair of streams, answers and notifications
+"""A client like an editor: messages with a Content-Length header over a pair of streams, answers and notifications
 mixed.
 """
 
@@ -19,15 +19,15 @@ from sessiond.errors import SessiondError
 
 _ANSWER_S = 30.0
 _END_S = 30.0
-"""More than a relay takes to find or start a daemon: one that is killed meanwhile leaves that daemon behind."""
+"""Longer than a relay takes to find or start a daemon: a relay that is killed meanwhile leaves that daemon behind."""
 
 
 class NoAnswer(SessiondError):
-    """Nothing came within the deadline."""
+    """Nothing arrived within the deadline."""
 
 
 class Peer:
-    """One connection, read on a thread of its own. Requests go one after the other."""
+    """One connection, read on its own thread. Requests go one after another."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading = reading
@@ -54,7 +54,7 @@ class Peer:
     @classmethod
     def over_tcp(cls, host: str, port: int) -> Peer:
         connection = socket.create_connection((host, port), _ANSWER_S)
-        connection.settimeout(None)  # the thread that reads waits as long as it must
+        connection.settimeout(None)  # the reading thread waits as long as it must
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = cls(connection.makefile("rb"), connection.makefile("wb"))
         peer._socket = connection
@@ -71,10 +71,10 @@ class Peer:
 
     def notification(self) -> dict[str, Any]:
         """The next one, waited for. ConnectionError when the other side is gone; NoAnswer."""
-        return _next(self._notifications, "a word of another client")
+        return _next(self._notifications, "a notification about another client")
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # what was still buffered has nobody to go to
+        with contextlib.suppress(OSError):  # nobody is left to receive what is still buffered
             self._writing.close()
         if self._socket is not None:
             with contextlib.suppress(OSError):
@@ -119,14 +119,14 @@ def _next(waiting: queue.SimpleQueue[dict[str, Any] | None], what: str) -> dict[
     try:
         found = waiting.get(timeout=_ANSWER_S)
     except queue.Empty:
-        raise NoAnswer(f"{what} did not come within {_ANSWER_S:g} s") from None
+        raise NoAnswer(f"{what} did not arrive within {_ANSWER_S:g} s") from None
     if found is None:
         raise ConnectionResetError("the daemon is gone")
     return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Its input is closed, so it ends by itself; where it does not, by a signal that nothing withstands."""
+    """Its input is closed, so it ends by itself; if it does not, SIGKILL ends it."""
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:

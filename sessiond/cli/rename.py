@@ -14,10 +14,10 @@ from sessiond.cli.output import print_json, say
 @click.argument("name")
 @options.as_json
 def command(session_id: str, name: str, as_json: bool) -> None:
-    """Give a session a name; an empty one takes it away. Its id stays."""
+    """Give a session a name; an empty NAME removes it. The id stays the same."""
     with Client.connect() as client:
         result = client.call("session/update", {"sessionId": session_id, "name": name or None})
     if as_json:
         print_json(result)
     else:
-        say(f"{session_id} is now {name!r}" if name else f"{session_id} has no name now")
+        say(f"{session_id} is now {name!r}" if name else f"{session_id} now has no name")

@@ -9,20 +9,20 @@ from sessiond.cli.options import sessions
 
 @click.command("repl", short_help="Talk in the terminal; everything is kept in a session.")
 @click.option(
-    "--session-id", metavar="ID", shell_complete=sessions, help="Go on with this session. A new one by default."
+    "--session-id", metavar="ID", shell_complete=sessions, help="Continue this session. By default a new one."
 )
 @click.option(
     "--agent",
     metavar="CMD",
-    help="A shell command that answers: it reads the transcript as JSON Lines, and prints the reply.",
+    help="A shell command that replies: it reads the transcript as JSON Lines and prints the reply.",
 )
 def command(session_id: str | None, agent: str | None) -> int:
     """Talk in the terminal; everything is kept in a session that other tools can have open at the same time.
 
-    With --agent every message is answered by a command: it gets the whole transcript on its standard input, one JSON
-    message a line, and what it prints becomes the assistant's reply, as it is printed. Ctrl-C interrupts it.
+    With --agent a command answers every message: it gets the whole transcript on its standard input, one JSON message a
+    line, and what it prints becomes the assistant's reply while it prints it. Ctrl-C interrupts it.
 
-    Without a terminal, lines of standard input are what is said.
+    Without a terminal, each line of standard input is a message.
     """
     try:
         from sessiond_repl import run

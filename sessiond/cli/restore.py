@@ -13,7 +13,7 @@ from sessiond.cli.output import count, print_json, say
 @options.session_id
 @options.as_json
 def command(session_id: str, as_json: bool) -> None:
-    """Bring a session back from the trash; `sessiond list --deleted` shows what lies there."""
+    """Bring a session back from the trash; `sessiond list --deleted` shows what is there."""
     with Client.connect() as client:
         result = client.call("session/restore", {"sessionId": session_id})
     if as_json:

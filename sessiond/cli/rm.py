@@ -9,12 +9,12 @@ from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
 
 
-@click.command("rm", short_help="Put sessions into the trash.")
+@click.command("rm", short_help="Move sessions to the trash.")
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--permanent", is_flag=True, help="Gone for ever: out of trash, index and journal too.")
+@click.option("--permanent", is_flag=True, help="Delete them for good, also from trash, index and journal.")
 @as_json
 def command(session_ids: tuple[str, ...], permanent: bool, as_json: bool) -> None:
-    """Put sessions into the trash, from where `sessiond restore ID` brings them back."""
+    """Move sessions to the trash; `sessiond restore ID` brings them back."""
     with Client.connect() as client:
         for session_id in session_ids:
             client.call("session/delete", {"sessionId": session_id, "permanent": permanent})

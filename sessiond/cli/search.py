@@ -15,73 +15,75 @@ from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
 
 _NOTHING = 1
-"""The exit code of `-q` where there is nothing. Without it a search that finds nothing is done, as any command that is."""
+"""The exit code of `-q` if nothing was found. Without `-q`, a search that finds nothing succeeds like any other command."""
 
 _FIRST_OR = re.compile(r"\A([\W_]*\s)?OR(?=\s)")
-"""With no word before it: literal, as long as nothing is put in front."""
+"""An OR with no word before it: literal, as long as nothing is put in front."""
 _HITS = 50
 _PAGE = 1000
 _PATIENCE_S, _TRIES = 10.0, 20
-"""By meaning: a person would rather wait for the model and the newest vectors than ask again."""
+"""In a search by meaning: people would rather wait for the model and the newest vectors than search again."""
 _HELP = """Find messages in all your sessions.
 
-All terms must be in one message, in any order; case and accents make no difference.
+All terms must be in one message, in any order; case and accents do not matter.
 
 \b
   lock order        both words
   "lock order"      the phrase
-  lock*             words that begin so
-  lock -deadlock    without that word
+  lock*             words that begin with it
+  lock -deadlock    without the second word
   lock OR mutex     either
   role:user  tag:work  model:opus  store:lisp
-  cwd:/src/app  cwd:app               of that folder and those in it
-  before:2026-02  after:2026-01-11    when it was said
-  in:name           names of sessions only
-  in:thinking       what models thought, too
-  -in:tools         not what went into tools and came out of them
+  cwd:/src/app  cwd:app               in that folder or below it
+  before:2026-02  after:2026-01-11    when the message was written
+  in:name           only names of sessions
+  in:thinking       also what models thought
+  -in:tools         not the input and output of tools
 
-snake_case and camelCase are found whole and in parts, Japanese, Chinese and Korean by any substring.
+snake_case and camelCase are found whole and in parts; Japanese, Chinese and Korean by any substring.
 
-On a terminal hits stand under their session, in the pager ($SESSIOND_PAGER, $PAGER, less). Elsewhere a hit is one line
-with tabs between: session, number, role, time, text. With --json the document is what session/search answers.
+On a terminal, hits are grouped by session and shown in the pager ($SESSIOND_PAGER, $PAGER, less). Elsewhere, a hit is one
+line, with tabs between session, number, role, time and text. With --json the document is the result of session/search.
 
---cwd is the word cwd:, with a regular expression it is that folder itself.
+--cwd means the same as the term cwd:, but with a regular expression it means only that folder itself.
 
-With -q the exit code says whether anything was found: 0 or 1.
+With -q the exit code says whether anything was found: 0 if so, 1 if not.
 """
 
 
 @click.command("search", short_help="Find words in all your sessions.", help=_HELP)
 @click.argument("query", nargs=-1, required=True)
-@click.option("--mode", type=click.Choice(["text", "regex", "semantic"]), help="How to read QUERY; text by default.")
-@click.option("-E", "--regex", "mode", flag_value="regex", help="QUERY is a regular expression (Python's).")
+@click.option("--mode", type=click.Choice(["text", "regex", "semantic"]), help="How to read QUERY; by default as text.")
+@click.option("-E", "--regex", "mode", flag_value="regex", help="QUERY is a Python regular expression.")
 @click.option("--semantic", "mode", flag_value="semantic", help="Find by meaning (needs the extra `semantic`).")
-@click.option("-l", "--sessions", "only_sessions", is_flag=True, help="Only the sessions, the best first.")
-@click.option("-c", "--count", "only_counts", is_flag=True, help="Only how many hits each session has.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code says whether there is something.")
+@click.option("-l", "--sessions", "only_sessions", is_flag=True, help="Print only the sessions, best first.")
+@click.option("-c", "--count", "only_counts", is_flag=True, help="Print only how many hits each session has.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code says whether anything was found.")
 @click.option(
-    "-A", "--after-context", "after_lines", type=click.IntRange(0), metavar="N", help="N lines after a match."
+    "-A", "--after-context", "after_lines", type=click.IntRange(0), metavar="N", help="Show N lines after a match."
 )
-@click.option("-B", "--before-context", "before_lines", type=click.IntRange(0), metavar="N", help="N lines before it.")
-@click.option("-C", "--context", type=click.IntRange(0), default=0, metavar="N", help="N lines before and after.")
+@click.option(
+    "-B", "--before-context", "before_lines", type=click.IntRange(0), metavar="N", help="Show N lines before it."
+)
+@click.option("-C", "--context", type=click.IntRange(0), default=0, metavar="N", help="Show N lines before and after.")
 @filters
 @click.option("--name", help="Only in sessions with this in the name.")
 @click.option("--role", help="Only messages of this role.")
 @click.option("--session", "session_id", metavar="ID", help="Only in this session.")
 @click.option(
-    "--before", metavar="DATE", help="Only what was said before (2026, 2026-01, 2026-01-11, or RFC 3339; UTC)."
+    "--before", metavar="DATE", help="Only messages from before DATE (2026, 2026-01, 2026-01-11, or RFC 3339; UTC)."
 )
-@click.option("--after", metavar="DATE", help="Only what was said then or later (likewise).")
-@click.option("--thinking", is_flag=True, help="What models thought, too.")
-@click.option("--no-tools", is_flag=True, help="Not what went into tools and came out of them.")
+@click.option("--after", metavar="DATE", help="Only messages from DATE or later (likewise).")
+@click.option("--thinking", is_flag=True, help="Also search what models thought.")
+@click.option("--no-tools", is_flag=True, help="Do not search the input and output of tools.")
 @click.option(
     "-n",
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help=f"How many hits at most ({_HITS}, if not given); with -l and -c how many sessions (all).",
+    help=f"How many hits at most (default {_HITS}); with -l and -c how many sessions (default all).",
 )
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--all", "everything", is_flag=True, help="Show all of them.")
 @paging
 @as_json
 def command(
@@ -100,13 +102,13 @@ def command(
     shown = {name: given.pop(name) for name in _SHOWN}
     per_session = shown["only_sessions"] or shown["only_counts"]
     if as_json and per_session:
-        raise click.UsageError("--json is the whole answer: -l and -c are for lines.")
+        raise click.UsageError("--json prints the whole result; it cannot be combined with -l or -c.")
     words = [
         _said("before", before), _said("after", after), "in:thinking" if thinking else "", "-in:tools" if no_tools else "",
     ]  # fmt: skip
     if any(words) and mode == "regex":
         raise click.UsageError(
-            "--before, --after, --thinking and --no-tools are for words; --since and --until narrow a regex"
+            "--before, --after, --thinking and --no-tools do not work with a regex; narrow it with --since and --until"
         )
     if mode != "regex" and (within := _within(given["cwd"])):
         words.append(within)
@@ -137,27 +139,27 @@ def command(
 
 
 def _said(name: str, text: str | None) -> str:
-    """The query's word for an option. A time that is none would be a word to look for, as everything that is typed."""
+    """The query's term for an option. An invalid time is refused here: in a query it would be a word to search for."""
     if text is None:
         return ""
     from sessiond.index.query import moment_of
 
     if len(text.split()) != 1 or moment_of(text) is None:
-        message = f"{text!r} is no time; write 2026, 2026-01, 2026-01-11 or 2026-01-11T14:30:22Z"
+        message = f"{text!r} is not a time; write 2026, 2026-01, 2026-01-11 or 2026-01-11T14:30:22Z"
         raise click.BadParameter(message, param_hint=f"--{name}")
     return f"{name}:{text.strip()}"
 
 
 def _within(folder: str | None) -> str:
-    """The query's word for a folder and those in it. Empty where none can be written: the filter takes it then, exactly."""
+    """The query's term for a folder and those below it. Empty if no term can express it: then the exact filter is used."""
     if not folder or ('"' in folder and len(folder.split()) > 1):
         return ""
     return f"cwd:{folder}" if '"' in folder else f'cwd:"{folder}"'
 
 
 def _narrowed(query: str, words: list[str]) -> str:
-    """The query with more that must hold. In front, because it may end in a quote that is not closed, and nothing of it
-    may join what is added with an OR that it begins with.
+    """The query with more terms that must match. They go in front, because the query may end in an unclosed quote; and an
+    OR that the query begins with must not join them.
     """
     if not words:
         return query
@@ -170,7 +172,7 @@ _SHOWN = (
 
 
 def hits(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str, Any]:
-    """Up to `limit` hits (None: all), over as many pages as that takes. Shape: `session/search`'s result."""
+    """Up to `limit` hits (None: all), from as many pages as needed. Shape: the result of `session/search`."""
     found: dict[str, Any] = {}
     cursor: str | None = None
     while True:
@@ -210,14 +212,14 @@ def _print(
 
 
 def _missing(client: Client) -> str:
-    """Why there may be more than was found."""
+    """Why there may be more hits than were found."""
     problem = index_problem(client.call("daemon/status")["index"])
-    # The words of all are there, or are by now.
-    return problem or "the index was still being built: there may be more; search again"
+    # Without a problem the index is complete by now.
+    return problem or "the index was still being built, so there may be more; search again"
 
 
 def _note(out: TextIO, people: bool, text: str) -> None:
-    """For people beside what they read; for a script on standard error, because standard output is its data."""
+    """For people, in the output itself; for a script, on standard error, because standard output is its data."""
     if people:
         out.write(text + "\n")
     else:

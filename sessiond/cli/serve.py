@@ -9,23 +9,25 @@ from typing import NoReturn
 import click
 
 
-@click.command("serve", short_help="The daemon in the foreground, for a service manager.")
+@click.command("serve", short_help="Run the daemon in the foreground, for a service manager.")
 @click.option("--autosave-interval", type=float, metavar="S", help="Save changed sessions every S seconds; 0: never.")
-@click.option("--autosave-idle", type=float, metavar="S", help="Save a session that was quiet for S seconds; 0: off.")
-@click.option("--idle-exit", type=float, metavar="S", help="End after S seconds with nobody there; 0: never.")
-@click.option("--ready-fd", type=int, hidden=True, help="Say there how the start went.")
+@click.option(
+    "--autosave-idle", type=float, metavar="S", help="Save a session once it was quiet for S seconds; 0: off."
+)
+@click.option("--idle-exit", type=float, metavar="S", help="Exit after S seconds without clients; 0: never.")
+@click.option("--ready-fd", type=int, hidden=True, help="Where to report how the start went.")
 def command(
     autosave_interval: float | None, autosave_idle: float | None, idle_exit: float | None, ready_fd: int | None
 ) -> NoReturn:
-    """Run the daemon in the foreground till SIGTERM or SIGINT.
+    """Run the daemon in the foreground until SIGTERM or SIGINT.
 
-    Clients start one by themselves; this is for systemd and launchd. The log goes to standard error and into the log
-    folder. Exit code 75: another daemon owns the data folder.
+    Clients start a daemon by themselves; this command is for systemd and launchd. The log goes to standard error and to the
+    log folder. Exit code 75: another daemon owns the data folder.
     """
     from sessiond.daemon.process import main
 
     if sys.getfilesystemencoding() != "utf-8":
-        # The daemon is everybody's: what this shell's locale makes of file names is for this shell.
+        # The daemon serves everybody, so this shell's encoding of file names must not matter to it.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  the same once more
     flags = {
         "autosave.interval_s": autosave_interval,

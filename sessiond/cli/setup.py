@@ -1,4 +1,4 @@
-"""`sessiond setup EDITOR`: the lines for an editor's configuration."""
+"""`sessiond setup EDITOR`: configuration lines for an editor."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ LISP = """\
 (push (uiop:parse-native-namestring "{folder}/") asdf:*central-registry*)
 """
 BROWSER = """\
-// A web application's own conversations: ES modules without a build step, with types. Copy the folder, or let your bundler take it from there:
+// For a web application's own conversations: ES modules with types, no build step. Copy the folder, or point your bundler at it:
 //   {folder}
 import {{ Connection }} from "{folder}/sessiond.js"
 import {{ StorageService }} from "{folder}/storage-service.js"
 const connection = new Connection({{ url: "ws://127.0.0.1:8712", token }})
 const storage = new StorageService({{ connection, sessionId: "my-chat" }})
-// The daemon lets the application in that config.toml names:  [daemon] allowed_origins = ["http://localhost:5173"]
-// and listens as long as this runs:  sessiond --ws 8712
-// All sessions as a page of our own, with nothing to set up:  sessiond web
+// The daemon accepts the applications that config.toml lists:  [daemon] allowed_origins = ["http://localhost:5173"]
+// It listens as long as this runs:  sessiond --ws 8712
+// A ready-made page with all sessions, with nothing to set up:  sessiond web
 """
 VSCODE = """\
 # The extension "sessiond"; codium, cursor and code-server take the same.
 {install}
-# Any generic LSP client extension does for session files alone; its server's command is: sessiond
+# For session files alone, any generic LSP client extension works; set its server command to: sessiond
 """
 LINES = {"browser": BROWSER, "emacs": EMACS, "vim": VIM, "neovim": NEOVIM, "lisp": LISP, "vscode": VSCODE}
 FILES = {
@@ -61,17 +61,17 @@ FILES = {
     "vim": ["~/.vimrc", "~/.vim/vimrc"],
     "neovim": ["$XDG_CONFIG_HOME/nvim/init.lua", "$XDG_CONFIG_HOME/nvim/init.vim"],
 }
-"""Where `--write` adds them: the first that is there, in the order in which the editor looks. One that was made before it in
-that order would hide it."""
+"""Where `--write` adds them: the first file that exists, in the order in which the editor looks. A new file earlier in that
+order would hide it."""
 MADE = {"emacs": "~/.emacs.d/init.el"}
-"""Which of them is made where none is there, if not the first."""
+"""Which file is created if none exists, if not the first."""
 NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
-"""What goes first into a file that is made: without any, Vim has these defaults."""
+"""What a newly created file begins with: Vim loads these defaults only if there is no such file."""
 
 
-@click.command("setup", short_help="The lines for an editor's configuration.")
+@click.command("setup", short_help="Print or add the configuration lines for an editor.")
 @click.argument("editor", type=click.Choice(sorted(LINES)))
-@click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are there.")
+@click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are already there.")
 def command(editor: str, write: bool) -> int:
     """Print the lines for an editor's configuration, or add them with --write."""
     lines = lines_for(editor)
@@ -80,19 +80,19 @@ def command(editor: str, write: bool) -> int:
         return 0
     if editor not in FILES:
         raise click.UsageError(
-            f"no configuration file of {editor} is known; print the lines and put them where they belong"
+            f"--write does not know a configuration file for {editor}; print the lines and add them yourself"
         )
     path = configuration_file(editor)
     if path.suffix == ".vim":
         lines = lines_for("vim", client_folder(editor))
-    # As bytes: a configuration file may be in any encoding, and so may a path.
+    # As bytes: the configuration file and the path may be in any encoding.
     added = os.fsencode(lines)
     before = path.read_bytes() if path.exists() else NEW.get(editor, "").encode()
     if added in before:
-        print(f"{path} has them already")
+        print(f"{path} already has them")
         return 0
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Appended, so that a link stays a link, and what somebody else writes at the same time stays.
+    # Appended, so that a link stays a link, and nothing that is written at the same time is lost.
     with path.open("ab") as file:
         file.write(b"" if path.stat().st_size else before)
         file.write((b"\n" if before and not before.endswith(b"\n") else b"") + added)
@@ -101,22 +101,22 @@ def command(editor: str, write: bool) -> int:
 
 
 def lines_for(editor: str, folder: str | None = None) -> str:
-    """The lines, the client's folder in them as the editor's language writes a string."""
+    """The lines, with the client's folder quoted as the editor's language needs it."""
     folder = folder or client_folder(editor)
     if "\n" in folder:
-        raise click.ClickException(f"{folder!r} holds a line break, which no configuration file can name")
+        raise click.ClickException(f"{folder!r} contains a line break, which a configuration file cannot express")
     return LINES[editor].format(
         folder=_IN_STRING.get(editor, str)(folder), runtimepath=_runtimepath(folder), install=vscode_install()
     )
 
 
 def _escaped(characters: str) -> Callable[[str], str]:
-    """A backslash before each of them, as in a string of that language."""
+    """Puts a backslash before each of the characters."""
     return lambda folder: re.sub(f"[{re.escape(characters)}]", lambda found: "\\" + found[0], folder)
 
 
 _IN_RUNTIMEPATH = "\\,'`*?[]{}$"
-"""Vim takes them for the end of a folder, or for a pattern."""
+"""To Vim these end a folder's name or make a pattern."""
 _IN_STRING: dict[str, Callable[[str], str]] = {
     "emacs": _escaped('\\"'),
     "lisp": _escaped('\\"'),
@@ -126,7 +126,7 @@ _IN_STRING: dict[str, Callable[[str], str]] = {
 
 
 def _runtimepath(folder: str) -> str:
-    """Vim's line. `:set` is what people know, and cannot take every path."""
+    """Vim's line. `:set` is what people know, but it cannot take every path."""
     if re.fullmatch(r"[\w/.+@~-]+", folder, re.ASCII):
         return f"set runtimepath^={folder}"
     quoted = _escaped(_IN_RUNTIMEPATH)(folder).replace("'", "''")
@@ -134,7 +134,7 @@ def _runtimepath(folder: str) -> str:
 
 
 def vscode_install() -> str:
-    """The commands that install the VS Code extension: from the package that was built, else building it first."""
+    """The commands that install the VS Code extension: from the built package, or building it first."""
     folder = Path(client_folder("vscode"))
     package = folder / "sessiond.vsix"
     if package.is_file():
@@ -144,7 +144,7 @@ def vscode_install() -> str:
 
 
 def configuration_file(editor: str) -> Path:
-    """The file that the editor of this user reads, or will read once it is made."""
+    """The file that this user's editor reads, or will read once it exists."""
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     names = [*FILES[editor], MADE.get(editor, FILES[editor][0])]
     home = user_home(os.environ)

@@ -9,14 +9,14 @@ from sessiond.cli.client import Client
 from sessiond.cli.output import count, message_text, print_json, say
 
 
-@click.command("show", short_help="A session and its newest messages.")
+@click.command("show", short_help="Show a session and its newest messages.")
 @options.session_id
 @click.option("-n", "--last", type=click.IntRange(0), default=50, show_default=True, help="How many messages.")
 @options.as_json
 def command(session_id: str, last: int, as_json: bool) -> None:
     """Show a session and its newest messages.
 
-    With --json the document is what session/open answers.
+    With --json the document is the result of session/open.
     """
     with Client.connect() as client:
         opened = client.call("session/open", {"sessionId": session_id, "last": last})
@@ -31,7 +31,7 @@ def command(session_id: str, last: int, as_json: bool) -> None:
         line = "" if warning.get("line") is None else f":{warning['line']}"
         say(f"warning: {warning['path']}{line}: {warning['message']}")
     if opened.get("hasMore"):
-        say(f"… older messages: sessiond show {info['sessionId']} --last {info['messageCount']}")
+        say(f"… for older messages: sessiond show {info['sessionId']} --last {info['messageCount']}")
     for message in opened["messages"]:
         say()
         say(message_text(message))

@@ -13,24 +13,24 @@ from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
 
 
-@click.command("status", short_help="What runs, where, and what it holds.")
+@click.command("status", short_help="Show what is running, where, and what it holds.")
 @as_json
 def command(as_json: bool) -> None:
-    """Show what runs, where, and what it holds. Never starts a daemon."""
+    """Show what is running, where, and what it holds. Never starts a daemon."""
     status = ask()
     if as_json:
         print_json(
             {"running": False} if status is None else {"running": True, **status, "unpromised": elsewhere(status)}
         )
     elif status is None:
-        say(f"no daemon runs; the data folder is {places().data}")
+        say(f"no daemon is running; the data folder is {places().data}")
     else:
         for name, value in _lines(status):
             say(f"{name:<12} {value}")
 
 
 def ask() -> dict[str, Any] | None:
-    """What `daemon/status` answers, or None if no daemon runs. DaemonUnreachable if one does but does not answer."""
+    """The result of `daemon/status`, or None if no daemon is running. DaemonUnreachable if one is but does not answer."""
     client = connect_if_running(places())
     if client is None:
         return None
@@ -40,18 +40,18 @@ def ask() -> dict[str, Any] | None:
 
 
 def elsewhere(status: dict[str, Any]) -> list[dict[str, str]]:
-    """Folders of `daemon/status` that lie on a file system on which nothing is promised: `{path, fileSystem}` each."""
+    """Folders of `daemon/status` on file systems about which nothing is promised: `{path, fileSystem}` each."""
     paths = [str(status["dataDir"]), *(str(store["path"]) for store in status["stores"] if store["name"] != "default")]
     found = [(path, unpromised(path)) for path in paths]
     return [{"path": path, "fileSystem": kind} for path, kind in found if kind is not None]
 
 
 def unpromised_in_words(path: str, kind: str) -> str:
-    return f"{path} lies on {kind}: nothing is promised about network file systems and FUSE"
+    return f"{path} is on {kind}: nothing is promised about network file systems and FUSE"
 
 
 def problem_of(store: dict[str, Any]) -> str | None:
-    """What keeps a store of `daemon/status` from being read or written."""
+    """Why a store of `daemon/status` cannot be read or written; None if it can."""
     problem = store.get("problem")
     if not problem:
         return None
@@ -59,12 +59,12 @@ def problem_of(store: dict[str, Any]) -> str | None:
 
 
 def index_problem(index: dict[str, Any]) -> str | None:
-    """What keeps searches from finding everything, by the `index` of `daemon/status`."""
+    """Why searches may not find everything, from the `index` of `daemon/status`; None if they do."""
     if index["state"] == "failing":
-        return f"the index cannot be written where it should be ({index['problem']}): what is new may be missing"
+        return f"the index cannot be written ({index['problem']}): new messages may be missing"
     if index["state"] == "building":
         read = f" ({index['read']:,} of {count(index['found'], 'session')} read)" if index["found"] else ""
-        return f"the index is still being built{read}: there may be more"
+        return f"the index is still being built{read}, so there may be more"
     return None
 
 
@@ -94,7 +94,7 @@ def _lines(status: dict[str, Any]) -> list[tuple[str, str]]:
     if problem is not None:
         lines.append(("INDEX", problem))
     for damage in status.get("damage", ()):
-        lines.append(("DAMAGE", f"{count(damage['records'], 'record')} of the journal lost, see {damage['path']}"))
+        lines.append(("DAMAGE", f"{count(damage['records'], 'record')} of the journal lost; see {damage['path']}"))
     if status.get("readOnly"):
         lines.append(("READ-ONLY", f"{status['readOnly']['reason']}, since {local_time(status['readOnly']['since'])}"))
     config = status.get("config") or {}

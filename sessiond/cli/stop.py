@@ -19,31 +19,31 @@ _GRACE_S = 5.0
 _LOOK_AGAIN_S = 0.02
 
 
-@click.command("stop", short_help="End the daemon, everything saved.")
+@click.command("stop", short_help="Save everything and stop the daemon.")
 @as_json
 def command(as_json: bool) -> int:
-    """End the daemon, everything saved. The next client starts it again."""
+    """Save everything and stop the daemon. The next client starts it again."""
     pid = stop()
     if as_json:
         print_json({"stopped": pid is not None, "pid": pid})
     else:
-        say("no daemon runs" if pid is None else f"the daemon (pid {pid}) has stopped")
+        say("no daemon is running" if pid is None else f"the daemon (pid {pid}) has stopped")
     return 0
 
 
 def stop() -> int | None:
-    """End the daemon and wait till it has let go of the data folder. Its pid, or None if none ran. DaemonUnreachable."""
+    """Stop the daemon and wait until it has released the data folder. Its pid; None if none was running. DaemonUnreachable."""
     where = places()
     client = connect_if_running(where)
     if client is None:
         return None
     with client:
         pid = int(client.call("daemon/hello")["pid"])
-        with contextlib.suppress(ConnectionError):  # it ends before its answer is through: that is what was asked for
+        with contextlib.suppress(ConnectionError):  # it may stop before its answer arrives: that is what was asked for
             client.call("daemon/stop")
     deadline = time.monotonic() + DEFAULT.shutdown_s + _GRACE_S
     while is_held(where):
         if time.monotonic() > deadline:
-            raise DaemonUnreachable(f"the daemon (pid {pid}) was told to stop but is still there")
+            raise DaemonUnreachable(f"the daemon (pid {pid}) was told to stop but is still running")
         time.sleep(_LOOK_AGAIN_S)
     return pid

@@ -1,8 +1,8 @@
-"""Standard input, output and error as a command needs them, whatever it was started with.
+"""Standard input, output and error as commands need them, however the process was started.
 
-Somebody may wait for every line, so a line goes out when it ends, also into a pipe. What the reader's encoding does not
-have is shown as `?`. Standard output that fails raises `OutputFailed`, which is not an OSError: nobody can take it for a
-connection to the daemon that ended. Standard error that fails costs only what it would have said.
+Somebody may wait for every line, so each line is flushed when it ends, also into a pipe. Characters that the output's
+encoding lacks are shown as `?`. If standard output fails, `OutputFailed` is raised, which is not an OSError: nothing can
+mistake it for a lost connection to the daemon. If standard error fails, only its text is lost.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class OutputFailed(Exception):
-    """Standard output takes no more."""
+    """Standard output cannot be written any more."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror}")
         self.unread = error.errno == errno.EPIPE
-        """Whoever read it has seen enough."""
+        """The reader has seen enough and closed it."""
 
 
 class _Raw(io.FileIO):
-    """A descriptor that says once that it failed, and from then on takes everything and keeps nothing: Python flushes
-    what is left when it ends, and would complain again.
+    """A descriptor that reports its first failure and then silently drops everything: Python flushes what is left when it
+    exits, and would complain again.
     """
 
     def __init__(self, fd: int, *, silent: bool) -> None:
@@ -51,7 +51,7 @@ class _Raw(io.FileIO):
             raise OutputFailed(error) from None
 
     def _write(self, data: ReadableBuffer) -> int:
-        while (taken := super().write(data)) is None:  # somebody else made it non-blocking
+        while (taken := super().write(data)) is None:  # another process made it non-blocking
             poll = select.poll()
             poll.register(self.fileno(), select.POLLOUT)
             poll.poll()
@@ -72,17 +72,17 @@ def _text(fd: int, encoding: str, errors: str, *, silent: bool) -> io.TextIOWrap
 
 
 def _encoding(stream: object) -> str:
-    """As Python chose it; where it found the stream closed, it chose none."""
+    """The encoding that Python chose, or the locale's if Python found the stream closed and chose none."""
     return getattr(stream, "encoding", None) or locale.getencoding()
 
 
 def must_be_read() -> None:
-    """OutputFailed where nobody can read standard output any more. For commands that may wait long before they write."""
+    """OutputFailed if nobody can read standard output any more. For commands that may wait long before they write."""
     wait(None)
 
 
 def wait(fd: int | None) -> None:
-    """Until there is something to read from `fd`; without one, not at all. OutputFailed once nobody reads us."""
+    """Wait until `fd` can be read; with None, do not wait. OutputFailed once nobody reads our output."""
     poll = select.poll()
     if fd is not None:
         poll.register(fd, select.POLLIN)
@@ -97,5 +97,5 @@ def wait(fd: int | None) -> None:
 def _descriptor() -> int | None:
     try:
         return sys.stdout.fileno()
-    except (OSError, ValueError):  # a test has put something of its own there
+    except (OSError, ValueError):  # a test has replaced it
         return None

@@ -1,4 +1,4 @@
-"""`sessiond tail ID`: follows a session, over restarts of the daemon too."""
+"""`sessiond tail ID`: follows a session, also across restarts of the daemon."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from sessiond.cli.streams import must_be_read
 _AGAIN_S = 0.05
 
 
-@click.command("tail", short_help="Follow a session till interrupted.")
+@click.command("tail", short_help="Follow a session until interrupted.")
 @options.session_id
-@click.option("-n", "--last", type=click.IntRange(0), default=10, show_default=True, help="Messages to begin with.")
+@click.option(
+    "-n", "--last", type=click.IntRange(0), default=10, show_default=True, help="How many messages to begin with."
+)
 @options.as_json
 def command(session_id: str, last: int, as_json: bool) -> None:
-    """Follow a session till interrupted, or till nobody reads what it prints.
+    """Follow a session until interrupted, or until nobody reads the output.
 
-    With --json every change is one document on a line of its own, as in session/changed: {"kind": "appended",
-    "seq": ..., "messages": [...]}. The messages to begin with come the same way.
+    With --json every change is one document on its own line, as in session/changed: {"kind": "appended", "seq": ...,
+    "messages": [...]}. The messages to begin with come the same way.
     """
     follower = _Follower(session_id, as_json)
     since: int | None = None
@@ -33,7 +35,7 @@ def command(session_id: str, last: int, as_json: bool) -> None:
             try:
                 since = follower.follow(client, last, since)
             except ConnectionError:
-                since = follower.seq  # the daemon went away: go on where we were, with the next one
+                since = follower.seq  # the daemon went away: continue from here with the next one
                 time.sleep(_AGAIN_S)
 
 
@@ -43,10 +45,10 @@ class _Follower:
         self.as_json = as_json
         self.seq = 0
         self.in_stream: str | None = None
-        """The message whose text is being printed as it comes, its line not ended yet."""
+        """The message whose text is being printed as it arrives; its line has not ended yet."""
 
     def follow(self, client: Client, last: int, since: int | None) -> int | None:
-        """Until the connection ends (ConnectionError), or a resync is needed: then the seq to go on from."""
+        """Until the connection ends (ConnectionError), or a resync is needed: then returns the seq to continue from."""
         self._open(client, last, since)
         for method, params in client.notifications(while_read=True):
             if params.get("sessionId", params.get("session", {}).get("sessionId")) != self.session_id:
@@ -57,7 +59,9 @@ class _Follower:
             elif method in ("session/resync", "session/reloaded"):
                 return self.seq
             elif method == "session/deleted":
-                raise click.ClickException(f"{self.session_id} was deleted; sessiond restore {self.session_id}")
+                raise click.ClickException(
+                    f"{self.session_id} was deleted; to bring it back: sessiond restore {self.session_id}"
+                )
         return self.seq
 
     def _open(self, client: Client, last: int, since: int | None) -> None:

@@ -20,7 +20,7 @@ MATCH, SESSION, PLACE, ROLE, TIME, DIM = "1;31", "35", "32", "36", "33", "2"
 
 _WHEN = click.Choice(["auto", "always", "never"])
 _LESS = {"LESS": "FRX", "LV": "-c"}
-"""git's: leave at once what fits on the screen, show colours, do not clear the screen."""
+"""As git sets them: exit at once if everything fits on the screen, show colours, do not clear the screen."""
 
 color = click.option(
     "--color",
@@ -28,26 +28,26 @@ color = click.option(
     type=_WHEN,
     default="auto",
     show_default=True,
-    help="Colours: on a terminal without NO_COLOR, always, or never.",
+    help="Use colours; auto: on a terminal, unless NO_COLOR is set.",
 )
 
 
 def paging(command: F) -> F:
-    """The options of a command that may fill more than a screen."""
-    for option in (click.option("--no-pager", is_flag=True, help="Print, whatever is on the screen."), color):
+    """The options of a command whose output may not fit on the screen."""
+    for option in (click.option("--no-pager", is_flag=True, help="Print without the pager."), color):
         command = option(command)
     return command
 
 
 def colored(when: str) -> bool:
-    """Whether to colour what is printed. `auto`: on a terminal that can, unless NO_COLOR says no (no-color.org)."""
+    """Whether to colour the output. `auto`: on a terminal that can, unless NO_COLOR is set (no-color.org)."""
     if when != "auto":
         return when == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
 
 
 class Paint:
-    """Text in colours, or as it is. It must be clean already."""
+    """Text in colours, or as it is. The text must be clean already."""
 
     def __init__(self, on: bool) -> None:
         self.on = on
@@ -73,9 +73,9 @@ def columns() -> int:
 
 @contextlib.contextmanager
 def pager(enabled: bool = True) -> Iterator[TextIO]:
-    """Where to print: into $SESSIOND_PAGER, else $PAGER, else less, if standard output is a terminal; else there itself.
+    """Where to print: on a terminal into $SESSIOND_PAGER, else $PAGER, else less; otherwise to standard output itself.
 
-    As git does: a pager that is empty or `cat` is none, and one that cannot be started is passed over.
+    As in git, an empty pager or `cat` means no pager, and so does one that cannot be started.
     """
     program = _program() if enabled and sys.stdout.isatty() else ""
     process = _start(program) if program else None
@@ -84,10 +84,10 @@ def pager(enabled: bool = True) -> Iterator[TextIO]:
         return
     assert process.stdin is not None
     into = io.TextIOWrapper(process.stdin, encoding=sys.stdout.encoding, errors="replace", newline="\n")
-    # Ctrl-C belongs to the pager while that runs.
+    # Ctrl-C belongs to the pager while it runs.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with contextlib.suppress(BrokenPipeError):  # whoever reads has seen enough
+        with contextlib.suppress(BrokenPipeError):  # the reader has seen enough
             yield into
             into.flush()
     finally:
@@ -103,12 +103,12 @@ def _program() -> str:
 
 
 def _start(program: str) -> subprocess.Popen[bytes] | None:
-    """By the shell, so that it may have arguments. None where there is no such program."""
+    """Start it in the shell, so that it may have arguments. None if there is no such program."""
     import shutil
 
     first = program.split(maxsplit=1)[0]
     if shutil.which(first) is None and "=" not in first:
         return None
     env = {**_LESS, **os.environ}
-    # Ignored signals are inherited, so it starts before ours is.
+    # Ignored signals are inherited, so it starts before we ignore ours.
     return subprocess.Popen(program, shell=True, stdin=subprocess.PIPE, env=env)  # noqa: S602  (as git does)

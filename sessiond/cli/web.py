@@ -1,8 +1,8 @@
 """`sessiond web`: the page in a browser.
 
-The browser is given the name of a private file, which leads it to the page with a one-time code behind the `#`, which no
-browser sends or logs anywhere; the page exchanges the code for the token. So neither stands in a command line that
-other users could see, in a log, or, for longer than it is worth anything, in a history.
+The browser gets the name of a private file, which redirects it to the page with a one-time code after the `#`. No browser
+sends or logs that part; the page exchanges the code for the token. So neither appears in a command line that other users
+could see or in a log, and a history keeps only a code that has expired.
 """
 
 from __future__ import annotations
@@ -22,17 +22,22 @@ from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, DaemonUnreachable
 
 PORT = 8712
-"""The same every time, so that what the browser remembers of the page (drafts, settings) is found again."""
+"""The same every time, so that the browser finds what it remembers of the page (drafts, settings)."""
 _PREFIX = "open-"
 
 
-@click.command("web", short_help="The sessions as a page in the browser.")
-@click.option("--port", type=click.IntRange(0, 65535), default=None, help=f"Where to listen; {PORT} if it is free.")
+@click.command("web", short_help="Show your sessions as a page in the browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help=f"The port to listen on; by default {PORT} if it is free.",
+)
 @click.option(
     "--print", "only_print", is_flag=True, help="Print an address that works once, instead of opening a browser."
 )
 def command(port: int | None, only_print: bool) -> int:
-    """Show all sessions as a page in the browser, as long as this runs."""
+    """Show all sessions as a page in the browser, for as long as this command runs."""
     where = places()
     opened = False
     while True:
@@ -44,17 +49,17 @@ def command(port: int | None, only_print: bool) -> int:
                     _open(where, client.call("daemon/hello")["instanceId"], address, only_print)
                     opened = True
                 if address is known:
-                    say("another `sessiond` listens there already, and the page works as long as that runs")
+                    say("another `sessiond` already listens there; the page works as long as that one runs")
                     return 0
                 port = int(address["port"])
                 for _ in client.notifications():
-                    pass  # nothing is asked for; the connection's life is what counts
+                    pass  # none are expected; what matters is that the connection stays open
         except ConnectionError:
             record = read_endpoint(where.data)
-            if record is None or not os.path.exists(record.socket):  # it took its socket with it: somebody stopped it
-                raise DaemonUnreachable("the daemon was stopped, and the page with it") from None
+            if record is None or not os.path.exists(record.socket):  # it removed its socket: somebody stopped it
+                raise DaemonUnreachable("the daemon was stopped, so the page no longer works") from None
             if opened:
-                say("the daemon ended without a word; it is started again")
+                say("the daemon ended unexpectedly; starting it again")
 
 
 def _listen(client: Client, port: int | None) -> dict[str, Any]:
@@ -80,21 +85,21 @@ def _open(where: Places, instance: str, address: dict[str, Any], only_print: boo
     fs = RealFileSystem()
     fs.make_dirs(where.run)
     for old in fs.list_dir(where.run):
-        if old.startswith(_PREFIX):  # its code has long been worth nothing
+        if old.startswith(_PREFIX):  # its code has expired or been used
             fs.remove(f"{where.run}/{old}")
     if not only_print:
         path = f"{where.run}/{_PREFIX}{secrets.token_hex(8)}.html"
         atomic_write(fs, path, _REDIRECT.replace("LINK", link).encode(), 0o600)
         if webbrowser.open(Path(path).as_uri()):
-            say(f"the page is at {page}, and was opened in a browser; if it was not: sessiond web --print")
+            say(f"opened {page} in a browser; if you do not see it: sessiond web --print")
             return
         fs.remove(path)
-        say("no browser could be started")
-    say(f"open this within a minute; it works once: {link}")
+        say("could not start a browser")
+    say(f"open this address within a minute (it works once): {link}")
 
 
 def _reached_as(host: str) -> str:
-    """How this machine's browser names a host that is listened on."""
+    """The address at which a browser on this machine reaches the host."""
     address = ipaddress.ip_address(host)
     if address.is_unspecified:
         address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")

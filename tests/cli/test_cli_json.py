@@ -88,7 +88,7 @@ def test_text_that_is_no_utf8_is_refused(home: Shell) -> None:
     process = home.start("append", "x")
     _, err = process.communicate(b"\xff\xfe", timeout=30)
     assert process.returncode == 2
-    assert b"standard input is no UTF-8 (byte 0)" in err
+    assert b"standard input is not valid UTF-8 (byte 0)" in err
     assert home("append", "x", "\udcff").code == 1
 
 
@@ -172,9 +172,7 @@ def test_a_daemon_that_hangs_is_told_from_none(talk: Shell) -> None:
     try:
         done = talk("doctor")
         assert done.code == 1
-        assert (
-            f"PROBLEM  daemon: a daemon owns {talk.data}, but" in done.out or "does not answer within 5 s" in done.out
-        )
+        assert f"PROBLEM  daemon: a daemon owns {talk.data}, but" in done.out or "did not answer within 5 s" in done.out
     finally:
         os.kill(pid, signal.SIGCONT)
 

@@ -49,9 +49,9 @@ def test_18_each_wait_of_the_demo_has_a_deadline(monkeypatch: pytest.MonkeyPatch
     assert silent.stdin is not None
     assert silent.stdout is not None
     one = peer.Peer(silent.stdout, io.BytesIO())  # type: ignore[arg-type]
-    with pytest.raises(peer.NoAnswer, match=r"an answer to daemon/hello did not come within 0\.1 s"):
+    with pytest.raises(peer.NoAnswer, match=r"an answer to daemon/hello did not arrive within 0\.1 s"):
         one.call("daemon/hello", {})
-    with pytest.raises(peer.NoAnswer, match="a word of another client"):
+    with pytest.raises(peer.NoAnswer, match="a notification about another client"):
         one.notification()
     silent.communicate()
     one.close()

@@ -60,7 +60,7 @@ def test_several_go_into_a_folder_or_follow_each_other(talks: Shell, tmp_path: P
     everything = talks("export", "--all", "-o", str(tmp_path / "all"), "-f", "jsonl", "--json").json["sessions"]
     assert {Path(result["path"]).name for result in everything} == {"one.jsonl", "two.jsonl", "three.jsonl"}
     other = Shell()
-    assert other("import", str(tmp_path / "all")).out == "3 sessions with 4 messages came in\n"
+    assert other("import", str(tmp_path / "all")).out == "imported 3 sessions with 4 messages\n"
     other.close()
 
 
@@ -74,11 +74,9 @@ def test_what_follows_each_other_comes_in_as_what_it_was(talks: Shell, tmp_path:
         assert json.loads(talks("export", "one", "-f", "json").out)["session"]["sessionId"] == "one"
         assert talks("export", "--since", "2100-01-01", "-f", "json").out == "[]\n"
     with contextlib.closing(Shell()) as other:
-        assert other("import", str(target)).out == "3 sessions with 4 messages came in\n"
+        assert other("import", str(target)).out == "imported 3 sessions with 4 messages\n"
         assert other("export", "--all", "-f", "json").out == talks("export", "--all", "-f", "json").out
-        assert (
-            other("import", str(target)).out == "0 sessions with 0 messages came in\n3 sessions brought nothing new\n"
-        )
+        assert other("import", str(target)).out == "imported 0 sessions with 0 messages\n3 sessions had nothing new\n"
         assert talks("append", "three", "later").code == 0
         target.write_text(talks("export", "--all", "-f", form).out)
         grown = other("import", str(target), "--json").json
@@ -110,7 +108,7 @@ def test_redaction_blanks_and_says_what(talks: Shell, tmp_path: Path) -> None:
     }
     assert json.loads(target.read_text())["session"]["name"] == "Talk three"
     assert talks("export", "three", "--redact", "-f", "json", "-o", str(target)).code == 1
-    assert talks("export", "one", "--redact").err == "blanked: nothing was found\n"
+    assert talks("export", "one", "--redact").err == "blanked: nothing\n"
     inside = talks("export", "three", "--redact", "-o", str(talks.data / "sessions" / "x.md"))
     assert inside.code == 1
     assert not (talks.data / "sessions" / "x.md").exists()
@@ -121,7 +119,7 @@ def test_a_redacted_session_comes_in_elsewhere(talks: Shell, tmp_path: Path) -> 
     target = tmp_path / "three.jsonl"
     assert talks("export", "three", "--redact", "-f", "jsonl", "-o", str(target)).code == 0
     other = Shell()
-    assert other("import", str(target)).out == "1 session with 2 messages came in\n"
+    assert other("import", str(target)).out == "imported 1 session with 2 messages\n"
     there, here = (shell("show", "three", "--json").json["messages"] for shell in (other, talks))
     other.close()
     assert [(m["id"], m["seq"], m["role"], m["timestamp"]) for m in there] == [

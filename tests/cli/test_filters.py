@@ -48,7 +48,7 @@ def test_a_time_that_is_none(home: Shell, option: str) -> None:
     for text in ("garbage", "10 days ago", "2026-13", "2026-01-11 x", "yesterday"):
         done = home("search", option, text, "commit")
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert f"Invalid value for {option}: {text!r} is no time; write 2026" in done.err
+        assert f"Invalid value for {option}: {text!r} is not a time; write 2026" in done.err
         assert "2026-01-11T14:30:22Z" in done.err
 
 

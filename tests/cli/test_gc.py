@@ -25,7 +25,7 @@ def test_gc_says_then_does(home: Shell) -> None:
         assert ids(home("gc", "--empty", "--older-than", "0", "--json")) == ["bare"]
         assert len(home("list").out.splitlines()) == 4
         done = home("gc", "--empty", "--older-than", "0", "--yes")
-        assert "1 session went into the trash" in done.out
+        assert "moved 1 session to the trash" in done.out
         home("archive", "full")
         assert ids(home("gc", "--archived", "--json")) == ["full"]
         assert ids(home("gc", "--archived", "--older-than", "1", "--json")) == []

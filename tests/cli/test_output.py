@@ -135,7 +135,7 @@ def test_the_status_of_a_daemon_in_trouble() -> None:
     assert "store a (jsonl, 1 session) /a  PROBLEM: unavailable" in lines
     assert "store b (jsonl, 2 sessions) /b  PROBLEM: gone" in lines
     assert "store c (jsonl, 0 sessions) /c" in lines
-    assert "INDEX the index is still being built (3 of 5 sessions read): there may be more" in lines
+    assert "INDEX the index is still being built (3 of 5 sessions read), so there may be more" in lines
     assert any(line.startswith("READ-ONLY the disk is full, since ") for line in lines)
 
 

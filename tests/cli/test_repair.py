@@ -81,7 +81,7 @@ def test_one_flipped_bit(stopped: Shell) -> None:
         assert done.code == 1
         assert f"PROBLEM  {path}" in done.out and "doctor --repair" in done.out
         damaged = path.read_bytes()
-        assert any("the bit is turned back" in one for one in repaired(stopped).values())
+        assert any("flipped the bit back" in one for one in repaired(stopped).values())
         assert path.read_bytes() == before
         assert damaged in copies(stopped).values()
     damage(path, b"second", b"secone")
@@ -131,7 +131,7 @@ def test_a_wrong_line_below_a_line_that_stays(stopped: Shell) -> None:
     path.write_bytes(before + b"no json\n")
     done = stopped("doctor", "--repair", "--json")
     mended = {one["problem"]: one["mended"] for one in done.json["findings"] if one["problem"] and one.get("mended")}
-    assert [one.split(";")[0] for one in mended.values()] == ["taken out"], done
+    assert [one.split(";")[0] for one in mended.values()] == ["removed"], done
     assert path.read_bytes() == before
     assert "names another id" in stopped("doctor").out
 

@@ -44,7 +44,7 @@ def test_once(user, editor):
     text = path.read_text()
     path.write_text("\n" + text + "\n")
     done = user("setup", editor, "--write")
-    assert done.out == f"{path} has them already\n"
+    assert done.out == f"{path} already has them\n"
     assert path.read_text() == "\n" + text + "\n"
 
 
@@ -141,4 +141,4 @@ def test_23_a_configuration_in_any_encoding(user, content):
     text = path.read_bytes()
     assert text.startswith(content)
     assert b"runtimepath" in text
-    assert user("setup", "vim", "--write").out == f"{path} has them already\n"
+    assert user("setup", "vim", "--write").out == f"{path} already has them\n"

@@ -64,8 +64,10 @@ def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"session": {"sessionId": "theia/a"}, "lost": ["its name", {"message": "2 notes"}]}
     answers = Answers({"session/move": [told]})
     done = run(monkeypatch, mv, answers, "a", "--store", "theia")
-    assert done.output == "a is theia/a\nnot shown there: its name\nnot shown there: 2 notes\n"
-    assert run(monkeypatch, mv, answers, "a", "--store", "theia", "--dry-run").output.startswith("a would be theia/a\n")
+    assert done.output == "a is now theia/a\nnot shown there: its name\nnot shown there: 2 notes\n"
+    assert run(monkeypatch, mv, answers, "a", "--store", "theia", "--dry-run").output.startswith(
+        "a would become theia/a\n"
+    )
     assert json.loads(run(monkeypatch, mv, answers, "a", "--store", "theia", "--json").output) == told
 
 
@@ -99,11 +101,13 @@ def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     answers.progress = [{"percentage": 5, "message": "half\x1b[31m"}, {"message": "begun"}]
     done = run(monkeypatch, backup, answers, str(tmp_path / "b"))
     assert done.stdout == f"2 files, 1,234 bytes in {tmp_path / 'b'}\n"
-    assert done.stderr == "not as it should be: /a: torn\n"
+    assert done.stderr == "warning: /a: torn\n"
     assert json.loads(run(monkeypatch, backup, answers, str(tmp_path / "b"), "--json").stdout) == told
 
 
-@pytest.mark.parametrize(("there", "words"), [(True, "it was complete already"), (False, "nothing is left of it")])
+@pytest.mark.parametrize(
+    ("there", "words"), [(True, "the backup was already complete"), (False, "nothing is left of the backup")]
+)
 def test_an_interrupted_backup_is_stopped_and_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool, words: str
 ) -> None:
@@ -138,7 +142,7 @@ def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatc
     never = Answers({"session/search": [some], "daemon/status": [ready]})
     done = run(monkeypatch, search, never, "x", "--mode", "semantic")
     assert len(never.asked) == 1 + search._TRIES + 1
-    assert done.stderr == "sessiond: the index was still being built: there may be more; search again\n"
+    assert done.stderr == "sessiond: the index was still being built, so there may be more; search again\n"
     monkeypatch.setattr(search, "_PATIENCE_S", -1.0)
     impatient = Answers({"session/search": [some], "daemon/status": [ready]})
     run(monkeypatch, search, impatient, "x", "--mode", "semantic")
@@ -150,12 +154,12 @@ def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatc
     [
         (
             ("building", 340, 1143, None),
-            "the index is still being built (340 of 1,143 sessions read): there may be more",
+            "the index is still being built (340 of 1,143 sessions read), so there may be more",
         ),
-        (("building", 0, 0, None), "the index is still being built: there may be more"),
+        (("building", 0, 0, None), "the index is still being built, so there may be more"),
         (
             ("failing", 0, 0, "database or disk is full"),
-            "the index cannot be written where it should be (database or disk is full): what is new may be missing",
+            "the index cannot be written (database or disk is full): new messages may be missing",
         ),
     ],
 )
@@ -182,7 +186,7 @@ def test_a_list_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> No
     some = {"sessions": [info], "nextCursor": None, "incomplete": True}
     done = run(monkeypatch, listing, Answers({"session/list": [some], "daemon/status": [status]}))
     assert done.stdout.startswith("a\t")
-    assert done.stderr == "sessiond: the index is still being built (3 of 7 sessions read): there may be more\n"
+    assert done.stderr == "sessiond: the index is still being built (3 of 7 sessions read), so there may be more\n"
     done = run(monkeypatch, listing, Answers({"session/list": [some]}), "--json")
     assert json.loads(done.stdout) == some and done.stderr == ""
     pages = [
@@ -205,7 +209,7 @@ def test_an_empty_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, listing, answers).output == ""
     monkeypatch.setattr(listing, "for_people", lambda: True)
     assert "sessiond import PATH" in run(monkeypatch, listing, answers).output
-    assert run(monkeypatch, listing, answers, "--tag", "x").output == "no such session\n"
+    assert run(monkeypatch, listing, answers, "--tag", "x").output == "no matching sessions\n"
 
 
 def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,13 +348,13 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
         (
             "journal",
             "read-only: the disk is full",
-            "make room, then run `sessiond stop`: the next client starts it again",
+            "free some disk space, then run `sessiond stop`; the next client starts the daemon again",
         ),
-        ("store a", "out of reach", "look at /a"),
+        ("store a", "out of reach", "check /a"),
         (
             "search index",
-            "the index cannot be written where it should be (disk full): what is new may be missing",
-            "make room for /nowhere/cache, or see to it that it can be written; it goes on by itself",
+            "the index cannot be written (disk full): new messages may be missing",
+            "free disk space for /nowhere/cache, or make it writable; indexing then resumes by itself",
         ),
     ]
 
@@ -405,7 +409,7 @@ def test_a_daemon_that_does_not_stop_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(stop, "connect_if_running", lambda where: answers)
     monkeypatch.setattr(stop, "is_held", lambda where: True)
     monkeypatch.setattr(stop, "_GRACE_S", -1e9)
-    with pytest.raises(DaemonUnreachable, match=r"\(pid 7\) was told to stop but is still there"):
+    with pytest.raises(DaemonUnreachable, match=r"\(pid 7\) was told to stop but is still running"):
         stop.stop()
     assert [method for method, _ in answers.asked] == ["daemon/hello", "daemon/stop"]
 

@@ -34,8 +34,8 @@ def test_import_shows_progress_and_a_summary(home: Shell, tmp_path: Path) -> Non
     """The bar comes and goes; what stays is the summary."""
     source = tmp_path / "history.json"
     source.write_text('[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]')
-    assert "1 session with 2 messages came in" in shown_on_terminal(home, "import", str(source))
-    assert "1 session brought nothing new" in shown_on_terminal(home, "import", str(source))
+    assert "imported 1 session with 2 messages" in shown_on_terminal(home, "import", str(source))
+    assert "1 session had nothing new" in shown_on_terminal(home, "import", str(source))
 
 
 def test_text_for_people() -> None:

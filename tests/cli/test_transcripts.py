@@ -51,7 +51,7 @@ def test_a_conversation(home: Shell) -> None:
         $ sessiond show talk --last 1
         talk  A talk
         2 messages  .../data/sessions/talk.jsonl  work
-        … older messages: sessiond show talk --last 2
+        … for older messages: sessiond show talk --last 2
 
         ── assistant #2 ...
         In the haystack.
@@ -116,7 +116,7 @@ def test_housekeeping(home: Shell) -> None:
         one is gone
         $ sessiond list --deleted
         $ sessiond gc
-        0 sessions would go into the trash
+        0 sessions would go to the trash
         """,
     )
 
@@ -133,10 +133,10 @@ def test_what_is_wrong_is_one_line(home: Shell) -> None:
         sessiond: Missing argument 'ID'. sessiond append --help
         [2]
         $ sessiond list --since yesterday
-        sessiond: Invalid value for --since: 'yesterday' is no time; write 2026-01-11 or ...; sessiond list --help
+        sessiond: Invalid value for --since: 'yesterday' is not a time; write 2026-01-11 or ...; sessiond list --help
         [2]
         $ sessiond --tcp nonsense
-        sessiond: Invalid value for --tcp: 'nonsense' is no [HOST:]PORT...
+        sessiond: Invalid value for --tcp: 'nonsense' is not [HOST:]PORT...
         [2]
         $ sessiond append nosuch hello
         sessiond: no session 'nosuch'...
@@ -160,16 +160,16 @@ def test_without_a_daemon(home: Shell) -> None:
         home,
         """
         $ sessiond status
-        no daemon runs; the data folder is .../data
+        no daemon is running; the data folder is .../data
         $ sessiond status --json
         {"running":false}
         $ sessiond stop
-        no daemon runs
+        no daemon is running
         $ sessiond stop --json
         {"stopped":false,"pid":null}
         $ sessiond doctor
         ok       configuration .../config/config.toml
-        ok       no daemon runs
+        ok       no daemon is running
         ok       store default (jsonl) .../data/sessions
         """,
     )

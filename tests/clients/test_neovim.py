@@ -89,8 +89,8 @@ def test_vim_and_neovim_share_a_session(at: House, command: Callable[..., list[s
     two.shows("[共有:2]")
     at.kill_daemon(client)
     # A crash took nothing, and each starts the daemon again.
-    one.shows("connected again")
-    two.shows("connected again")
+    one.shows("reconnected")
+    two.shows("reconnected")
     vim_scenarios.say(two, "after the crash")
     one.shows("after the crash")
     one.shows("[共有:3]")

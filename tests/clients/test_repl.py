@@ -92,7 +92,7 @@ def test_lines(home):
     done = home("repl", stdin="hello こんにちは 😀\nand\\\nmore\n//slash\n")
     session_id = ID.search(done.out)[1]
     assert done.code == 0
-    assert done.out.endswith(f"to go on: sessiond repl --session-id {session_id}\n")
+    assert done.out.endswith(f"to resume: sessiond repl --session-id {session_id}\n")
     assert said(home, session_id) == ["hello こんにちは 😀", "and\nmore", "/slash"]
 
 
@@ -171,7 +171,7 @@ def test_older(home, other):
     done = home("repl", "--session-id", "long", stdin="/older\n/older 30\n")
     shown = [int(nth) for nth in re.findall(r"message (\d+)\.", done.out)]
     assert shown == [*range(19980, 20000), *range(19960, 19980), *range(19930, 19960)]
-    assert "19980 older ones" in done.out
+    assert "19980 older messages" in done.out
 
 
 def test_no_older(home, other):
@@ -181,7 +181,7 @@ def test_no_older(home, other):
     done = home("repl", "--session-id", "short", stdin="/older\n/older\n")
     assert re.findall(r"message (\d+)\.", done.out) == [str(nth) for nth in (*range(5, 25), *range(5))]
     assert "this is the beginning" in done.out
-    assert "there are no older ones" in done.out
+    assert "there are no older messages" in done.out
 
 
 def test_bad_lines(home):
@@ -298,7 +298,7 @@ def test_say_and_resume(home, repl):
     wait_until(lambda: said(home, session_id) == ["hello 日本語 😀"])
     first.shows(f"[{session_id}:1]")
     first.say("/quit")
-    first.shows(f"to go on: sessiond repl --session-id {session_id}")
+    first.shows(f"to resume: sessiond repl --session-id {session_id}")
     wait_until(lambda: first.ended)
     second = repl("--session-id", session_id)
     second.shows("hello 日本語")

@@ -117,7 +117,7 @@ def test_19_a_daemon_that_dies_is_said(home: Shell, tmp_path: Path, arguments: t
             return
         done = home(*arguments, stdin="x" * 20_000_000 if arguments[0] == "append" else "")
         assert done.code == 1
-        assert done.err.startswith("sessiond: the daemon ended the connection")
+        assert done.err.startswith("sessiond: the daemon closed the connection")
         assert done.err.count("\n") == 1
     finally:
         dying.close()

@@ -160,7 +160,7 @@ def test_a_fuse_file_system_is_named_by_status_and_doctor(tmp_path: Path) -> Non
                     text=True,
                     check=True,
                 )
-                assert f"{at} lies on fuse" in told.stdout
+                assert f"{at} is on fuse" in told.stdout
         assert "word" in (real / "a.jsonl").read_text()
     finally:
         subprocess.run(["umount", "-l", str(at)], check=False, capture_output=True)

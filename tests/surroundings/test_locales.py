@@ -106,7 +106,7 @@ def test_21_the_locale_of_the_first_client_is_its_own(home: Shell, how: str) -> 
         "LANG": "C.UTF-8",
     }
     (folder / "x.json").write_text(json.dumps([{"role": "user", "content": "words"}]))
-    assert home("import", str(folder / "x.json")).out.startswith("1 session with 1 message came in")
+    assert home("import", str(folder / "x.json")).out.startswith("imported 1 session with 1 message")
     assert home("new", "--id", "s").code == 0
     assert home("append", "s", "words").code == 0
     assert home("export", "s", "-o", str(folder / "out.md")).code == 0
@@ -122,7 +122,7 @@ def test_21_paths_of_another_encoding_lead_where_they_lead(home: Shell) -> None:
     arguments = [os.fsencode(one) for one in home.command("import", str(folder / "x.json"))]
     done = subprocess.run(arguments, env=home.env, cwd="/", capture_output=True, timeout=60, check=False)
     assert done.returncode == 0
-    assert b"1 session with 1 message came in" in done.stdout
+    assert b"imported 1 session with 1 message" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_22_a_home_that_cannot_be_written_is_told(home: Shell) -> None:
 
     done = run("doctor")
     assert done.returncode == 1
-    assert f"PROBLEM  data folder {bare}/data: no session can be kept: {bare} cannot be written" in done.stdout
+    assert f"PROBLEM  data folder {bare}/data: sessions cannot be saved: {bare} is not writable" in done.stdout
     for arguments in (("list",), ("new",), ("--stdio",), ("--tcp", "0"), ("serve",)):
         done = run(*arguments)
         assert done.returncode in (1, 69), done

@@ -68,7 +68,7 @@ class App {
       this.list.begin()
       this.connection.call('daemon/status').then(({ stores, readOnly }) => {
         this.list.offerStores(stores)
-        this.#say('readOnly', readOnly && `The daemon keeps nothing for now: ${readOnly.reason}. Reading works.`)
+        this.#say('readOnly', readOnly && `The daemon cannot save anything now: ${readOnly.reason}. You can still read.`)
       }, (failure) => failure.kind !== 'disconnected' && this.fail(failure))
       this.#route()
     } else if (state === 'waiting') {
@@ -146,7 +146,7 @@ class App {
 
   create() {
     return ask({
-      title: 'New session', yes: 'Begin', fields: [field('Name', 'name', '', 'may stay empty')],
+      title: 'New session', yes: 'Begin', fields: [field('Name', 'name', '', 'optional')],
       work: async (data) => {
         const { session } = await this.connection.call('session/new', { name: data.get('name').trim() || null })
         this.list.load()

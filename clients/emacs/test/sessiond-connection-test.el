@@ -51,7 +51,7 @@
                   (sessiond-connection-test-fake
                    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"capabilities\":{\"experimental\":{\"sessiond\":{\"protocolVersion\":0}}}}}"))))
   (should (string-match-p
-           "no sessiond"
+           "not a sessiond"
            (apply #'sessiond-connection-test-failure
                   (sessiond-connection-test-fake
                    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"capabilities\":{}}}")))))

@@ -36,7 +36,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     repl))
 
 (defun enter (repl session)
-  "SESSION is the one of this conversation from here on."
+  "Switch this conversation to SESSION."
   (setf (repl-session repl) session
         (repl-listener repl) (add-listener session (lambda (kind change session)
                                                      (declare (ignore session))
@@ -151,7 +151,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
         (say-line repl "Saved ~A (~D bytes)" path octets)
         (say-line repl "Nothing to save"))))
 
-(define-command "load" (repl rest) "ID saves this session and goes on with that one"
+(define-command "load" (repl rest) "ID saves this session and opens that one"
   (when (string= rest "")
     (error 'sessiond-error :kind "invalidParams" :message "which one?" :hint "/load ID; /sessions lists them"))
   (unless (string= rest (session-id (repl-session repl)))
@@ -168,13 +168,13 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (leave-session repl)
     (enter repl entered)))
 
-(define-command "new" (repl rest) "[NAME] saves this session and begins another one"
+(define-command "new" (repl rest) "[NAME] saves this session and starts another one"
   (switch repl (lambda () (new-session (repl-client repl) :name (and (plusp (length rest)) rest)))))
 
-(define-command "fork" (repl rest) "[NAME] saves this session and goes on in a copy of it"
+(define-command "fork" (repl rest) "[NAME] saves this session and continues in a copy of it"
   (switch repl (lambda () (fork-session (repl-session repl) :name (and (plusp (length rest)) rest)))))
 
-(define-command "reset" (repl rest) "saves this session, then empties it under the same id"
+(define-command "reset" (repl rest) "saves this session, then empties it; the id stays"
   (reset-session (repl-session repl))
   (say-line repl "Session ~A is empty now" (session-id (repl-session repl))))
 
@@ -194,7 +194,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
       (apply #'tag-session session tags))
     (say-line repl "Tags: ~:[none~;~:*~{~A~^ ~}~]" (mapcar #'printable tags))))
 
-(define-command "archive" (repl rest) "[off] puts this session out of the lists; off: back into them"
+(define-command "archive" (repl rest) "[off] removes this session from the lists; off: brings it back"
   (archive-session (repl-session repl) (string/= rest "off"))
   (say-line repl "Session ~A is ~:[archived~;listed~] now" (session-id (repl-session repl)) (string= rest "off")))
 
@@ -202,14 +202,14 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (when (zerop (show-older repl (max 1 (or (parse-integer rest :junk-allowed t) +shown-messages+))))
     (say-line repl "This is the beginning")))
 
-(define-command "send" (repl rest) "says what could not be said, or was typed and not sent the last time"
+(define-command "send" (repl rest) "sends the message that could not be sent, or that was typed but not sent last time"
   (let ((unsaid (repl-unsaid repl)))
     (unless unsaid
       (error 'sessiond-error :kind "invalidParams" :message "there is nothing that was not said"))
     (destructuring-bind (text id session-id) unsaid
       (say-kept repl text (and (equal session-id (session-id (repl-session repl))) id)))))
 
-(define-command "drop" (repl rest) "forgets what could not be said"
+(define-command "drop" (repl rest) "discards the message that could not be sent"
   (setf (repl-unsaid repl) nil)
   (keep-draft (repl-session repl) ""))
 
@@ -222,7 +222,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
 (define-command "help" (repl rest) "shows this list"
   (loop for (name nil about) in *commands* do (say-line repl "/~A ~A" name about)))
 
-(define-command "quit" (repl rest) "saves, leaves, and says how to come back"
+(define-command "quit" (repl rest) "saves, leaves, and says how to resume"
   :quit)
 
 (defun handle-command (repl line)
@@ -300,7 +300,7 @@ leave."
 
 (defun start-repl (&key client session-id name (auto-save-interval 300) reply
                      (input *standard-input*) (output *standard-output*))
-  "Talk till /quit or the end of INPUT. Returns the session's id, which :SESSION-ID resumes."
+  "Talk until /quit or the end of INPUT. Returns the session's id, which :SESSION-ID resumes."
   (let ((repl (make-repl :client client :session-id session-id :name name :auto-save-interval auto-save-interval
                          :reply reply :output output)))
     (unwind-protect

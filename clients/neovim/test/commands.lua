@@ -218,7 +218,7 @@ return {
       t.wait_for_message('is archived')
       t.equal(true, t.ask(other, 'session/open', { sessionId = id }).session.archived)
       vim.cmd('SessiondArchive!')
-      t.wait_for_message('is back from the archive')
+      t.wait_for_message('is no longer archived')
     end,
   },
   {

@@ -24,7 +24,7 @@ return {
       t.wait_for_statusline('[renamed:3]')
       append(other, id, 'live again')
       t.wait_for_texts({ 'one', 'begun and ended', 'missed', 'live again' })
-      t.matches('connected again', t.messages())
+      t.matches('reconnected', t.messages())
     end,
   },
   {

@@ -53,10 +53,10 @@ return {
     function()
       client.config.command = 'no-such-sessiond --stdio'
       vim.cmd('SessiondNew')
-      t.wait_for_message("no new session: there is no program 'no-such-sessiond' (install sessiond, or require('sessiond').setup(")
+      t.wait_for_message("no new session: program 'no-such-sessiond' not found (install sessiond, or require('sessiond').setup(")
       vim.cmd('edit sessiond://x')
       vim.cmd('SessiondSay これは残る')
-      t.wait_for_message('not sent: there is no program')
+      t.wait_for_message('not sent: program')
       draft_is({ 'これは残る' })
       t.equal({}, require('sessiond.pick').complete('', 'SessiondSwitch ', 15))
     end,
@@ -66,7 +66,7 @@ return {
     function()
       client.config.command = { 'sh', '-c', 'echo "sessiond: the daemon did not start" >&2; exit 69' }
       vim.cmd('edit sessiond://x')
-      t.wait_for_message('no connection: no daemon could be reached or started (`sessiond doctor` looks closer)')
+      t.wait_for_message('no connection: no daemon could be reached or started (run `sessiond doctor`)')
       t.wait_for_statusline('[x:0 offline]')
       vim.cmd('SessiondSay waits')
       t.matches('unsent', t.statusline())
@@ -94,7 +94,7 @@ return {
     function()
       fake({ initialize = { result = { capabilities = vim.empty_dict() } } })
       vim.cmd('edit sessiond://x')
-      t.wait_for_message('the daemon cannot be used: it speaks protocol 0, this plugin 1 (update sessiond, then `sessiond stop`)')
+      t.wait_for_message('the daemon cannot be used: it speaks protocol 0, this plugin needs 1 (update sessiond, then run `sessiond stop`)')
     end,
   },
   {
@@ -108,9 +108,9 @@ return {
       draft_is({ '一行目' })
       vim.cmd('SessiondSay two')
       draft_is({ 'two', '', '一行目' })
-      t.wait_for_message('the draft is not kept: the disk is full')
+      t.wait_for_message('the draft could not be saved: the disk is full')
       vim.cmd('SessiondClose')
-      t.wait_for_message('not closed: the daemon could not take what you typed')
+      t.wait_for_message('not closed: the daemon could not keep what you typed')
       draft_is({ 'two', '', '一行目' })
       vim.cmd('SessiondClose!')
       draft_is({})
@@ -133,7 +133,7 @@ return {
         return line:find('state/set', 1, true) ~= nil
       end, vim.fn.readfile(log))
       t.equal(1, #stored)
-      t.equal(nil, t.messages():find('the draft is not kept', 1, true))
+      t.equal(nil, t.messages():find('the draft could not be saved', 1, true))
       draft_is({ 'typed' })
       t.equal(true, vim.bo[vim.fn.bufadd('sessiond-draft://x')].modified)
     end,

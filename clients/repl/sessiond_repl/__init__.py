@@ -1,11 +1,11 @@
 """A terminal conversation that is kept in a session: `sessiond repl`.
 
-terminal | plain     what is typed, with prompt-toolkit; or lines in, lines out
+terminal | plain     the user interfaces: a prompt with prompt-toolkit; or lines in, lines out
 commands             /sessions, /load, ...: one function each
-chat                 the session that is open, what is said in it, and the way back after the daemon was gone
+chat                 the open session, what is said in it, and how it catches up after the daemon was gone
 agent                one turn of a command that plays the assistant
-view                 what of the session is on the screen already: no I/O
-link, connection     JSON-RPC over the daemon's socket, again and again
+view                 which part of the session is already on the screen: no I/O
+link, connection     JSON-RPC over the daemon's socket; reconnects
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def interactive() -> bool:
 
 
 def run(session_id: str | None, agent: str | None) -> int:
-    """Talk till the end of input or /quit. Returns the exit code.
+    """Talk until the end of input or /quit. Returns the exit code.
 
-    `session_id`: resumes that one, None makes a new one. `agent`: a shell command that answers every message.
-    Raises SessiondError and sessiond.reach.Unreachable where it cannot begin; ImportError without prompt-toolkit.
+    `session_id`: the session to resume; None makes a new one. `agent`: a shell command that answers every message.
+    Raises SessiondError and sessiond.reach.Unreachable if it cannot begin; ImportError without prompt-toolkit.
     """
     if interactive():
         from sessiond_repl.terminal import converse

@@ -1,7 +1,7 @@
 """One turn of a command that plays the assistant.
 
 It gets the transcript as JSON Lines (one message a line, as the wire has them) on its standard input; what it prints
-is the reply, kept as it comes: append with `streaming`, extend, finish. Exit code 0: `done`; another one: `error`;
+is the reply, kept as it arrives: append with `streaming`, extend, finish. Exit code 0: `done`; any other: `error`;
 stopped by the user: `interrupted`.
 """
 
@@ -23,24 +23,24 @@ from sessiond_repl.view import Screen, View
 READ_BYTES = 64 * 1024
 PAGE_MESSAGES = 1000
 GRACE_S = 2.0
-"""Between asking the command to stop and killing it; then as long again till its output is given up."""
+"""Between asking the command to stop and killing it; after the same time again its output is given up."""
 STDERR_BYTES = 4096
-"""The end of what it says on standard error is kept, and shown where it fails."""
+"""How much of the end of its standard error is kept, and shown if it fails."""
 
 
 class Conversation(Protocol):
-    """What a turn needs of the chat."""
+    """What a turn needs from the chat."""
 
     screen: Screen
 
     async def call(self, method: str, **params: Any) -> Any: ...
 
     async def append(self, view: View, message: dict[str, Any]) -> int:
-        """Keeps a message of ours, with its id. Returns its seq."""
+        """Keep one of our messages, which has an id. Returns its seq."""
 
 
 class Turn:
-    """Runs once, for one view, which stays the same whatever is opened meanwhile."""
+    """Runs once, for one view, which stays the same even if another session is opened meanwhile."""
 
     def __init__(self, chat: Conversation, view: View, command: str) -> None:
         self._chat = chat
@@ -51,10 +51,10 @@ class Turn:
         self._interrupted = False
         self._given_up = asyncio.Event()
         self._length = 0
-        """Code points of the reply that are kept."""
+        """How many code points of the reply are kept."""
 
     async def run(self) -> str:
-        """Returns the reply's status. SessiondError where it could not be kept, OSError where nothing could be run."""
+        """Returns the reply's status. SessiondError if it could not be kept, OSError if the command could not be run."""
         messages = await self._transcript()
         message = {"id": self._message_id, "role": "assistant", "content": "", "status": "streaming"}
         self._view.own.add(self._message_id)
@@ -75,7 +75,7 @@ class Turn:
             return await self._finish("done", {})
         for line in stderr.splitlines()[-5:]:
             self._chat.screen.error(one_line(line))
-        self._chat.screen.error(f"the agent ended with exit code {code}")
+        self._chat.screen.error(f"the agent exited with code {code}")
         return await self._finish("error", {"exitCode": code, "stderr": stderr})
 
     def interrupt(self) -> None:
@@ -114,7 +114,7 @@ class Turn:
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            start_new_session=True,  # so that Ctrl-C reaches it through us alone, and all that it starts
+            start_new_session=True,  # so that Ctrl-C reaches it, and all that it starts, only through us
             env={**os.environ, "SESSIOND_SESSION_ID": self._view.session_id},
         )
         if self._interrupted:
@@ -139,7 +139,7 @@ class Turn:
         return code, listening.result() if done else ""
 
     async def _keep(self, stdout: asyncio.StreamReader | None) -> None:
-        """All that it prints goes into the reply; newlines at the very end do not."""
+        """Everything it prints goes into the reply, except newlines at the very end."""
         assert stdout is not None
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         held = ""
@@ -169,7 +169,7 @@ class Turn:
 
 
 async def _feed(process: asyncio.subprocess.Process, messages: list[dict[str, Any]]) -> None:
-    """A command that does not care for its standard input may close it, or end."""
+    """Write the transcript to the command, which may close its standard input or end before reading it."""
     stdin = process.stdin
     assert stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):

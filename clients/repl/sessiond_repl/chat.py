@@ -1,4 +1,4 @@
-"""The conversation: the session that is open, what is said in it, and how it is caught up with after the daemon was gone."""
+"""The conversation: the open session, what is said in it, and how it catches up after the daemon was gone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sessiond_repl.link import Link
 from sessiond_repl.view import Screen, View
 
 SHOWN_MESSAGES = 20
-"""Of a session that is opened; `/older` shows more."""
+"""How many messages are shown when a session is opened; `/older` shows more."""
 PAGE_MESSAGES = 200
 DRAFT = "draft:repl"
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class Chat:
-    """One session at a time, on one screen. Texts that could not be kept are handed back by the SessiondError raised."""
+    """One session at a time, on one screen. A SessiondError means that a text could not be kept; the caller still has it."""
 
     def __init__(self, screen: Screen, agent: str | None, where: Places | None = None) -> None:
         self.screen = screen
@@ -33,24 +33,24 @@ class Chat:
         self.link = Link(where or places(), self._heard, self._attach, self._link_changed)
         self.view = View(screen, {})
         self.draft = ""
-        """What was typed and not sent when the session was last open here or elsewhere."""
+        """What was typed but not sent when the session was last open, here or elsewhere."""
         self.homeless = ""
-        """What was said in a session that somebody had deleted: it stands in the input of the next one."""
+        """What was said in a session that somebody had deleted: it is put into the input of the next one."""
         self.history: list[str] = []
-        """What the user said in this session, oldest first; the newest page of it."""
+        """What the user said in this session, oldest first; only the newest page."""
         self.oldest = 0
-        """Seq of the oldest message on the screen; 0 if there is none older."""
+        """Seq of the oldest message on the screen; 0 if there are no older ones."""
         self.turn: Turn | None = None
         self.failed = False
-        """Something that was asked for did not work."""
+        """Whether anything the user asked for has failed."""
         self.repaint: Callable[[], None] = lambda: None
         self._unsure = ("", "", "")
-        """Session, text and message id of what was said last and is not known to be durable."""
+        """Session, text and message id of the last message that is not known to be durable."""
         self._turns: asyncio.Task[None] | None = None
         self._turn_wanted = False
         self._holding = 0
         self._held: list[tuple[str, dict[str, Any]]] = []
-        """Notifications that wait while the answer that they follow is being worked in."""
+        """Notifications that wait while the answer before them is being processed."""
         self._refresh: asyncio.Task[None] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Chat:
     # Which session
 
     async def begin(self, session_id: str | None) -> None:
-        """Connect, and open that session, or a new one."""
+        """Connect, and open that session; None: a new one."""
         await self.link.start()
         if session_id is None:
             await self.new()
@@ -71,7 +71,7 @@ class Chat:
             await self.open(session_id)
 
     async def new(self, name: str | None = None) -> None:
-        """A session of its own from here on."""
+        """Make a new session and switch to it."""
         self._holding += 1
         try:
             made = await self.call("session/new", cwd=label(os.getcwd()), name=name)
@@ -81,7 +81,7 @@ class Chat:
             self._release()
 
     async def open(self, session_id: str) -> None:
-        """That session from here on. What is there is shown, the newest of it. SessionNotFound and others."""
+        """Switch to that session and show its newest messages. SessionNotFound and others."""
         self._holding += 1
         try:
             opened = await self.call("session/open", sessionId=session_id, last=PAGE_MESSAGES)
@@ -98,7 +98,7 @@ class Chat:
         for warning in opened["warnings"]:
             self.screen.error(f"{warning['path']}:{warning['line'] or ''} {warning['message']}")
         if len(shown) < info["messageCount"]:
-            self.screen.info(f"{info['messageCount'] - len(shown)} older ones: /older")
+            self.screen.info(f"{info['messageCount'] - len(shown)} older messages: /older")
             self.oldest = shown[0]["seq"] if shown else 0
         self.view.messages(shown)
         said = (message["content"] for message in messages if message["role"] == "user")
@@ -113,33 +113,33 @@ class Chat:
         self.repaint()
 
     async def go_on(self, enter: Callable[[], Awaitable[None]]) -> None:
-        """Save this session, then go on in the one that `enter` opens. Where that fails this one stays."""
+        """Save this session, then switch to the one that `enter` opens. If that fails, this one stays open."""
         left = self.session_id
         await self.stop_turn()
-        with contextlib.suppress(SessionNotFound):  # somebody deleted it: nothing is left to save or to close
+        with contextlib.suppress(SessionNotFound):  # somebody deleted it, so nothing is left to save or close
             await self.save()
         await enter()
         with contextlib.suppress(SessionNotFound):
             await self.close(left)
 
     async def save(self) -> dict[str, Any] | None:
-        """Where the session lies: `{path, bytes}`; None if there is nothing to save."""
+        """Save the session. Returns its file: `{path, bytes}`; None if there was nothing to save."""
         saved = (await self.call("session/save", sessionId=self.session_id))["saved"]
         return saved[0] if saved else None
 
     async def close(self, session_id: str) -> None:
-        """No changes of that session any more. It is saved if nobody else has it open."""
+        """Stop following that session. It is saved if nobody else has it open."""
         if session_id != self.session_id:
             await self.call("session/close", sessionId=session_id)
 
     async def leave(self) -> None:
-        """The end: what runs is stopped, the session is saved."""
+        """Leave: stop what is running and save the session."""
         await self.stop_turn()
         try:
             if self.link.online:
                 await self.call("session/close", sessionId=self.session_id)
         except SessionNotFound:
-            pass  # it was told when it was deleted
+            pass  # the deletion was already reported
         except SessiondError as error:
             self.fail(error)
         finally:
@@ -148,8 +148,8 @@ class Chat:
     # What is said
 
     async def say(self, text: str) -> None:
-        """A message of the user's. Durable when this returns; SessiondError if it could not be kept. Said again after it
-        failed or was cancelled it has the id that it had: should it have been durable all the same, it is there once.
+        """Add a message from the user. Durable when this returns; SessiondError if it could not be kept. The same text said
+        again after a failure or cancellation gets the same id, so it is added only once even if it was durable after all.
         """
         session_id, unsure, message_id = self._unsure
         if (session_id, unsure) != (self.session_id, text):
@@ -170,7 +170,7 @@ class Chat:
                 self._turns = asyncio.create_task(self._take_turns(self.agent))
 
     async def append(self, view: View, message: dict[str, Any]) -> int:
-        """A message of ours, with its id. Its seq."""
+        """Keep one of our messages, which has an id. Returns its seq."""
         answer = await self.call("session/append", sessionId=view.session_id, messages=[message])
         if view.cursor.take([answer["seq"]]):
             view.info["messageCount"] += 1
@@ -192,7 +192,7 @@ class Chat:
                 self.repaint()
 
     async def turns_over(self) -> None:
-        """Till the agent has answered all that was said."""
+        """Wait until the agent has answered everything that was said."""
         if self._turns is not None:
             await self._turns
 
@@ -209,7 +209,7 @@ class Chat:
         await self.turns_over()
 
     def fail(self, error: Exception) -> None:
-        """Say what went wrong."""
+        """Show what went wrong."""
         self.failed = True
         hint = getattr(error, "hint", None)
         self.screen.error(f"{error}; {hint}" if hint else str(error))
@@ -226,14 +226,14 @@ class Chat:
             client = params.get("origin", {}).get("client", "")
             self.view.apply(params["changes"], "" if client == "unknown" else client)
             if any(change["kind"] == "truncated" for change in params["changes"]):
-                self._catch_up_soon()  # how many messages are left, only the daemon knows
+                self._catch_up_soon()  # only the daemon knows how many messages are left
             self.repaint()
         elif method in ("session/resync", "session/reloaded"):
             if method == "session/reloaded":
-                self.screen.info("the file was changed outside")
+                self.screen.info("the session's file was changed by another program")
             self._catch_up_soon()
         elif method == "session/deleted":
-            self.screen.error("this session was deleted; /new begins another one")
+            self.screen.error("this session was deleted; /new starts another one")
 
     def _release(self) -> None:
         self._holding -= 1
@@ -257,13 +257,13 @@ class Chat:
             self.fail(error)
 
     async def _attach(self, connection: Connection) -> None:
-        """With every new connection: what was missed. Only ConnectionError means that it has to be tried again."""
+        """Catch up on every new connection. Only a ConnectionError means that this must be tried again."""
         try:
             await self.catch_up(connection.call)
         except SessionNotFound as error:
             if self.view.info["messageCount"] or self.view.info["name"]:
                 self.fail(error)
-            else:  # nothing was in it, so it was forgotten while nobody was there
+            else:  # it was empty, so the daemon dropped it while no client had it open
                 store, _, local_id = self.session_id.rpartition("/")
                 made = await connection.call("session/new", {"sessionId": local_id, "store": store or None})
                 self._enter(made["session"])
@@ -271,7 +271,7 @@ class Chat:
             self.fail(error)
 
     async def catch_up(self, ask: Ask) -> None:
-        """Open the session since what is known, and show what happened meanwhile, once."""
+        """Open the session from the last known seq, and show once what happened meanwhile."""
         view = self.view
         if not view.info:
             return

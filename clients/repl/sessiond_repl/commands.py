@@ -1,4 +1,4 @@
-"""What begins with a slash. One function a command: (chat, rest of the line) -> whether to go on."""
+"""The commands, which begin with a slash. One function each: (chat, rest of the line). Its docstring is its help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sessiond_repl.chat import Chat
 Command = Callable[[Chat, str], Awaitable[None]]
 LISTED = 20
 FORMATS = {"jsonl": "jsonl", "json": "json", "md": "markdown", "org": "org", "html": "html", "txt": "text"}
-"""Ending of a file -> the format that is exported to it."""
+"""File name extension -> the format to export."""
 
 
 class Quit(Exception):
@@ -22,20 +22,20 @@ class Quit(Exception):
 
 
 async def obey(chat: Chat, line: str) -> None:
-    """Do what a line that begins with a slash says. Raises Quit; SessiondError where it fails."""
+    """Run the command in a line that begins with a slash. Raises Quit; SessiondError if it fails."""
     name, _, rest = line[1:].partition(" ")
     found = COMMANDS.get(ALIASES.get(name, name))
     if found is None:
         close = [known for known in COMMANDS if name and known.startswith(name)]
         hint = (
-            f"did you mean /{close[0]}?" if close else "/help lists them; //text says a text that begins with a slash"
+            f"did you mean /{close[0]}?" if close else "/help lists them; //text sends a text that begins with a slash"
         )
-        raise InvalidParams(f"there is no command /{name}", hint=hint)
+        raise InvalidParams(f"unknown command /{name}", hint=hint)
     await found[0](chat, rest.strip())
 
 
 async def _sessions(chat: Chat, rest: str) -> None:
-    """[PART OF THE NAME]  the newest sessions; --archived, --deleted: those instead"""
+    """[PART OF THE NAME]  lists the newest sessions; --archived, --deleted: those instead"""
     wanted: dict[str, Any] = {}
     for flag in ("archived", "deleted"):
         if f"--{flag}" in rest.split():
@@ -60,24 +60,24 @@ async def _sessions(chat: Chat, rest: str) -> None:
 
 
 async def _new(chat: Chat, rest: str) -> None:
-    """[NAME]  saves this session and begins another one"""
+    """[NAME]  saves this session and starts another one"""
     await chat.go_on(lambda: chat.new(rest or None))
 
 
 async def _save(chat: Chat, _rest: str) -> None:
-    """brings the session file up to date now"""
+    """saves the session's file now"""
     saved = await chat.save()
     chat.screen.info(f"saved {saved['path']} ({saved['bytes']} bytes)" if saved else "nothing to save")
 
 
 async def _load(chat: Chat, rest: str) -> None:
-    """ID  saves this session and goes on with that one"""
+    """ID  saves this session and opens that one"""
     session_id = _needed(rest, "/load ID")
     await chat.go_on(lambda: chat.open(session_id))
 
 
 async def _reset(chat: Chat, _rest: str) -> None:
-    """saves, then empties this session under the same id"""
+    """saves this session, then empties it; the id stays"""
     await chat.stop_turn()
     info = (await chat.call("session/clear", sessionId=chat.session_id))["session"]
     chat.view.apply([{"kind": "cleared", "seq": info["seq"]}])
@@ -95,7 +95,7 @@ async def _name(chat: Chat, rest: str) -> None:
 
 
 async def _tag(chat: Chat, rest: str) -> None:
-    """[TAG ... -TAG ...]  adds and removes tags, or shows them"""
+    """[TAG ... -TAG ...]  adds and (with -) removes tags, or shows them"""
     tags = list(chat.view.info["tags"])
     for word in rest.split():
         if word.startswith("-"):
@@ -109,7 +109,7 @@ async def _tag(chat: Chat, rest: str) -> None:
 
 
 async def _archive(chat: Chat, rest: str) -> None:
-    """[off]  puts this session out of the lists; off: back into them"""
+    """[off]  removes this session from the lists; off: brings it back"""
     await _update(chat, archived=rest != "off")
 
 
@@ -133,7 +133,7 @@ async def _search(chat: Chat, rest: str) -> None:
 
 
 def _marked(snippet: str, ranges: list[list[int]]) -> str:
-    """What was found stands between »«: a screen may have no colours."""
+    """Puts the matches between »«, because a screen may have no colours."""
     out, end = [], 0
     for start, stop in ranges:
         out += [snippet[end:start], "»", snippet[start:stop], "«"]
@@ -142,7 +142,7 @@ def _marked(snippet: str, ranges: list[list[int]]) -> str:
 
 
 async def _fork(chat: Chat, rest: str) -> None:
-    """[NAME]  goes on in a copy of this session"""
+    """[NAME]  continues in a copy of this session"""
     await chat.stop_turn()
     params = {"name": rest} if rest else {}
     made = (await chat.call("session/fork", sessionId=chat.session_id, **params))["session"]
@@ -154,7 +154,7 @@ async def _notes(chat: Chat, rest: str) -> None:
     if rest:
         heading, colon, text = (part.strip() for part in rest.partition(":"))
         if not (heading and colon and text):
-            raise InvalidParams("a note has a heading and a text", hint="/notes HEADING: TEXT")
+            raise InvalidParams("a note needs a heading and a text", hint="/notes HEADING: TEXT")
         answer = await chat.call("note/append", sessionId=chat.session_id, heading=heading, content=text)
         chat.view.apply([{"kind": "note", "seq": answer["note"]["seq"], "note": answer["note"]}])
         return
@@ -170,7 +170,7 @@ async def _notes(chat: Chat, rest: str) -> None:
 
 
 async def _export(chat: Chat, rest: str) -> None:
-    """[FORMAT] [FILE] [--overwrite]  markdown, org, html, text, json or jsonl; without FILE onto the screen"""
+    """[FORMAT] [FILE] [--overwrite]  markdown, org, html, text, json or jsonl; without FILE to the screen"""
     words = rest.split()
     overwrite = "--overwrite" in words
     words = [word for word in words if word != "--overwrite"]
@@ -190,7 +190,7 @@ async def _older(chat: Chat, rest: str) -> None:
     """[N]  shows the N messages (20) before the oldest one on the screen"""
     count = int(rest) if rest.isdecimal() and rest.isascii() else LISTED
     if not chat.oldest:
-        chat.screen.info("there are no older ones")
+        chat.screen.info("there are no older messages")
         return
     page = await chat.call("session/read", sessionId=chat.session_id, before=chat.oldest, limit=count)
     chat.view.messages(page["messages"])
@@ -205,18 +205,18 @@ async def _help(chat: Chat, _rest: str) -> None:
         arguments, gap, what = about.partition("  ")
         rows.append([f"/{name} {arguments if gap else ''}".strip(), what if gap else about])
     chat.screen.table(["command", "does"], rows)
-    chat.screen.info("anything else is said; a backslash at the end of a line goes on in the next one")
-    chat.screen.info("at a terminal: Alt-Enter: new line; Tab completes; Up: what was said; Ctrl-C stops a reply")
+    chat.screen.info("anything else is sent as a message; a backslash at the end of a line continues it on the next")
+    chat.screen.info("at a terminal: Alt-Enter: new line; Tab: complete; Up: earlier messages; Ctrl-C: stop a reply")
 
 
 async def _quit(_chat: Chat, _rest: str) -> None:
-    """saves, leaves, and says how to come back"""
+    """saves, leaves, and says how to resume"""
     raise Quit
 
 
 def _needed(rest: str, usage: str) -> str:
     if not rest:
-        raise InvalidParams("something is missing", hint=usage)
+        raise InvalidParams("missing argument", hint=f"usage: {usage}")
     return rest
 
 
@@ -227,4 +227,4 @@ COMMANDS: dict[str, tuple[Command, str]] = {
         _sessions, _new, _save, _load, _reset, _name, _tag, _archive, _search, _fork, _notes, _export, _older, _help, _quit,
     )
 }  # fmt: skip
-"""Name -> what it does, and how `/help` shows it."""
+"""Name -> its function, and its text in `/help`."""

@@ -1,4 +1,4 @@
-"""What Tab offers: commands, sessions with their name, time, count and tags, formats, tags of this session."""
+"""What Tab offers: commands; sessions with their name, time, count and tags; formats; tags of this session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sessiond_repl.chat import Chat
 from sessiond_repl.commands import COMMANDS, FORMATS
 
 ANSWER_S = 1.0
-"""A list that takes longer is left out: nobody waits for it while typing."""
+"""A list that takes longer is left out: typing must not wait for it."""
 OFFERED = 200
 
 
@@ -23,7 +23,7 @@ class Commands(Completer):
         self._chat = chat
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Only the asynchronous kind is used."""
+        """Unused: only the asynchronous method is called."""
         return ()
 
     async def get_completions_async(
@@ -54,7 +54,7 @@ class Commands(Completer):
         return {"archive": ["off"], "sessions": ["--archived", "--deleted"]}.get(name, ())
 
     async def _sessions(self, begun: str) -> list[Completion]:
-        """Whose id or name holds what was typed."""
+        """Sessions whose id or name contains what was typed."""
         try:
             answer = await asyncio.wait_for(self._chat.call("session/list", limit=OFFERED), ANSWER_S)
         except (SessiondError, TimeoutError):

@@ -17,7 +17,7 @@ LINE_BYTES = 2 * DEFAULT.message_bytes
 
 
 class Connection:
-    """Requests may be in flight side by side. Notifications go to `heard` in the order in which they come."""
+    """Several requests may be in flight. Notifications go to `heard` in the order in which they arrive."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Heard) -> None:
         self._reader = reader
@@ -34,7 +34,7 @@ class Connection:
         return cls(reader, writer, heard)
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        """The result of a request. Raises the SessiondError that the daemon answered; ConnectionError."""
+        """The result of a request. Raises the daemon's error as a SessiondError; ConnectionError."""
         answer = asyncio.get_running_loop().create_future()
         number = self.send(method, params, answer)
         try:
@@ -56,7 +56,7 @@ class Connection:
         try:
             line = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         except UnicodeEncodeError:
-            raise InvalidParams("that is no valid UTF-8", hint="check the terminal's encoding") from None
+            raise InvalidParams("the text is not valid UTF-8", hint="check the terminal's encoding") from None
         self._writer.write(line + b"\n")
 
     async def _read(self) -> None:
@@ -64,7 +64,7 @@ class Connection:
             while line := await self._reader.readline():
                 self._take(json.loads(line))
         except (OSError, ValueError):
-            pass  # a line that cannot be one: nothing that follows can be trusted
+            pass  # a broken line: nothing after it can be trusted
         finally:
             self._writer.close()
             self.ended.set()
@@ -74,7 +74,7 @@ class Connection:
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:
-            if "id" in message:  # a request of the daemon's: nothing here answers those
+            if "id" in message:  # a request from the daemon: nothing here handles those
                 refusal = {"code": -32601, "message": "this client takes no requests"}
                 self._write({"jsonrpc": "2.0", "id": message["id"], "error": refusal})
             else:

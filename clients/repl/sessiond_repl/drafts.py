@@ -1,4 +1,4 @@
-"""What is typed and not sent, kept in the session's state so that it outlives this terminal. Sent at most once a second."""
+"""Text that was typed but not sent, kept in the session's state so that it outlives this terminal. Sent at most once a second."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sessiond_repl.chat import DRAFT, Chat
 
 EVERY_S = 1.0
 LAST_S = 2.0
-"""What is typed last may take this long to be kept when we leave."""
+"""When we leave, keeping the last text may take this long."""
 
 
 class Drafts:
-    """Follows one chat, over all its sessions."""
+    """Follows one chat, across all its sessions."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
@@ -24,11 +24,11 @@ class Drafts:
         self._task = asyncio.create_task(self._keep())
 
     def opened(self) -> None:
-        """The chat's session and its draft are those that are kept."""
+        """The chat has opened a session: its draft is what is kept already."""
         self._text = self._kept = (self._chat.session_id, self._chat.draft)
 
     def typed(self, text: str) -> None:
-        """The input line as it is now. Commands are no drafts."""
+        """The input line as it is now. Commands are not kept as drafts."""
         self._text = (self._chat.session_id, "" if text.startswith("/") else text)
         if self._text != self._kept:
             self._changed.set()
@@ -40,7 +40,7 @@ class Drafts:
             with contextlib.suppress(SessiondError):
                 await self._send()
             await asyncio.sleep(EVERY_S)
-            if self._text != self._kept:  # there was no daemon, or it could not: nobody may type again before it can
+            if self._text != self._kept:  # there was no daemon, or it failed: try again, even if nothing more is typed
                 self._changed.set()
 
     async def _send(self) -> None:
@@ -50,7 +50,7 @@ class Drafts:
         view = self._chat.view
         try:
             answer = await self._chat.call("state/set", sessionId=session_id, values={DRAFT: text or None})
-        except SessionNotFound:  # deleted: there is nowhere to keep it
+        except SessionNotFound:  # deleted: there is no place to keep it
             self._kept = sending
             return
         self._kept = sending
@@ -58,7 +58,7 @@ class Drafts:
             view.cursor.take([answer["seq"]])
 
     async def close(self) -> None:
-        """Keep what is there now, and end."""
+        """Keep the current text, and end."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         with contextlib.suppress(SessiondError, TimeoutError):

@@ -1,8 +1,8 @@
-"""A connection that comes back.
+"""A connection that reconnects.
 
 connected ── ended ──> was the daemon stopped on purpose?
     ^                      no:  start one at once
-    │                      yes: look for one now and then; start one as soon as there is something to ask it
+    │                      yes: look for one now and then; start one as soon as there is a request for it
     └── attach (open the session again, catch up) ── reached
 """
 
@@ -22,17 +22,17 @@ from sessiond.reach import PATIENCE_S, Unreachable, reach
 from sessiond_repl.connection import Connection, Heard
 
 LOOK_S = 0.5
-"""Between two looks for a daemon that somebody else may have started."""
+"""How often to look for a daemon that somebody else may have started."""
 AGAIN_S = 0.05
 ATTEMPTS = 5
-"""A request whose connection ends this many times is given up."""
+"""A request is given up after its connection ended this many times."""
 ONCE_ONLY = {"session/fork", "session/clear", "session/truncate", "session/new"}
-"""Repeating these after a lost answer would do more than was asked."""
+"""Repeating these after a lost answer would do them twice."""
 CLIENT_INFO = {"processId": os.getpid(), "clientInfo": {"name": "repl"}, "capabilities": {}}
 
 
 class Link:
-    """`attach` is awaited with every connection but the first before any other request uses it."""
+    """On every connection but the first, `attach` is awaited before any other request uses it."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Link:
         return self._connection is not None
 
     async def start(self) -> None:
-        """The first connection. Starts a daemon if there is none. Unreachable."""
+        """Make the first connection. Starts a daemon if none is running. Unreachable."""
         self._connection = await self._dial(start=True)
         self._keeper = asyncio.create_task(self._keep())
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        """The result of a request, sent again over the next connection where the daemon went away before it answered.
+        """The result of a request, which is sent again over the next connection if the daemon went away before answering.
 
-        Raises the SessiondError that the daemon answered; DaemonUnreachable.
+        Raises the daemon's error as a SessiondError; DaemonUnreachable.
         """
         for _ in range(ATTEMPTS):
             connection = self._connection or await self._next()
@@ -70,10 +70,10 @@ class Link:
                 return await connection.call(method, params)
             except ConnectionError:
                 if self._connection is connection:
-                    self._connection = None  # its keeper is about to see that too
+                    self._connection = None  # `_keep` is about to notice that too
                 if method in ONCE_ONLY:
                     raise DaemonUnreachable(
-                        "the daemon went away before it answered", hint="look whether it was done, then try again"
+                        "the daemon went away before it answered", hint="check whether it was done, then try again"
                     ) from None
         raise DaemonUnreachable(f"the daemon went away {ATTEMPTS} times before it answered")
 
@@ -125,14 +125,14 @@ class Link:
                 await asyncio.wait_for(self._wanted.wait(), LOOK_S)
 
     def _crashed(self) -> bool:
-        """A daemon that is stopped takes its socket with it; one that dies leaves it behind."""
+        """Whether the daemon crashed: one that is stopped removes its socket; one that dies leaves it behind."""
         record = read_endpoint(self._where.data)
         return record is not None and os.path.exists(record.socket)
 
     async def _dial(self, start: bool) -> Connection:
         raw = await _in_thread(lambda: reach(self._where, start=start, patience_s=PATIENCE_S if start else 0))
         connection = await Connection.over(socket.socket(fileno=raw.detach()), self._heard)
-        # Says who we are to whoever shares a session with us. Nobody waits for what an editor would learn from it.
+        # Tells others who share a session who we are. Nothing here needs the answer, so nothing waits for it.
         introduced = asyncio.get_running_loop().create_future()
         introduced.add_done_callback(lambda done: done.cancelled() or done.exception())
         with contextlib.suppress(ConnectionError):
@@ -141,7 +141,7 @@ class Link:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """As asyncio.to_thread, but nothing waits for the thread when we leave: reaching a daemon may take long."""
+    """Like asyncio.to_thread, but nothing waits for the thread when we leave: reaching a daemon may take long."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
@@ -159,7 +159,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
             result = work()
         except Exception as raised:
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody needs the result any more
             loop.call_soon_threadsafe(give, result, error)
 
     threading.Thread(target=run, daemon=True, name="reach").start()

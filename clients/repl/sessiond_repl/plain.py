@@ -1,4 +1,4 @@
-"""Without a terminal: a line in is something said or a command, what happens is lines out. For pipes, scripts and `M-x shell`."""
+"""Without a terminal: each input line is a message or a command, and output is lines. For pipes, scripts and `M-x shell`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EX_FAILED = 1
 
 
 class Lines:
-    """A Screen that is any text stream. Streams are told line by line."""
+    """A Screen on plain streams. Streamed messages are printed line by line."""
 
     def _print(self, text: str) -> None:
         sys.stdout.write(text + "\n")
@@ -33,7 +33,7 @@ class Lines:
         sys.stderr.flush()
 
     def tail(self, text: str) -> None:
-        """Lines that are not whole wait till they are."""
+        """Shows nothing: incomplete lines wait until they are complete."""
 
     def table(self, headings: list[str], rows: list[list[str]]) -> None:
         for row in rows:
@@ -41,7 +41,7 @@ class Lines:
 
 
 async def converse(session_id: str | None, agent: str | None) -> int:
-    """Till the end of input. Returns 1 if anything that was asked for failed."""
+    """Run until the end of input. Returns 1 if anything the user asked for failed."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     chat = Chat(Lines(), agent)
     stopped = asyncio.Event()
@@ -67,7 +67,7 @@ async def converse(session_id: str | None, agent: str | None) -> int:
 
 
 async def take(chat: Chat, text: str) -> None:
-    """What was typed: a command, or something to say. Quit, SessiondError."""
+    """Handle what was typed: a command or a message. Quit, SessiondError."""
     if text.startswith("/") and not text.startswith("//"):
         await obey(chat, text.rstrip())
     elif text.strip():
@@ -75,9 +75,9 @@ async def take(chat: Chat, text: str) -> None:
 
 
 def farewell(chat: Chat) -> None:
-    """The id, and how to come back."""
+    """Show the id, and how to resume."""
     chat.screen.info(f"session {chat.session_id}")
-    chat.screen.info(f"to go on: sessiond repl --session-id {chat.session_id}")
+    chat.screen.info(f"to resume: sessiond repl --session-id {chat.session_id}")
 
 
 def _on_signals(chat: Chat, stopped: asyncio.Event) -> None:
@@ -101,7 +101,7 @@ async def _next_text(lines: asyncio.Queue[bytes], stopped: asyncio.Event) -> str
         try:
             text = line.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise InvalidParams(f"a line of standard input is no UTF-8 (byte {error.start})") from None
+            raise InvalidParams(f"a line of standard input is not valid UTF-8 (byte {error.start})") from None
         if not text.endswith("\\"):
             return "\n".join((*parts, text))
         parts.append(text[:-1])
@@ -119,7 +119,7 @@ async def _or_stopped(lines: asyncio.Queue[bytes], stopped: asyncio.Event) -> by
 
 
 def _stdin_lines() -> asyncio.Queue[bytes]:
-    """Lines of standard input, at most a few ahead; b"" at its end. A thread reads: it may be a file, which no loop can wait for."""
+    """Lines of standard input, read a few ahead; b"" at the end. A thread reads them, because the loop cannot wait for a file."""
     lines: asyncio.Queue[bytes] = asyncio.Queue(16)
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""At a terminal: a prompt that stays at the bottom while what others say scrolls above it."""
+"""At a terminal: a prompt that stays at the bottom while messages from others scroll above it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from sessiond_repl.plain import farewell, take
 PROMPT = "> "
 WRITE_EVERY_S = 0.03
 PATIENCE_S = 1.0
-"""After that somebody who waits for an answer is told how not to."""
+"""After this long without an answer, the user is told how to stop waiting."""
 TAIL_CHARS = 1000
-"""Of a line that is still growing, the end is shown above the prompt; all of it once it is whole."""
+"""The end of a line that is still growing is shown above the prompt; the complete line once it has ended."""
 
 
 class Terminal:
@@ -74,7 +74,7 @@ class Terminal:
 
 
 async def converse(session_id: str | None, agent: str | None) -> int:
-    """Till /quit or Ctrl-D on an empty line."""
+    """Run until /quit or Ctrl-D on an empty line."""
     with contextlib.ExitStack() as stack:
         proxy = stack.enter_context(StdoutProxy(sleep_between_writes=WRITE_EVERY_S, raw=True))
         console = Console(file=proxy, force_terminal=True)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ class _Prompt:
         chat.repaint = screen.repaint = self._session.app.invalidate
 
     async def run(self) -> None:
-        """Ask, do, ask again. What could not be kept stands in the input again."""
+        """Prompt, handle, prompt again. Text that could not be kept is put into the input again."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -128,11 +128,11 @@ class _Prompt:
                 return
 
     async def _do(self, typed: str) -> str:
-        """Returns what is to stand in the input afterwards."""
+        """Returns the text for the next input."""
         self._doing = asyncio.create_task(take(self._chat, typed))
         try:
             if not (await asyncio.wait({self._doing}, timeout=PATIENCE_S))[0]:
-                self._screen.info("waiting for the daemon; Ctrl-C takes it back")
+                self._screen.info("waiting for the daemon; Ctrl-C takes the message back")
             await self._doing
         except SessiondError as error:
             self._chat.fail(error)
@@ -154,7 +154,7 @@ class _Prompt:
             loop.remove_signal_handler(number)
 
     def _recall(self) -> None:
-        """Up finds what was said in this session, from whatever tool."""
+        """Fill the history: Up finds what was said in this session, in any tool."""
         history = InMemoryHistory(self._chat.history)
         self._session.history = self._session.default_buffer.history = history
 
@@ -174,7 +174,7 @@ class _Prompt:
         elif self._doing is not None:
             self._doing.cancel()
 
-    # What is seen
+    # What is shown
 
     def _message(self) -> StyleAndTextTuples:
         growing = self._screen.growing
@@ -188,9 +188,9 @@ class _Prompt:
         name = one_line(info["name"] or info["sessionId"], 40)
         facts = [f"[{name}:{info['messageCount']}]"]
         if self._chat.turn is not None:
-            facts.append("the agent writes, Ctrl-C stops it")
+            facts.append("the agent is writing; Ctrl-C stops it")
         if not self._chat.link.online:
-            facts.append("no daemon; what you say waits for it")
+            facts.append("no daemon; what you send waits for it")
         return " " + "  ".join(facts)
 
     def _keys(self) -> KeyBindings:

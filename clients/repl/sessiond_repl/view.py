@@ -1,7 +1,7 @@
-"""What of a session is on the screen already, and what a change adds to it. No I/O: a Screen does that.
+"""Which part of a session is already on the screen, and what a change adds to it. No I/O: a Screen does that.
 
-Everything may come twice (a change that was heard, and again after a reconnection) and is shown once: changes by their
-seq, text of a streamed message by its offset.
+Everything may arrive twice (a change as a notification, and again after a reconnection) but is shown once: changes are
+recognised by their seq, text of a streamed message by its offset.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ Message = dict[str, Any]
 
 
 class Screen(Protocol):
-    """Where it goes. Texts come without control characters and without a newline at the end."""
+    """Where output goes. Texts have no control characters and no newline at the end."""
 
     def head(self, text: str) -> None:
         """Who speaks, on one line."""
 
     def text(self, text: str) -> None:
-        """What they say, any number of whole lines."""
+        """What they say: any number of complete lines."""
 
     def tail(self, text: str) -> None:
-        """The lines of streams that are not ended yet, all of them; replaces what was there. May show nothing."""
+        """All unfinished lines of streams; replaces the earlier ones. May show nothing."""
 
     def info(self, text: str) -> None:
         """What happened, on one line."""
@@ -37,15 +37,15 @@ class Screen(Protocol):
 
 
 class Cursor:
-    """Which changes are known. Our own are told by answers, others' by notifications, so they may come out of order."""
+    """Which changes are known. Ours arrive as answers, those of others as notifications, so they may be out of order."""
 
     def __init__(self, seq: int = 0) -> None:
         self.seq = seq
-        """All up to here are known."""
+        """All changes up to this seq are known."""
         self._ahead: set[int] = set()
 
     def take(self, seqs: Iterable[int]) -> bool:
-        """These are known now. Whether any of them was not."""
+        """Mark these as known. Returns whether any of them is new."""
         new = {seq for seq in seqs if seq > self.seq} - self._ahead
         self._ahead |= new
         while self.seq + 1 in self._ahead:
@@ -54,7 +54,7 @@ class Cursor:
         return bool(new)
 
     def jump(self, seq: int) -> None:
-        """All up to `seq` is known."""
+        """Mark all up to `seq` as known."""
         self.seq = max(seq, self.seq)
         self._ahead = {one for one in self._ahead if one > self.seq}
         self.take(())
@@ -67,17 +67,17 @@ class _Stream:
         self.length = 0
         """Code points shown or waiting in `line`."""
         self.line = ""
-        """The end that has no newline yet."""
+        """The last line, which has no newline yet."""
 
 
 class View:
-    """One session on one screen. A new session takes a new View."""
+    """One session on one screen. A new session needs a new View."""
 
     def __init__(self, screen: Screen, info: dict[str, Any]) -> None:
         self.info = info
         self.cursor = Cursor()
         self.own: set[str] = set()
-        """Messages of ours: they are on the screen from the moment they were said."""
+        """Ids of our messages, which are on the screen from the moment they are sent."""
         self._screen = screen
         self._streams: dict[str, _Stream] = {}
         self._shown_last: str | None = None
@@ -89,14 +89,14 @@ class View:
     # Messages
 
     def messages(self, messages: Iterable[Message], via: str = "") -> None:
-        """Messages that are not on the screen yet."""
+        """Show messages that are not on the screen yet."""
         for message in messages:
             if message["id"] not in self.own:
                 self._show(message, via)
         self._tails()
 
     def reread(self, messages: Iterable[Message]) -> None:
-        """Messages as they are now: what is new of them is shown."""
+        """Show what is new in these messages, given as they are now."""
         for message in messages:
             if message["id"] in self.own:
                 continue
@@ -120,13 +120,13 @@ class View:
             self._screen.text("\n".join(body))
 
     def stream(self, message_id: str, head: str, via: str = "", seq: int = 0) -> None:
-        """A message begins whose text comes bit by bit."""
+        """Begin a message whose text arrives in pieces."""
         stream = self._streams[message_id] = _Stream(head, seq)
         self._screen.head(f"{head} · {one_line(via)}" if via else stream.head)
         self._shown_last = message_id
 
     def extend(self, message_id: str, text: str, offset: int | None) -> None:
-        """Text of a stream; what of it is known by its offset (code points) is not shown again."""
+        """More text of a stream. The part that is known, by its offset in code points, is not shown again."""
         if message_id not in self._streams:
             self._streams[message_id] = stream = _Stream("── …", self.cursor.seq)
             stream.length = offset or 0
@@ -149,7 +149,7 @@ class View:
         self._screen.text(clean(text))
 
     def finish(self, message_id: str, end: dict[str, Any]) -> None:
-        """A stream ends; `end` holds `status` and perhaps `toolCalls`."""
+        """End a stream; `end` has `status` and perhaps `toolCalls`."""
         self._end(message_id, end)
         self._tails()
 
@@ -169,14 +169,14 @@ class View:
 
     @property
     def read_from(self) -> int:
-        """Where to read again from: every message with a greater seq may hold something that is not on the screen."""
+        """Where to read from again: messages with a greater seq may contain something that is not on the screen."""
         unfinished = (stream.seq - 1 for message_id, stream in self._streams.items() if message_id not in self.own)
         return max(0, min((self.cursor.seq, *unfinished)))
 
     # Changes
 
     def apply(self, changes: Iterable[dict[str, Any]], via: str = "") -> None:
-        """Changes of this session, of others' or of ours, in order."""
+        """Apply changes of this session, from others or from us, in order."""
         for change in changes:
             messages = change.get("messages") or []
             if self.cursor.take([message["seq"] for message in messages] or [change["seq"]]):
@@ -207,7 +207,7 @@ class View:
         self._screen.info(one_line(f"{text} · {via}" if via else text))
 
     def updated(self, info: dict[str, Any], via: str = "") -> None:
-        """What the session's own fields are now."""
+        """Take the session's fields as they are now, and show what changed."""
         old, self.info = self.info, {**info, "seq": max(self.info["seq"], info["seq"])}
         if info["name"] != old["name"]:
             self._event(f"name: {info['name'] or '(none)'}", via)

@@ -56,7 +56,7 @@ enddef
 export def Archive(archived: bool)
   var here = Here()
   if !empty(here)
-    room.Update(here, {archived: archived}, (_) => say.Info(here.id .. (archived ? ' is archived' : ' is back from the archive')))
+    room.Update(here, {archived: archived}, (_) => say.Info(here.id .. (archived ? ' is archived' : ' is no longer archived')))
   endif
 enddef
 
@@ -94,7 +94,7 @@ export def Close(force: bool)
     return
   endif
   if !force && !draft.Kept(here)
-    say.Error('not closed', {message: 'the daemon could not take what you typed', hint: ':SessiondClose! drops it'})
+    say.Error('not closed', {message: 'the daemon could not keep what you typed', hint: ':SessiondClose! discards it'})
     return
   endif
   var typing = here.draft

@@ -154,7 +154,7 @@ def g:Test_name_tag_and_archive_change_the_session()
   t.WaitForMessage('is archived')
   assert_true(t.Ask(other, 'session/open', {sessionId: id}).session.archived)
   SessiondArchive!
-  t.WaitForMessage('is back from the archive')
+  t.WaitForMessage('is no longer archived')
 enddef
 
 def g:Test_fork_copies_all_or_up_to_the_cursor()

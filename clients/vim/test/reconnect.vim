@@ -22,7 +22,7 @@ def g:Test_after_a_killed_relay_nothing_is_missing_or_shown_twice()
   t.Wait('the name', () => sessiond#Statusline() ==# '[renamed:3]')
   t.Append(other, id, [{role: 'user', content: 'live again'}])
   t.WaitForTexts(['one', 'begun and ended', 'missed', 'live again'])
-  assert_match('connected again', execute('messages'))
+  assert_match('reconnected', execute('messages'))
 enddef
 
 def g:Test_after_a_killed_daemon_nothing_is_missing_or_shown_twice()

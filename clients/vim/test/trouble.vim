@@ -40,10 +40,10 @@ enddef
 def g:Test_no_sessiond_on_the_path()
   g:sessiond_command = 'no-such-sessiond --stdio'
   SessiondNew
-  t.WaitForMessage("no new session: there is no program 'no-such-sessiond' (install sessiond, or set g:sessiond_command)")
+  t.WaitForMessage("no new session: program 'no-such-sessiond' not found (install sessiond, or set g:sessiond_command)")
   edit sessiond://x
   SessiondSay これは残る
-  t.WaitForMessage("not sent: there is no program")
+  t.WaitForMessage("not sent: program")
   assert_equal(['これは残る'], DraftText())
   assert_equal([], sessiond#pick#Complete('', 'SessiondSwitch ', 15))
 enddef
@@ -75,7 +75,7 @@ enddef
 def g:Test_a_daemon_of_another_protocol()
   Fake({initialize: {result: {capabilities: {}}}})
   edit sessiond://x
-  t.WaitForMessage('the daemon cannot be used: it speaks protocol 0, this plugin 1 (update sessiond, then `sessiond stop`)')
+  t.WaitForMessage('the daemon cannot be used: it speaks protocol 0, this plugin needs 1 (update sessiond, then run `sessiond stop`)')
 enddef
 
 def g:Test_a_read_only_disk()
@@ -86,9 +86,9 @@ def g:Test_a_read_only_disk()
   assert_equal(['一行目'], DraftText())
   SessiondSay two
   t.Wait('both are kept', () => DraftText() == ['two', '', '一行目'])
-  t.WaitForMessage('the draft is not kept: the disk is full')
+  t.WaitForMessage('the draft could not be saved: the disk is full')
   SessiondClose
-  t.WaitForMessage('not closed: the daemon could not take what you typed')
+  t.WaitForMessage('not closed: the daemon could not keep what you typed')
   assert_equal(['two', '', '一行目'], DraftText())
   SessiondClose!
   assert_equal([], DraftText())
@@ -103,7 +103,7 @@ def g:Test_a_draft_of_a_session_that_is_deleted_covers_no_other_message()
   SessiondName later
   t.WaitForMessage('not changed: the disk is full')
   assert_equal(1, len(filter(readfile(log), (_, line) => line =~# 'state/set')))
-  assert_notmatch('the draft is not kept', execute('messages'))
+  assert_notmatch('the draft could not be saved', execute('messages'))
   assert_equal(['typed'], DraftText())
   assert_true(getbufvar('sessiond-draft://x', '&modified'))
 enddef

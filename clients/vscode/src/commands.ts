@@ -141,7 +141,7 @@ export class Commands {
     // Sessions
 
     private async new(): Promise<void> {
-        const name = await vscode.window.showInputBox({ title: 'New session', prompt: 'Its name; it may stay empty' });
+        const name = await vscode.window.showInputBox({ title: 'New session', prompt: 'Name (optional)' });
         if (name === undefined) {
             return;
         }
@@ -210,7 +210,7 @@ export class Commands {
         const session = await this.which(target, archived ? 'Archive which session?' : 'Take which session out of the archive?');
         if (session !== undefined) {
             await this.update(session.sessionId, { archived });
-            this.tell.info(`${title(session)} is ${archived ? 'archived' : 'back from the archive'}`);
+            this.tell.info(`${title(session)} is ${archived ? 'archived' : 'no longer archived'}`);
         }
     }
 
@@ -232,7 +232,7 @@ export class Commands {
     }
 
     private async forked(params: { sessionId: string; atSeq?: number }): Promise<void> {
-        const name = await vscode.window.showInputBox({ title: 'Fork', prompt: 'Name of the copy; it may stay empty' });
+        const name = await vscode.window.showInputBox({ title: 'Fork', prompt: 'Name of the copy (optional)' });
         if (name === undefined) {
             return;
         }
@@ -271,7 +271,7 @@ export class Commands {
         await this.link.request('session/delete', { sessionId });
         await vscode.window.tabGroups.close([...tabsOf(sessionId, CHAT), ...tabsOf(sessionId, DRAFT)]);
         this.tree.refresh();
-        const undo = await vscode.window.showInformationMessage(`${title(session)} lies in the trash.`, 'Restore');
+        const undo = await vscode.window.showInformationMessage(`${title(session)} is in the trash.`, 'Restore');
         if (undo !== undefined) {
             await this.restore(sessionId);
         }
@@ -293,7 +293,7 @@ export class Commands {
             return;
         }
         const { saved } = await this.link.request<{ saved: { path: string; bytes: number }[] }>('session/save', { sessionId: session.sessionId });
-        this.tell.info(saved.length > 0 ? `${saved[0].path} (${saved[0].bytes} bytes)` : 'The session file is current');
+        this.tell.info(saved.length > 0 ? `${saved[0].path} (${saved[0].bytes} bytes)` : 'The session file is up to date');
     }
 
     /** Closes conversation and draft. VS Code asks about a draft that the daemon does not have. */

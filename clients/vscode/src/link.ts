@@ -76,7 +76,7 @@ function expanded(path: string): string {
 async function spawned(command: Command, log: vscode.LogOutputChannel): Promise<ChildProcess> {
     const child = spawn(expanded(command.path), command.args, { stdio: 'pipe', env: process.env });
     // A relay that dies while it is written to ends the connection, which is how we hear of it.
-    child.stdin.on('error', (error) => log.info(`the relay does not listen: ${error.message}`));
+    child.stdin.on('error', (error) => log.info(`the relay does not read its input: ${error.message}`));
     try {
         await once(child, 'spawn');
     } catch (error) {

@@ -38,7 +38,7 @@ export class Status implements vscode.Disposable {
         void vscode.commands.executeCommand('setContext', 'sessiond.following', (scheme === CHAT || scheme === DRAFT) && idOf(vscode.window.activeTextEditor?.document.uri) !== undefined);
         if (room === undefined) {
             this.item.text = '$(debug-disconnect) sessiond';
-            this.item.tooltip = 'The daemon is away. Connect now.';
+            this.item.tooltip = 'The daemon is not connected. Click to connect now.';
             this.item.command = 'sessiond.reconnect';
             if (away) {
                 this.item.show();
@@ -51,7 +51,7 @@ export class Status implements vscode.Disposable {
         const icon = room.state === 'lost' ? 'debug-disconnect' : 'comment-discussion';
         const name = title({ sessionId: room.id, name: room.info?.name ?? null }).replace(/\$\(/g, '$ (');
         this.item.text = `$(${icon}) ${name}:${room.transcript.count}${STATES[room.state]}${unsent}`;
-        this.item.tooltip = room.state === 'lost' ? 'The daemon is away. Connect now.' : `${room.id}: go to another session`;
+        this.item.tooltip = room.state === 'lost' ? 'The daemon is not connected. Click to connect now.' : `${room.id}: go to another session`;
         this.item.command = room.state === 'lost' ? 'sessiond.reconnect' : 'sessiond.switch';
         this.item.backgroundColor = room.state === 'lost' || room.state === 'gone' ? new vscode.ThemeColor('statusBarItem.warningBackground') : undefined;
         this.item.show();

@@ -65,7 +65,7 @@ export function markdown(text) {
   try {
     html = renderer.render(text)
   } catch (error) {
-    console.error('a text that the renderer cannot take is shown as it is:', error)
+    console.error('showing a text as it is, because it could not be rendered:', error)
     return plain(text)
   }
   return DOMPurify.sanitize(html, RULES)

@@ -47,7 +47,7 @@ export class SessionView {
   async show(seq) {
     await this.#room.opened
     const article = await this.window.goTo(seq)
-    if (article === null) return this.#app.say('there is no message of this number any more')
+    if (article === null) return this.#app.say('this message no longer exists')
     for (const one of this.element.querySelectorAll('.pointed')) one.classList.remove('pointed')
     article.classList.add('pointed')
     article.focus({ preventScroll: true })
@@ -217,7 +217,7 @@ export class SessionView {
 
   #tag() {
     return ask({
-      title: 'Tags', fields: [field('Tags', 'tags', this.#room.info.tags.join(', '), 'with commas between them')],
+      title: 'Tags', fields: [field('Tags', 'tags', this.#room.info.tags.join(', '), 'separated by commas')],
       work: async (data) => {
         const tags = data.get('tags').split(',').map((tag) => tag.trim()).filter(Boolean)
         const { session } = await this.#room.call('session/update', { tags })
@@ -251,11 +251,11 @@ export class SessionView {
 
   async #delete() {
     const sure = await ask({
-      title: `Delete “${nameOf(this.#room.info)}”?`, yes: 'Delete', fields: [h('p', {}, 'It goes into the trash, from where it can be restored.')],
+      title: `Delete “${nameOf(this.#room.info)}”?`, yes: 'Delete', fields: [h('p', {}, 'It goes to the trash. You can restore it from there.')],
       work: () => this.#room.call('session/delete'),
     })
     if (sure !== null) {
-      this.#app.say('deleted; it lies in the trash')
+      this.#app.say('deleted; it is in the trash')
       this.#app.gone(this.sessionId)
     }
   }
@@ -269,7 +269,7 @@ export class SessionView {
     this.text.addEventListener('input', () => {
       if (!remember(draft, this.text.value || null) && !warned) {
         warned = true
-        this.#app.say('the browser has no room to keep this draft: send it before you leave')
+        this.#app.say('the browser has no room to keep this draft; send it before you leave')
       }
     })
     this.text.addEventListener('keydown', (event) => {

@@ -77,12 +77,12 @@ local function initialized(failure, result)
   local spoken = ours.protocolVersion or 0
   if spoken ~= PROTOCOL then
     return refuse({
-      message = ('it speaks protocol %s, this plugin %d'):format(spoken, PROTOCOL),
-      hint = 'update sessiond, then `sessiond stop`',
+      message = ('it speaks protocol %s, this plugin needs %d'):format(spoken, PROTOCOL),
+      hint = 'update sessiond, then run `sessiond stop`',
     })
   end
   if by_itself then
-    say.info('connected again')
+    say.info('reconnected')
   end
   up = true
   failures = 0
@@ -99,8 +99,8 @@ local function closed(code)
   if was_up then
     say.warn('the connection to the daemon was lost')
   elseif not refused and not by_itself then
-    local why = code == UNREACHABLE and 'no daemon could be reached or started' or ('the relay ended with %d'):format(code)
-    say.error('no connection', { message = why, hint = '`sessiond doctor` looks closer' })
+    local why = code == UNREACHABLE and 'no daemon could be reached or started' or ('the relay ended with code %d'):format(code)
+    say.error('no connection', { message = why, hint = 'run `sessiond doctor`' })
   end
   failures = failures + 1
   listener.down(refused)
@@ -118,7 +118,7 @@ function start()
   if #words == 0 or vim.fn.executable(words[1]) == 0 then
     return {
       kind = 'noProgram',
-      message = ("there is no program '%s'"):format(words[1] or ''),
+      message = ("program '%s' not found"):format(words[1] or ''),
       hint = "install sessiond, or require('sessiond').setup({ command = ... })",
     }
   end

@@ -72,7 +72,7 @@ local function store(of, text)
       return
     elseif failure.kind ~= 'disconnected' and not of.complained then
       of.complained = true
-      say.error('the draft is not kept', failure)
+      say.error('the draft could not be saved', failure)
     end
   end)
 end
@@ -124,7 +124,7 @@ local function show(of)
     vim.cmd('setlocal winfixheight nonumber norelativenumber')
   end)
   if not ok then
-    say.warn('there is no room to show the draft; :SessiondDraft')
+    say.warn('the window is too small to show the draft; use :SessiondDraft')
   end
 end
 
@@ -163,7 +163,7 @@ end
 function M.send(of)
   local text = typed(of)
   if text == '' then
-    say.warn('nothing has been typed')
+    say.warn('there is nothing to send')
     return
   end
   fill(of.draft, '')
@@ -242,7 +242,7 @@ function M.read(name, buf)
   end)
   on('BufWriteCmd', function(here)
     if not here or not M.kept(here) then
-      say.warn('the draft cannot be kept now: the daemon is away')
+      say.warn('the draft cannot be saved now: the daemon is not connected')
     end
   end)
 end

@@ -88,7 +88,7 @@ function M.archive(archived)
   local current = here()
   if current then
     room.update(current, { archived = archived }, function()
-      say.info(current.id .. (archived and ' is archived' or ' is back from the archive'))
+      say.info(current.id .. (archived and ' is archived' or ' is no longer archived'))
     end)
   end
 end
@@ -129,7 +129,7 @@ function M.close(force)
     return
   end
   if not force and not draft.kept(current) then
-    say.error('not closed', { message = 'the daemon could not take what you typed', hint = ':SessiondClose! drops it' })
+    say.error('not closed', { message = 'the daemon could not keep what you typed', hint = ':SessiondClose! discards it' })
     return
   end
   local typing = current.draft

@@ -56,7 +56,7 @@ end
 local function all(done)
   list(function(failure, sessions)
     if failure then
-      say.error('no list of sessions', failure)
+      say.error('cannot list the sessions', failure)
     else
       done(sessions)
     end

@@ -134,7 +134,7 @@ end
 function M.read(name, buf)
   local id, at = name:match('^sessiond://([%w._%%/-]+)@?(%d*)$')
   if not id then
-    say.error('not opened', { message = name .. ' names no session' })
+    say.error('not opened', { message = name .. ' does not name a session' })
     return
   end
   if at ~= '' then

@@ -67,7 +67,7 @@ def Start(): dict<any>
   timer_stop(again)
   var command = Command()
   if empty(command) || !executable(command[0])
-    return {kind: 'noProgram', message: $'there is no program {string(get(command, 0, ""))}',
+    return {kind: 'noProgram', message: $'program {string(get(command, 0, ""))} not found',
       hint: 'install sessiond, or set g:sessiond_command'}
   endif
   refused = false
@@ -94,11 +94,11 @@ def Initialized(error: dict<any>, result: any)
   var ours = get(get(get(result, 'capabilities', {}), 'experimental', {}), 'sessiond', {})
   var spoken = get(ours, 'protocolVersion', 0)
   if spoken != PROTOCOL
-    Refuse({message: $'it speaks protocol {spoken}, this plugin {PROTOCOL}', hint: 'update sessiond, then `sessiond stop`'})
+    Refuse({message: $'it speaks protocol {spoken}, this plugin needs {PROTOCOL}', hint: 'update sessiond, then run `sessiond stop`'})
     return
   endif
   if by_itself
-    say.Info('connected again')
+    say.Info('reconnected')
   endif
   up = true
   failures = 0

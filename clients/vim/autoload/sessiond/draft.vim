@@ -55,7 +55,7 @@ enddef
 export def Send(of: any)
   var text = Text(of)
   if trim(text) ==# ''
-    say.Warn('nothing has been typed')
+    say.Warn('there is nothing to send')
     return
   endif
   Fill(of.draft, '')
@@ -127,7 +127,7 @@ def Store(of: any, typed: string)
       # Deleted while this was on its way. That is told where it is heard of, and the text stays in its buffer.
     elseif error.kind !=# 'disconnected' && !of.complained
       of.complained = true
-      say.Error('the draft is not kept', error)
+      say.Error('the draft could not be saved', error)
     endif
   })
 enddef
@@ -206,7 +206,7 @@ def Show(of: any)
     try
       win_execute(above, $'belowright split | resize {HEIGHT}')
     catch /^Vim\%((\S\+)\)\=:E36:/
-      say.Warn('there is no room to show the draft; :SessiondDraft')
+      say.Warn('the window is too small to show the draft; use :SessiondDraft')
       return
     endtry
     var opened = win_execute(above, 'echo win_getid(winnr("j"))')
@@ -231,7 +231,7 @@ enddef
 def Written(buf: number)
   var of = room.Of(buf)
   if empty(of) || !Kept(of)
-    say.Warn('the draft cannot be kept now: the daemon is away')
+    say.Warn('the draft cannot be saved now: the daemon is not connected')
   endif
 enddef
 

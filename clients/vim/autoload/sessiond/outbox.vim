@@ -17,10 +17,10 @@ export def Say(to: any, text: string)
   var entry = {text: text, message: {id: Id(to, text), role: 'user', content: text}}
   add(to.outbox, entry)
   if to.state ==# 'gone'
-    words.Error('not sent', {message: $'{to.id} is not there any more'})
+    words.Error('not sent', {message: $'{to.id} no longer exists'})
     TakeBack(to)
   elseif to.state ==# 'lost'
-    words.Warn('it is sent when the daemon is back')
+    words.Warn('the message will be sent when the daemon is back')
     Wake(to)
   else
     Send(to, entry)

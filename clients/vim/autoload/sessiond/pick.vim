@@ -83,7 +83,7 @@ enddef
 def All(Then: func, cursor: any = v:null, before: list<any> = [])
   client.Request('session/list', {limit: PAGE, cursor: cursor}, (error, page) => {
     if !empty(error)
-      say.Error('no list of sessions', error)
+      say.Error('cannot list the sessions', error)
       return
     endif
     var sessions = before + page.sessions

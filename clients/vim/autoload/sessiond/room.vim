@@ -65,7 +65,7 @@ enddef
 export def Read(name: string, buf: number)
   var parts = matchlist(name, '^sessiond://\([A-Za-z0-9._%/-]\+\)\%(@\(\d\+\)\)\?$')
   if empty(parts)
-    say.Error('not opened', {message: name .. ' names no session'})
+    say.Error('not opened', {message: name .. ' does not name a session'})
     return
   endif
   var [id, at] = parts[1 : 2]

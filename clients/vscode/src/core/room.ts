@@ -298,7 +298,7 @@ export class Room {
         this.unsent.push(unsent);
         this.host.outbox.keep(this.id, unsent);
         if (this.state === 'gone') {
-            this.host.failed('Not sent', new Failure('sessionNotFound', `${this.label} is not there any more`));
+            this.host.failed('Not sent', new Failure('sessionNotFound', `${this.label} no longer exists`));
             this.takeBack();
         } else if (this.state === 'open') {
             void this.send(unsent);

@@ -161,7 +161,7 @@ describe('commands', () => {
         assert.ok(!(await groupsShown()).some(([, names]) => names.includes('away')));
         await run('unarchive');
         await run('delete');
-        await hears('away lies in the trash.');
+        await hears('away is in the trash.');
         await wait('its tabs are closed', () => rooms.get(id) === undefined);
         tree.show('deleted');
         assert.ok((await groupsShown()).some(([, names]) => names.includes('away')));

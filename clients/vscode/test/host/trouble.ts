@@ -138,7 +138,7 @@ describe('trouble', () => {
         await shows(id, 'read me');
         await type(id, 'typed too late');
         await run('sendDraft');
-        await hears('Not sent: gone is not there any more');
+        await hears('Not sent: gone no longer exists');
         await drafted(id, 'typed too late');
         await peer.request('session/restore', { sessionId: id });
         await run('open', id);
