@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sessiond.backups.copying import SUMS, Tree, decode_sums
-from sessiond.backups.proof import prove
+from sessiond.backups.verify import prove
 from sessiond.errors import SessiondError
 from sessiond.fs import RealFileSystem
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.home import Client, Home
 from tests.shell import Shell, wait_until
@@ -382,7 +382,7 @@ async def test_deletions_wait_for_the_moment_of_a_backup() -> None:
     """
     import asyncio
 
-    moves, order = Moves(), []
+    moves, order = MoveGuard(), []
 
     async def delete(name: str, pause: asyncio.Event) -> None:
         async with moves.one():

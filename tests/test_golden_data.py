@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.daemon.vintage import FORMAT
+from sessiond.daemon.data_version import FORMAT
 from sessiond.journal.record import SegmentHeader, encode_segment_header
 from tests.golden_data.life import IDS, listing, place
 from tests.home import Home

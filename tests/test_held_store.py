@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from sessiond.backups.proof import prove
+from sessiond.backups.verify import prove
 from sessiond.fs import RealFileSystem
 from tests.home import Client, Home
 

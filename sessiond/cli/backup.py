@@ -61,7 +61,7 @@ def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
 
 
 def _verify(path: str, *, as_json: bool) -> int:
-    from sessiond.backups.proof import prove
+    from sessiond.backups.verify import prove
     from sessiond.fs import RealFileSystem
 
     checked = list(prove(RealFileSystem(), path))

@@ -15,12 +15,12 @@ from sessiond.cli.client import connect_if_running
 from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
 from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
-from sessiond.cli.mending_config import mend_config
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, print_json, say
+from sessiond.cli.repair_config import mend_config
 from sessiond.cli.status import ask, index_problem, problem_of, unpromised_in_words
 from sessiond.config import StoreConfig, load
-from sessiond.daemon.vintage import check_vintage
+from sessiond.daemon.data_version import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
 from sessiond.errors import ConfigError, SessiondError
 from sessiond.fs import FileSystem, Lock, RealFileSystem

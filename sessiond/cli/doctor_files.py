@@ -16,10 +16,10 @@ from sessiond.endpoint import Places
 from sessiond.errors import BadFile, SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Decoded, Problem
-from sessiond.formats.seal import flipped_bit
+from sessiond.formats.checksum import flipped_bit
 from sessiond.formats.sidecar import FOLDER, decode_sidecar, sidecar_path
 from sessiond.fs import FileSystem, atomic_write
-from sessiond.store.decay import judge, written_since
+from sessiond.store.corruption import judge, written_since
 from sessiond.store.files import Snapshot, StoreFiles
 from sessiond.store.port import OutsideChange
 from sessiond.store.trash import Trash, copy_name

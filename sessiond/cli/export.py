@@ -40,7 +40,7 @@ def command(
     Several sessions go into a folder, or one after another to standard output (with -f json: in one array). With --json the
     document is {"content": ...} or {"path": ..., "bytes": ...}; for several, {"sessions": [{"sessionId": ..., ...}]}.
     """
-    from sessiond.cli.exporting import Exporter, Folder, single
+    from sessiond.cli.export_run import Exporter, Folder, single
 
     filtered = any(given.values())
     if session_ids and (filtered or everything):

@@ -10,12 +10,12 @@ import click
 
 from sessiond.cli import EX_FAILED
 from sessiond.cli.client import Client
-from sessiond.cli.imported import summary
+from sessiond.cli.import_report import summary
 from sessiond.cli.options import as_json, filter_of
 from sessiond.cli.output import count, one_line, print_json
 
 if TYPE_CHECKING:
-    from sessiond.cli.importing import Target
+    from sessiond.cli.import_run import Target
 
 
 @click.command("import", short_help="Import your history from other tools.")
@@ -34,7 +34,7 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
     what is new. With --json and --follow it prints one document a line, whenever something was imported. Exit code 1: a
     file that you named could not be imported.
     """
-    from sessiond.cli.importing import Target, bring_in
+    from sessiond.cli.import_run import Target, bring_in
 
     if follow and dry_run:
         raise click.UsageError("--follow and --dry-run cannot be used together.")
@@ -47,7 +47,7 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
         if targets and not dry_run and not yes and not _agreed(as_json):
             return 0
     if follow:
-        from sessiond.cli.following import follow as go_on
+        from sessiond.cli.follow import follow as go_on
 
         go_on(targets, params, as_json)
         return 0
@@ -64,7 +64,7 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
 
 def _known(form: str | None) -> list[Target]:
     """What the known tools keep on this machine."""
-    from sessiond.cli.importing import Target
+    from sessiond.cli.import_run import Target
     from sessiond.importers.registry import known_places
 
     places = known_places(os.path.expanduser("~"), os.environ)

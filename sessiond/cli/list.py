@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from sessiond.cli.beginnings import beginnings
 from sessiond.cli.client import Client
 from sessiond.cli.columns import Column, fitted
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
 from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, paging
+from sessiond.cli.titles import beginnings
 
 _FEW = 50
 _SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}

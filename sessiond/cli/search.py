@@ -188,7 +188,7 @@ def hits(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str,
 def _print(
     client: Client, found: dict[str, Any], *, limit: int | None, color: str, no_pager: bool, **shown: Any
 ) -> None:
-    from sessiond.cli import found as layout
+    from sessiond.cli import hits as layout
 
     people = for_people()
     paint = Paint(colored(color))

@@ -12,9 +12,9 @@ from sessiond.endpoint import Places
 from sessiond.errors import BadFile, InvalidParams, Unavailable
 from sessiond.formats import registry
 from sessiond.fs import FileSystem, off_loop
+from sessiond.shield import through
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts, recognise
-from sessiond.unbroken import through
 
 
 class Adoption:

@@ -36,7 +36,7 @@ from sessiond.model.values import timestamp
 from sessiond.schema.daemon import BackupResult
 from sessiond.schema.types import FileWarning
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.service.outside import outside
+from sessiond.service.output_paths import outside
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER

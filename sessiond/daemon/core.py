@@ -14,8 +14,8 @@ import msgspec
 import sessiond
 from sessiond.clock import Clock, SystemClock
 from sessiond.config import Config
-from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors, ws_doors
 from sessiond.daemon.garbage import Garbage
+from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
 from sessiond.daemon.memory import give_back
 from sessiond.daemon.parts import Parts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
@@ -72,7 +72,7 @@ class Daemon:
         self._server: Server
         self._unix: UnixDoor
         self._token = TokenFile(fs, where)
-        self._doors: dict[str, NetworkDoors] = {}
+        self._doors: dict[str, NetworkListeners] = {}
         """By kind: `tcp`, `ws`."""
         self._upkeep: asyncio.Task[None] | None = None
 
@@ -95,8 +95,8 @@ class Daemon:
         server.greeting = self._parts.health.greeting
         server.settle = self._parts.settle
         self._doors = {
-            "tcp": tcp_doors(self._token, self.limits, server),
-            "ws": ws_doors(self._token, self.limits, server, self._config, self.instance),
+            "tcp": tcp_listeners(self._token, self.limits, server),
+            "ws": ws_listeners(self._token, self.limits, server, self._config, self.instance),
         }
         self._unix = UnixDoor(
             self._fs, self._where, self.limits, server, version=sessiond.__version__, instance=self.instance

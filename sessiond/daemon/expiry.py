@@ -1,4 +1,4 @@
-"""The one thing that ever expires by itself: what has lain in the trash for `limits.trash_days`, as `store/ageing.py` counts."""
+"""The one thing that ever expires by itself: what has lain in the trash for `limits.trash_days`, as `store/trash_age.py` counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Mapping
 
 from sessiond.clock import Clock
-from sessiond.daemon.keeper import Keeper
+from sessiond.daemon.periodic import PeriodicTask
 from sessiond.fs import off_loop
 from sessiond.limits import Limits
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 from sessiond.store.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -18,19 +18,19 @@ _ROUND_S = 3600.0
 _DAY_MS = 24 * 3600 * 1000
 
 
-class Expiry(Keeper):
+class Expiry(PeriodicTask):
     """Looks into every trash at start and once an hour. `trashes`: by the store's name, as they are now."""
 
     name = "trash expiry"
 
     def __init__(
-        self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits, moves: Moves | None = None
+        self, trashes: Callable[[], Mapping[str, Trash]], clock: Clock, limits: Limits, moves: MoveGuard | None = None
     ) -> None:
         super().__init__()
         self._trashes = trashes
         self._clock = clock
         self._limits = limits
-        self._moves = moves or Moves()
+        self._moves = moves or MoveGuard()
 
     def start(self) -> None:
         """Where `trash_days` is 0 the trash is kept for ever."""

@@ -76,8 +76,8 @@ def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) ->
     """With the lock held. Only now the slow imports: of twelve that start at once eleven do not come this far."""
     from sessiond import config as configuration
     from sessiond.daemon.core import live
+    from sessiond.daemon.data_version import check_vintage, mark_vintage
     from sessiond.daemon.log import logging_to
-    from sessiond.daemon.vintage import check_vintage, mark_vintage
 
     check_vintage(fs, where)
     config = configuration.load(fs, where, flags=flags)

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Decoded, Format
-from sessiond.formats.places import Place, places
+from sessiond.formats.locations import Place, places
 from sessiond.model.message import Message
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from sessiond.daemon.keeper import Keeper
+from sessiond.daemon.periodic import PeriodicTask
 from sessiond.errors import SessiondError
 from sessiond.limits import KIB, Limits
 from sessiond.service.open_sessions import OpenSessions
@@ -30,7 +30,7 @@ class GrowingJournal(Protocol):
     async def hold_back(self) -> bool: ...
 
 
-class Upkeep(Keeper):
+class Upkeep(PeriodicTask):
     name = "journal upkeep"
 
     def __init__(self, journal: GrowingJournal, open_sessions: OpenSessions, limits: Limits) -> None:

@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from sessiond.formats import org, scratchpad, ticks
-from sessiond.formats.base import TAIL_BYTES, Abilities, Decoded, Files, Problem, Tail, Write
-from sessiond.formats.growing import (
+from sessiond.formats.append_only import (
     append_steps,
     catch_up,
     decode_pieces,
@@ -29,6 +28,7 @@ from sessiond.formats.growing import (
     weave_pieces,
     with_copies,
 )
+from sessiond.formats.base import TAIL_BYTES, Abilities, Decoded, Files, Problem, Tail, Write
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.scratchpad import SeenNote
 from sessiond.formats.sidecar import Sidecar, decode_sidecar, encode_sidecar, key_of, sidecar_path

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from sessiond.errors import InvalidParams
-from sessiond.formats.base import Abilities, Decoded, Files, Problem, Tail, Write
-from sessiond.formats.foreign import HEAD, usable_id, usable_rest, usable_seq, usable_status, usable_time
-from sessiond.formats.growing import (
+from sessiond.formats.append_only import (
     Piece,
     append_steps,
     catch_up,
@@ -24,6 +22,8 @@ from sessiond.formats.growing import (
     rewrite_steps,
     sidecar_for,
 )
+from sessiond.formats.base import Abilities, Decoded, Files, Problem, Tail, Write
+from sessiond.formats.foreign_message import HEAD, usable_id, usable_rest, usable_seq, usable_status, usable_time
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sidecar import Seen, decode_sidecar, encode_sidecar, key_of, sidecar_path
 from sessiond.model.changes import Change

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from sessiond.formats.base import Abilities, Decoded, Files, PartialLoad, Tail, Write
-from sessiond.formats.glance import Passed, glance, remember
-from sessiond.formats.head import head_of
+from sessiond.formats.checksum import seal_on, sealed, unlike
+from sessiond.formats.header import head_of
 from sessiond.formats.jsonl_reader import Reader, lines_of
 from sessiond.formats.names import local_id_of, name_of
-from sessiond.formats.seal import seal_on, sealed, unlike
+from sessiond.formats.partial_load import Passed, glance, remember
 from sessiond.formats.sidecar import (
     Appending,
     Entry,

@@ -10,7 +10,15 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.formats.base import Decoded, Problem
-from sessiond.formats.foreign import HEAD, usable_fields, usable_id, usable_rest, usable_seq, usable_status, usable_time
+from sessiond.formats.foreign_message import (
+    HEAD,
+    usable_fields,
+    usable_id,
+    usable_rest,
+    usable_seq,
+    usable_status,
+    usable_time,
+)
 from sessiond.formats.sidecar import EPOCH, Entry, Sidecar, key_of
 from sessiond.model.changes import Noted, StateSet, Updated
 from sessiond.model.message import STATUSES, Message, Note

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sessiond.formats import org
-from sessiond.formats.foreign import usable_id, usable_seq, usable_time
+from sessiond.formats.foreign_message import usable_id, usable_seq, usable_time
 from sessiond.model.message import Note
 from sessiond.model.values import Json
 

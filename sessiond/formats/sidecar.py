@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from sessiond.formats.interleave import Seen, Standing, Woven, fields_of, standing_of, weave
 from sessiond.formats.sidecar_file import (
     EPOCH,
     FOLDER,
@@ -31,7 +32,6 @@ from sessiond.formats.sidecar_file import (
     through_of,
     torn_at,
 )
-from sessiond.formats.weave import Seen, Standing, Woven, fields_of, standing_of, weave
 from sessiond.model.message import Message, Note
 from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json

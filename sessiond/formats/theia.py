@@ -17,7 +17,7 @@ import msgspec
 from sessiond.errors import InvalidParams
 from sessiond.formats import json_text
 from sessiond.formats.base import Abilities, Decoded, Files, Problem, Tail, Write
-from sessiond.formats.foreign import usable_id, usable_rest, usable_status, usable_time
+from sessiond.formats.foreign_message import usable_id, usable_rest, usable_status, usable_time
 from sessiond.formats.json_text import Edit, Span, Style
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sidecar import (

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from sessiond.formats import org
+from sessiond.formats.append_only import Piece
 from sessiond.formats.base import Problem, Tail
-from sessiond.formats.foreign import HEAD, usable_id, usable_seq, usable_time
-from sessiond.formats.growing import Piece
+from sessiond.formats.foreign_message import HEAD, usable_id, usable_seq, usable_time
 from sessiond.formats.sidecar import Seen, key_of
 from sessiond.model.message import STATUSES, Message
 from sessiond.model.values import Json

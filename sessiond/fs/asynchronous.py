@@ -11,7 +11,7 @@ from typing import Any
 import aiofiles.os
 
 from sessiond.limits import SAVES_AT_A_TIME
-from sessiond.unbroken import unbroken
+from sessiond.shield import shielded
 
 _savers = ThreadPoolExecutor(SAVES_AT_A_TIME, thread_name_prefix="save")
 
@@ -37,14 +37,14 @@ async def off_loop(function: Callable[..., Any], *args: Any) -> Any:
     """Several synchronous steps as one call on one thread. A cancelled caller waits for its end, and so keeps its locks
     until then.
     """
-    return await unbroken(_begin(function, *args))
+    return await shielded(_begin(function, *args))
 
 
 async def off_loop_to_save(function: Callable[..., Any], *args: Any) -> Any:
     """The same on threads that do nothing but save, which mostly means to wait for the disk. One sync of a disk serves all that
     wait for it, so they are many, and no reader waits for a thread because of them.
     """
-    return await unbroken(_on_a_thread(function, *args, executor=_savers))
+    return await shielded(_on_a_thread(function, *args, executor=_savers))
 
 
 async def _begin(function: Callable[..., Any], *args: Any) -> Any:

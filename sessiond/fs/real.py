@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from sessiond.fs.confined import Confinement
+from sessiond.fs.group_sync import GroupSync
 from sessiond.fs.port import DiskFailed, Stat
-from sessiond.fs.together import Together
 
 _BASE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # O_NONBLOCK: opening a FIFO or a device returns at once
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
@@ -22,7 +22,7 @@ _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 class RealFileSystem:
     def __init__(self) -> None:
         self._confined = Confinement()
-        self._sync_dir_together = Together()
+        self._sync_dir_together = GroupSync()
 
     def confine(self, root: str, inner: str = "") -> None:
         self._confined.add(root, inner)

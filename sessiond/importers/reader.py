@@ -17,7 +17,7 @@ from sessiond.importers import reading_worker, registry
 from sessiond.importers.reading import Counter, Reading
 from sessiond.importers.record import Event
 from sessiond.limits import MIB
-from sessiond.unbroken import unbroken
+from sessiond.shield import shielded
 
 PROCESS_BYTES = 8 * MIB
 """A smaller import is read on a thread: a process would take longer to start."""
@@ -49,7 +49,7 @@ class Reader:
         reading = Reading(found.importer, found.path, self.counter)
         before = self.counter.bytes
         try:
-            while batch := await unbroken(asyncio.to_thread(reading.batch)):
+            while batch := await shielded(asyncio.to_thread(reading.batch)):
                 read, before = self.counter.bytes - before, self.counter.bytes
                 yield batch, read
         finally:
@@ -61,7 +61,7 @@ class Reader:
         try:
             await asyncio.to_thread(self._ask, found)
             while True:
-                size, batch, wrong = await unbroken(asyncio.to_thread(self._answer))
+                size, batch, wrong = await shielded(asyncio.to_thread(self._answer))
                 self.counter.bytes = first + size
                 if not batch:
                     ended = True

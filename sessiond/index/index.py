@@ -24,10 +24,10 @@ from zlib import crc32
 import msgspec
 
 from sessiond.errors import InvalidParams, TooLarge
-from sessiond.index import catalogue, schema
+from sessiond.index import schema, session_list
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import Held
-from sessiond.index.lanes import Step
+from sessiond.index.feed_queue import Step
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
@@ -260,14 +260,14 @@ class Index:
 
     async def fingerprints(self, store: str) -> dict[str, str]:
         """Id on the wire -> fingerprint, of all sessions of a store that are not in the trash; empty where it is not known."""
-        return await self._ask(lambda db: catalogue.fingerprints(db, store), {})
+        return await self._ask(lambda db: session_list.fingerprints(db, store), {})
 
     async def info(self, session_id: str) -> IndexedInfo | None:
-        return await self._ask(lambda db: catalogue.session_info(db, session_id), None)
+        return await self._ask(lambda db: session_list.session_info(db, session_id), None)
 
     async def count(self, store: str) -> int:
         """Sessions of a store that are not in the trash."""
-        return await self._ask(lambda db: catalogue.count_sessions(db, store), 0)
+        return await self._ask(lambda db: session_list.count_sessions(db, store), 0)
 
     async def list(self, query: ListQuery) -> Page:
         """InvalidParams naming the field; Cancelled after `search_s`. `lost`: the file turned out to be damaged, or was replaced by a
@@ -277,7 +277,7 @@ class Index:
         # Before the file is read: what is committed in between is in both, and counts once.
         unseen = {} if query.cursor is not None or self._writer.unseen > _MOST_UNSEEN else self._writer.shown()
         page = await self._ask(
-            lambda db: catalogue.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
+            lambda db: session_list.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
         )
         lost = page.lost or not generation == self._writer.generation == self._told_of
         return Page(items=page.items, next_cursor=page.next_cursor, incomplete=self.incomplete, lost=lost)

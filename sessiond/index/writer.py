@@ -25,10 +25,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from sessiond.index import erasing, schema
+from sessiond.index import erase, schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
-from sessiond.index.lanes import Lanes, Mark, Step
+from sessiond.index.feed_queue import FeedQueue, Mark, Step
 from sessiond.index.values import Unseen
 
 COMMIT_EVERY_S = 0.05
@@ -69,7 +69,7 @@ class Writer:
         self.fresh = False
         """The file was empty when it was opened or replaced."""
         self._refill = refill
-        self._lanes = Lanes()
+        self._lanes = FeedQueue()
         self._checkpointer = Checkpointer(path)
         self._thread = threading.Thread(target=self._run, name="index-writer", daemon=True)
         self._erasures: list[Future[bool]] = []
@@ -341,7 +341,7 @@ class Writer:
                 if not written or not self.intact():
                     raise schema.Unusable("what was removed is not out of it")
                 self._batch.forget_roles()
-                erasing.erase(self._db, self.path)
+                erase.erase(self._db, self.path)
             except Exception as error:  # whatever it is, no word that somebody wants gone may stay
                 _log.warning("the index is replaced by a fresh one, for it could not be cleaned: %s", error)
                 written = self._replace() and written

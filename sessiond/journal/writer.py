@@ -66,7 +66,7 @@ from sessiond.journal.recovery import Damage
 from sessiond.journal.replay import Key, replay
 from sessiond.journal.segments import Held, ReadOnlyState, Segments
 from sessiond.limits import Limits
-from sessiond.unbroken import unbroken
+from sessiond.shield import shielded
 
 _log = logging.getLogger(__name__)
 
@@ -260,11 +260,11 @@ class JournalWriter:
         found: list[Held] = []
         order = self._order(lambda: found.append(self._segments.hold()))
         try:  # from here on: whoever is cancelled while waiting for it has to let go, too
-            await unbroken(order)
+            await shielded(order)
             yield found[0]
         finally:
             if not self._closed:
-                await unbroken(self._order(self._segments.let_go))
+                await shielded(self._order(self._segments.let_go))
 
     async def close(self) -> None:
         """Everything handed over before is written; commits after this are refused."""

@@ -18,8 +18,8 @@ from sessiond.schema.daemon import Address, BackupResult, HelloResult, StatusRes
 from sessiond.schema.types import JsonObject, Wire
 
 if typing.TYPE_CHECKING:
-    from sessiond.service.live import EarlyReply
     from sessiond.service.sessions import Service
+    from sessiond.service.subscribers import EarlyReply
 
 P = TypeVar("P", bound=Wire)
 R = TypeVar("R", bound=Wire)

@@ -13,8 +13,8 @@ from sessiond.eager import EagerTask, spawn
 from sessiond.errors import SessiondError
 from sessiond.model.session import Absent, Session
 from sessiond.service.jobs import Guard, Job, Lane, Turn
-from sessiond.service.live import EarlyReply, Peer
 from sessiond.service.planning import Draft
+from sessiond.service.subscribers import EarlyReply, Peer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

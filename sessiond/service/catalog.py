@@ -25,7 +25,7 @@ from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.model.wire import writable
 from sessiond.schema.daemon import IndexStatus
-from sessiond.service.heavy import LIGHT_MESSAGES
+from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
 if TYPE_CHECKING:

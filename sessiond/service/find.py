@@ -15,10 +15,10 @@ from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp
 from sessiond.schema.sessions import ListResult, SearchResult
 from sessiond.schema.types import SessionInfo
-from sessiond.service import fitting
+from sessiond.service import presentation
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.service.room import most_shown
+from sessiond.service.size_limits import most_shown
 from sessiond.store.port import Store, Trashed
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
@@ -117,8 +117,8 @@ class Finder:
         if one is not None:
             return self._open_sessions.info(one)
         dirty = self._open_sessions.is_dirty(info.session_id)
-        shown = fitting.shown_info(info, store=info.store, format=info.format, path=info.path, dirty=dirty)
-        return fitting.info(shown, self._most)
+        shown = presentation.shown_info(info, store=info.store, format=info.format, path=info.path, dirty=dirty)
+        return presentation.info(shown, self._most)
 
     async def _deleted(self, limit: int, cursor: str | None, sort: str, wanted: Mapping[str, Json]) -> ListResult:
         found: list[tuple[Store, Trashed]] = []
@@ -133,8 +133,8 @@ class Finder:
         found.sort(key=lambda one: (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or ""),
                    reverse=sort.startswith("-"))  # fmt: skip
         start = _offset(cursor)
-        page = [fitting.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
-        page = page[: fitting.by_bytes(page, self._limits.page_most)]
+        page = [presentation.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
+        page = page[: presentation.by_bytes(page, self._limits.page_most)]
         after = start + len(page)
         return ListResult(sessions=page, next_cursor=f"trash-{after}" if after < len(found) else None)
 
@@ -216,7 +216,7 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
 
 def _in_trash(store: Store, one: Trashed) -> SessionInfo:
     head = msgspec.structs.replace(one.info, session_id=join_wire_id(store.name, one.trash_id))
-    shown = fitting.shown_info(head, store=store.name, format=store.format, path=store.file_path(one.trash_id))
+    shown = presentation.shown_info(head, store=store.name, format=store.format, path=store.file_path(one.trash_id))
     shown.deleted_at, shown.reason = one.deleted_at, one.reason
     return shown
 

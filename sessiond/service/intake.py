@@ -25,10 +25,10 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
 from sessiond.schema.types import FileWarning, SessionInfo
-from sessiond.service.arriving import Arriving, Grown, Held, Imagined, New, Place, Refused
-from sessiond.service.native import NativeIntake
+from sessiond.service.imported_session import Grown, Held, Imagined, ImportedSession, New, Place, Refused
+from sessiond.service.native_import import NativeIntake
 from sessiond.service.sources import Sources, mark_of
-from sessiond.unbroken import unbroken
+from sessiond.shield import shielded
 
 log = logging.getLogger(__name__)
 Progress: TypeAlias = Callable[[dict[str, Json]], None]
@@ -57,8 +57,8 @@ class _File(msgspec.Struct):
     found: registry.Found
     mark: str | None
     """The version that is being read; None where that cannot be told."""
-    arriving: dict[str, Arriving] = {}
-    ended: Arriving | None = None
+    arriving: dict[str, ImportedSession] = {}
+    ended: ImportedSession | None = None
     """The last one that came to its end. It waits, for it may be the last in the file, which is where the file's mark
     goes."""
     local_ids: set[str] = msgspec.field(default_factory=set)
@@ -89,7 +89,7 @@ class Intake:
         self._messages = 0
         self._names: list[InfoUpdate] = []
         self._imagined: dict[str, Imagined] = {}
-        self._storing: dict[asyncio.Task[None], Arriving] = {}
+        self._storing: dict[asyncio.Task[None], ImportedSession] = {}
         self._done = 0
         """Bytes of files that are behind us."""
         self._total = 1
@@ -111,7 +111,7 @@ class Intake:
                 await self._room_for(None)
                 await self._give_names()
         finally:
-            await unbroken(self._stored())
+            await shielded(self._stored())
         if self._place.catalog.ready.is_set():  # else all sessions are being read for the index, and searches say so
             await self._place.catalog.searchable()
         if self._unlisted:
@@ -207,7 +207,7 @@ class Intake:
                 self._warn(file.found.path, None, f"holds no record of {file.found.importer}")
         except BaseException:
             for one in (*file.arriving.values(), *([file.ended] if file.ended else [])):
-                await unbroken(one.abandon())
+                await shielded(one.abandon())
             raise
 
     def _broke_off(self, file: _File, reason: str) -> None:
@@ -263,7 +263,7 @@ class Intake:
             case _:
                 pass
 
-    async def _begin(self, start: SessionStart, file: _File) -> Arriving:
+    async def _begin(self, start: SessionStart, file: _File) -> ImportedSession:
         file.local_ids.add(start.suggested_id)
         if file.ended is not None and file.ended.local_id == start.suggested_id:
             ended, file.ended = file.ended, None
@@ -290,27 +290,27 @@ class Intake:
         file.arriving[source_id] = Refused(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
 
-    async def _finish(self, one: Arriving, mark: str | None, file: _File) -> None:
+    async def _finish(self, one: ImportedSession, mark: str | None, file: _File) -> None:
         """It stays in the store as a whole, or not at all, whenever this is cancelled."""
         if isinstance(one, Refused):
             file.kept += 1
             return
         if not file.found.sure and not one.added and not isinstance(one, Grown):
-            await unbroken(one.abandon())  # whatever was read as this tool's, it found nothing that it knows
+            await shielded(one.abandon())  # whatever was read as this tool's, it found nothing that it knows
             return
         file.kept += 1
         since = self._wanted.since
         if since is not None and one.latest < since:
             file.whole = False
-            await unbroken(one.abandon())
+            await shielded(one.abandon())
         elif isinstance(one, New):
             # Most of the time of a new session goes into syncs: others are read and stored meanwhile.
             await self._room_for(one)
             self._storing[asyncio.create_task(self._store(one, mark, file), name=f"import {one.local_id}")] = one
         else:
-            await unbroken(self._store(one, mark, file))
+            await shielded(self._store(one, mark, file))
 
-    async def _store(self, one: Arriving, mark: str | None, file: _File) -> None:
+    async def _store(self, one: ImportedSession, mark: str | None, file: _File) -> None:
         try:
             described = await one.finish(mark)
         except AlreadyExists:  # another import was quicker: what it left out, the next one brings
@@ -330,7 +330,7 @@ class Intake:
         if mark is not None and not self._wanted.dry_run:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
 
-    async def _room_for(self, one: Arriving | None) -> None:
+    async def _room_for(self, one: ImportedSession | None) -> None:
         """Wait until there is memory for one more; None: until all are stored. Raises what one of them met."""
         while self._storing:
             held = sum(other.weight for other in self._storing.values())

@@ -12,8 +12,8 @@ from typing import Any
 from sessiond.eager import EagerFuture
 from sessiond.journal.writer import OnDurable
 from sessiond.model.session import Session
-from sessiond.service.live import Audience, EarlyReply, Peer
 from sessiond.service.planning import Draft
+from sessiond.service.subscribers import EarlyReply, Peer, Subscribers
 
 Guard = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -93,7 +93,7 @@ class Job:
                 self._renew()
 
 
-def on_durable(taken: list[Job], waiting: Collection[Job], audience: Audience) -> OnDurable | None:
+def on_durable(taken: list[Job], waiting: Collection[Job], audience: Subscribers) -> OnDurable | None:
     """What sends the answer of the only job that shares this record, from any thread. Answers of several are sent by the
     loop, in order: each is told of what the others changed before it. `waiting`: those that stand behind it then.
     """

@@ -48,11 +48,11 @@ from sessiond.model.session import Absent, Session
 from sessiond.schema.types import SessionInfo, ShownChange
 from sessiond.service.actor import Actor, told
 from sessiond.service.jobs import Job, on_durable
-from sessiond.service.live import Audience, Peer
 from sessiond.service.planning import Draft
-from sessiond.service.room import Room
+from sessiond.service.size_limits import SizeLimits
+from sessiond.service.subscribers import Peer, Subscribers
+from sessiond.shield import shielded
 from sessiond.store.port import OutsideChange, Saved, Store, Stored
-from sessiond.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class OpenSession(Actor):
         super().__init__(wire_id)
         self.store = store
         self.stored = stored
-        self.audience = Audience(wire_id)
+        self.audience = Subscribers(wire_id)
         self.writers: dict[str, Peer] = {}
         """Streamed message -> the connection that writes it, whether it has the session open or not."""
         self.last_used = 0.0
@@ -105,7 +105,7 @@ class OpenSession(Actor):
         self.spare = False
         """Nobody has it open and there are too many such: it goes a moment after its last use."""
         self._around = around
-        self.room = Room(around.limits)
+        self.room = SizeLimits(around.limits)
         self._saving: asyncio.Task[None] | None = None
         self._batch = _MAX_BATCH
         """How many changes may share a record; fewer after they were too large for one."""
@@ -495,7 +495,7 @@ class OpenSession(Actor):
                 while self._look_again:
                     self._look_again = False
                     async with self.files:
-                        changed = await unbroken(self.stored.changed())
+                        changed = await shielded(self.stored.changed())
                     if changed:
                         await self.alone(self.merge)
                     else:
@@ -510,7 +510,7 @@ class OpenSession(Actor):
             return
         with self.in_use():
             async with self.files:
-                rest = await unbroken(self.stored.read_rest(session))
+                rest = await shielded(self.stored.read_rest(session))
 
             async def put() -> None:
                 if self.session is session and session.absent:

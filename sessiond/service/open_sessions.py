@@ -21,15 +21,15 @@ from sessiond.model.changes import Change
 from sessiond.model.session import Session
 from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.schema.types import SessionInfo
-from sessiond.service import fitting
+from sessiond.service import presentation
 from sessiond.service.autosave import AutoSave
 from sessiond.service.catalog import Catalog
-from sessiond.service.heavy import LIGHT_MESSAGES
-from sessiond.service.live import Peer
+from sessiond.service.eviction import Eviction
+from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
-from sessiond.service.room import most_shown
-from sessiond.service.unattended import Unattended
-from sessiond.store.moves import Moves
+from sessiond.service.size_limits import most_shown
+from sessiond.service.subscribers import Peer
+from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Event, HealthChanged, Recovered, Saved, Store, Touched, WatchChanged
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _SPARED_AT_A_TIME, _SPARE_MORE_S = 64, 0.01
 
 class OpenSessions:
     def __init__(
-        self, catalog: Catalog, clock: Clock, limits: Limits, new_id: Callable[[], str], moves: Moves, *, interval_s: float,
+        self, catalog: Catalog, clock: Clock, limits: Limits, new_id: Callable[[], str], moves: MoveGuard, *, interval_s: float,
         idle_s: float,
     ) -> None:  # fmt: skip
         self.stores: dict[str, Store] = {}
@@ -65,7 +65,7 @@ class OpenSessions:
         self._of_peer: dict[int, set[OpenSession]] = {}
         self._open: set[OpenSession] = set()
         """Those that somebody has open."""
-        self._unattended = Unattended()
+        self._unattended = Eviction()
         self._numbers: dict[str, tuple[str, int]] = {}
         """Store -> the second in which it was last given an id, and how many it was given in that."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -150,8 +150,10 @@ class OpenSessions:
     def describe(self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False) -> SessionInfo:
         head = session.info(join_wire_id(store.name, session.local_id))
         path = store.file_path(session.local_id)
-        return fitting.info(
-            fitting.shown_info(head, store=store.name, format=store.format, path=path, attached=attached, dirty=dirty),
+        return presentation.info(
+            presentation.shown_info(
+                head, store=store.name, format=store.format, path=path, attached=attached, dirty=dirty
+            ),
             self._largest_head,
         )
 

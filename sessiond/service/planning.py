@@ -17,7 +17,7 @@ from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
 from sessiond.model.values import Json, same_json
 from sessiond.schema.sessions import AppendedMessage
-from sessiond.service.room import Room, head_bytes
+from sessiond.service.size_limits import SizeLimits, head_bytes
 
 
 class _Growing:
@@ -35,7 +35,7 @@ class _Growing:
 class Draft:
     """`now`: RFC 3339. `new_id()`: a fresh message id. `room`: what is too large to be read again is refused."""
 
-    def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: Room) -> None:
+    def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: SizeLimits) -> None:
         self.session = session
         self._room = room.of(session)
         self.seq = session.seq

@@ -35,18 +35,18 @@ from sessiond.schema.sessions import (
     TruncateResult,
 )
 from sessiond.schema.types import SessionInfo
-from sessiond.service import fitting, paging
+from sessiond.service import paging, presentation
 from sessiond.service.catalog import Catalog
+from sessiond.service.deletion import Deletion
 from sessiond.service.find import Finder
-from sessiond.service.live import OF_THE_DAEMON, EarlyReply, Peer, send_later
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
 from sessiond.service.planning import Draft
-from sessiond.service.removing import Removing
-from sessiond.service.room import head_bytes
+from sessiond.service.size_limits import head_bytes
+from sessiond.service.subscribers import OF_THE_DAEMON, EarlyReply, Peer, send_later
 from sessiond.service.transfer import Transfer
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class Service:
 
     def __init__(
         self, *, stores: Mapping[str, Store], index: Index, clock: Clock, limits: Limits, home_paths: Sequence[str] = (),
-        adopt_folder: AdoptFolder | None = None, moves: Moves | None = None, interval_s: float = 300.0, idle_s: float = 2.0,
+        adopt_folder: AdoptFolder | None = None, moves: MoveGuard | None = None, interval_s: float = 300.0, idle_s: float = 2.0,
     ) -> None:  # fmt: skip
         self.limits = limits
         self.index = index
         self._adopt_folder = adopt_folder
-        self._moves = moves or Moves()
+        self._moves = moves or MoveGuard()
         self._bringers: set[int] = set()
         self.catalog = Catalog(index)
         self.open_sessions = OpenSessions(
@@ -90,7 +90,7 @@ class Service:
             self.open_sessions.add_store(store)
         self.finder = Finder(self.stores, self.open_sessions, self.catalog, limits)
         self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves)
-        self._removing = Removing(self.open_sessions, self.catalog, self._moves)
+        self._removing = Deletion(self.open_sessions, self.catalog, self._moves)
 
     # Life
 
@@ -214,10 +214,10 @@ class Service:
             one.attach(peer)
             session = one.there
             warnings = list(one.stored.warnings())
-            head = fitting.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
-            result = head.opened(fitting.messages(messages, self.limits), more, newest=since is None)
+            head = presentation.Head(self.open_sessions.info(one), session.notes, session.state, warnings, self.limits)
+            result = head.opened(presentation.messages(messages, self.limits), more, newest=since is None)
             if since is not None:
-                result.changes = None if changes is None else fitting.changes(one.wires(changes), head.left)
+                result.changes = None if changes is None else presentation.changes(one.wires(changes), head.left)
             return result
 
         result = await one.alone(shown)
@@ -299,7 +299,7 @@ class Service:
 
         def look(session: Session) -> ReadResult:
             messages, more = paging.page(session, since=since, before=before, count=count, limits=self.limits)
-            return ReadResult(messages=fitting.messages(messages, self.limits), has_more=more, seq=session.seq)
+            return ReadResult(messages=presentation.messages(messages, self.limits), has_more=more, seq=session.seq)
 
         return await self.open_sessions.at(session_id).look(look)
 

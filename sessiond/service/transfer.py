@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.exporters import export as render
 from sessiond.formats import jsonl
-from sessiond.formats.lost import lost
+from sessiond.formats.losses import lost
 from sessiond.fs import FileSystem, RealFileSystem, atomic_write
 from sessiond.limits import Limits
 from sessiond.model.changes import Truncated
@@ -20,11 +20,11 @@ from sessiond.model.values import strict_timestamp
 from sessiond.schema.sessions import ExportResult, ImportResult, MoveResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog
-from sessiond.service.heavy import heavy
+from sessiond.service.offload import heavy
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.service.outside import outside
-from sessiond.store.moves import Moves
+from sessiond.service.output_paths import outside
+from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
 class Transfer:
     def __init__(
-        self, open_sessions: OpenSessions, catalog: Catalog, limits: Limits, home_paths: Sequence[str], moves: Moves
+        self, open_sessions: OpenSessions, catalog: Catalog, limits: Limits, home_paths: Sequence[str], moves: MoveGuard
     ) -> None:  # fmt: skip
         self._open_sessions = open_sessions
         self._catalog = catalog
@@ -134,7 +134,7 @@ class Transfer:
         self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
     ) -> Intake:
         # Whoever only reads and writes sessions need not load fourteen importers; and loading them is no work for the loop.
-        from sessiond.service.arriving import Place
+        from sessiond.service.imported_session import Place
         from sessiond.service.intake import Intake, Wanted
         from sessiond.service.sources import Sources
 

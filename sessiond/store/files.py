@@ -22,8 +22,8 @@ from sessiond.errors import BadFile, Unavailable
 from sessiond.formats.base import TAIL_BYTES, Format, Tail, Write
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, Stat
-from sessiond.store.finding import names
-from sessiond.store.own import OwnWrites
+from sessiond.store.discovery import names
+from sessiond.store.own_writes import OwnWrites
 from sessiond.store.port import OutsideChange
 
 log = logging.getLogger(__name__)

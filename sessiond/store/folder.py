@@ -15,9 +15,9 @@ from sessiond.fs import DiskFailed
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, decode_changes
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.around import Around, Journal, Run
+from sessiond.store.bulk_write import Incoming, Receiving
+from sessiond.store.context import Journal, Run, StoreContext
 from sessiond.store.files import StoreFiles
-from sessiond.store.heads import heads_of
 from sessiond.store.port import (
     Event,
     HealthChanged,
@@ -29,8 +29,8 @@ from sessiond.store.port import (
     Trashed,
     WatchChanged,
 )
-from sessiond.store.receiving import Incoming, Receiving
 from sessiond.store.stored import StoredSession, fingerprint
+from sessiond.store.summaries import heads_of
 from sessiond.store.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class FolderStore:
         self.format = fmt.name
         self.taken_state_keys = fmt.abilities.state_keys
         self.path = files.root
-        self._around = Around(
+        self._around = StoreContext(
             name=name, fmt=fmt, files=files, trash=trash, journal=journal, clock=clock, limits=limits, run=run, run_save=run_save or run
         )  # fmt: skip
         self._files = files

@@ -12,11 +12,11 @@ from sessiond.formats import registry
 from sessiond.formats.base import Format
 from sessiond.fs import FileSystem, off_loop, off_loop_to_save
 from sessiond.limits import Limits
-from sessiond.store.around import Journal
+from sessiond.store.context import Journal
 from sessiond.store.files import StoreFiles
 from sessiond.store.folder import FolderStore
 from sessiond.store.mount import MARKER, Claim, Mounter, OutOfReach
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Event, StoreProblem
 from sessiond.store.trash import Trash
 from sessiond.store.watch import Watch
@@ -72,7 +72,7 @@ class Mounts:
         self._mounter = Mounter(fs, data_dir)
         for inner in ("trash", "extras"):
             fs.confine(data_dir, inner)
-        self.moves = Moves()
+        self.moves = MoveGuard()
         """Of all stores, for a backup of all of them."""
         self._rounds: asyncio.Task[None] | None = None
 

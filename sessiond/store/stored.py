@@ -24,13 +24,13 @@ from sessiond.journal.writer import OnDurable
 from sessiond.limits import KIB
 from sessiond.model.changes import Appended, Change, encode_changes
 from sessiond.model.session import Session
-from sessiond.store.around import Around
+from sessiond.store.context import StoreContext
+from sessiond.store.create import left_beside, make
+from sessiond.store.file_state import FileState
 from sessiond.store.files import UNSEEN, Print, Snapshot
-from sessiond.store.glances import lacks
-from sessiond.store.known import Known
-from sessiond.store.making import left_beside, make
-from sessiond.store.merging import Merging, Rest
+from sessiond.store.partial_load import lacks
 from sessiond.store.port import FileWarning, OutsideChange, Saved
+from sessiond.store.reconcile import Merging, Rest
 from sessiond.store.trash import copy_name
 
 log = logging.getLogger(__name__)
@@ -43,12 +43,12 @@ class StoredSession:
     """`failed(error)`, `worked()`: told of each save, so that the store knows how its folder is."""
 
     def __init__(
-        self, around: Around, local_id: str, recovered: list[Change], *, twice: bool = False, failed: Callable[[str, OSError], None],
+        self, around: StoreContext, local_id: str, recovered: list[Change], *, twice: bool = False, failed: Callable[[str, OSError], None],
         worked: Callable[[], None],
     ) -> None:  # fmt: skip
         self.local_id = local_id
         self._around = around
-        self._known = Known(local_id, recovered)
+        self._known = FileState(local_id, recovered)
         self._known.twice = twice
         self._merging = Merging(around, self._known)
         self._main = around.format.main_path(local_id)

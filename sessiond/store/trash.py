@@ -37,9 +37,9 @@ from sessiond.fs import FileSystem, atomic_write, is_temporary
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import epoch_ms, timestamp
 from sessiond.ready import ready
-from sessiond.store.ageing import Ageing
 from sessiond.store.merge import says_no_more
 from sessiond.store.port import Trashed
+from sessiond.store.trash_age import Ageing
 
 log = logging.getLogger(__name__)
 _NEW, _OLD, _GONE = ".new", ".old", ".gone"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.cli.importing import progress_text
+from sessiond.cli.import_run import progress_text
 from tests.shell import DEADLINE_S, Shell
 
 S = "11111111-2222-3333-4444-555555555555"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from sessiond.cli import beginnings
+from sessiond.cli import titles
 from sessiond.errors import BadFile
 from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
@@ -103,14 +103,14 @@ def test_the_beginnings_of_large_files_are_not_read(monkeypatch: pytest.MonkeyPa
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"x")
     large.write_bytes(b"")
-    os.truncate(large, beginnings._BYTES)
+    os.truncate(large, titles._BYTES)
     page = {"messages": [{"role": "user", "content": "Hello"}]}
     answers: Any = Answers({"session/read": [page, BadFile("damaged"), page]})
     infos = [
         {"sessionId": name, "messageCount": 1, "path": str(path)}
         for name, path in (("a", small), ("b", small), ("c", "/nonexistent\0"), ("d", large), ("e", small))
     ]
-    assert beginnings.beginnings(answers, infos) == {"a": "Hello", "c": "Hello", "e": "Hello"}
+    assert titles.beginnings(answers, infos) == {"a": "Hello", "c": "Hello", "e": "Hello"}
     assert [params["sessionId"] for _, params in answers.asked] == ["a", "b", "c", "e"]
 
 

@@ -29,8 +29,8 @@ from sessiond.cli import (
 )
 from sessiond.cli import list as listing
 from sessiond.cli.doctor_files import Finding
-from sessiond.cli.following import _Follower
-from sessiond.cli.importing import Target
+from sessiond.cli.follow import _Follower
+from sessiond.cli.import_run import Target
 from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.backups.proof import prove
+from sessiond.backups.verify import prove
 from sessiond.config import load
 from sessiond.daemon.adoption import Adoption
 from sessiond.daemon.backup import Backups

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.daemon.doors import NetworkDoors, TokenFile, UnixDoor, tcp_doors
+from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners
 from sessiond.daemon.log import logging_to
 from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, InvalidParams
@@ -38,8 +38,8 @@ class Nobody:
         raise NotImplementedError
 
 
-def doors(token: TokenFile) -> NetworkDoors:
-    return tcp_doors(token, Limits(), Nobody())
+def doors(token: TokenFile) -> NetworkListeners:
+    return tcp_listeners(token, Limits(), Nobody())
 
 
 async def token_of(where: Places) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from sessiond.fs import DiskFailed, RealFileSystem
-from sessiond.fs.together import Together
+from sessiond.fs.group_sync import GroupSync
 from sessiond.limits import LARGE_SAVE_BYTES, LARGE_SAVES_AT_A_TIME, LEAVING_AT_A_TIME, SAVES_AT_A_TIME
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.store.own import OwnWrites
+from sessiond.store.own_writes import OwnWrites
 from sessiond.store.port import Touched
 from sessiond.store.watch import Watch
 from tests.fakes.peer import FakePeer, user
@@ -189,7 +189,7 @@ def test_a_write_of_ours_that_is_under_way_is_waited_for() -> None:
 
 
 class _Disk:
-    """The work of a `Together`, which waits for `go`, and counts."""
+    """The work of a `GroupSync`, which waits for `go`, and counts."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -207,7 +207,7 @@ class _Disk:
 
 
 class _Asking(threading.Thread):
-    def __init__(self, together: Together, disk: _Disk) -> None:
+    def __init__(self, together: GroupSync, disk: _Disk) -> None:
         super().__init__()
         self._together, self._disk = together, disk
         self.error: BaseException | None = None
@@ -221,7 +221,7 @@ class _Asking(threading.Thread):
 
 
 def asked_while_one_is_under_way(disk: _Disk, count: int) -> tuple[_Asking, list[_Asking]]:
-    together = Together()
+    together = GroupSync()
     first = _Asking(together, disk)
     disk.begun.acquire()
     later = [_Asking(together, disk) for _ in range(count)]

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from sessiond.index import index as index_module
+from sessiond.index.feed_queue import Step
 from sessiond.index.index import Index
-from sessiond.index.lanes import Step
 from tests.index.feeding import at, info, listed, message, opened
 
 SORTS = ["updatedAt", "-updatedAt", "createdAt", "-createdAt", "name", "-name", "messageCount", "-messageCount"]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sessiond.formats import json_text
-from sessiond.formats.foreign import usable_fields, usable_rest
+from sessiond.formats.checksum import Unlike, flipped_bit
+from sessiond.formats.foreign_message import usable_fields, usable_rest
 from sessiond.formats.lisp_times import emacs_time
-from sessiond.formats.seal import Unlike, flipped_bit
 from sessiond.formats.sexp import Dialect, SexpError, read
 from sessiond.formats.sexp_print import symbol
 from sessiond.formats.sexp_strings import emacs_char

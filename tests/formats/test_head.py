@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiond.formats import jsonl
-from sessiond.formats.head import head_of
+from sessiond.formats.header import head_of
 from sessiond.model.session import SessionInfo
 from tests.fuzz.mutation import injured
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessiond.formats import registry
-from sessiond.formats.places import places
+from sessiond.formats.locations import places
 from sessiond.model.message import Message
 
 AMACS = """\

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.index import erasing, schema
+from sessiond.index import erase as erase_module
+from sessiond.index import schema
 from sessiond.index.chunks import decompress
 from sessiond.index.index import Index
 from sessiond.index.values import ListQuery, SearchQuery
@@ -88,14 +89,14 @@ async def test_11_no_word_of_what_was_removed_is_left(tmp_path: Path, seed: int)
 async def test_nobody_waits_while_the_file_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list shows what was fed meanwhile, too; only who searches for that waits for it."""
     begun, go_on = threading.Event(), threading.Event()
-    erase = erasing.erase
+    erase = erase_module.erase
 
     def held(db: sqlite3.Connection, path: str) -> None:
         begun.set()
         assert go_on.wait(60)
         erase(db, path)
 
-    monkeypatch.setattr(erasing, "erase", held)
+    monkeypatch.setattr(erase_module, "erase", held)
     async with opened(tmp_path) as index:
         index.put_info(info("a"))
         index.put_info(info("b"))

@@ -12,7 +12,7 @@ import pytest
 from sessiond.index import checkpointer
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import COMMIT_PAGES, EVERY_PAGES, KEPT_BYTES, Checkpointer
-from sessiond.index.lanes import Step
+from sessiond.index.feed_queue import Step
 from sessiond.index.prepared import prepare
 from sessiond.index.schema import Unusable, connect
 from sessiond.index.writer import LARGE_SLICE, MERGE_WEIGHT, TRANSACTION_BYTES, Writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiond.index.lanes import Lanes, Step
+from sessiond.index.feed_queue import FeedQueue, Step
 
 
 def step(session_id: str, name: int = 0, bulk: bool = False) -> Step:
@@ -11,7 +11,7 @@ def step(session_id: str, name: int = 0, bulk: bool = False) -> Step:
 
 def test_live_goes_first_and_sessions_keep_their_order() -> None:
     """Live steps overtake bulk ones, but no step overtakes one of the same session."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     lanes.put(step("a", 1, bulk=True))
     lanes.put(step("b", 2, bulk=True))
     lanes.put(step("a", 3))
@@ -25,7 +25,7 @@ def test_live_goes_first_and_sessions_keep_their_order() -> None:
 
 def test_weight_counts_what_is_not_written() -> None:
     """The weight falls when steps are written, not when they are taken."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     steps = [step("a", 10, bulk=True), step("b", 20, bulk=True)]
     for one in steps:
         lanes.put(one)
@@ -37,7 +37,7 @@ def test_weight_counts_what_is_not_written() -> None:
 
 def test_ends_when_all_is_taken() -> None:
     """A closed queue ends only after the last step was taken."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     lanes.put(step("a", bulk=True))
     lanes.close()
     assert not lanes.ended()
@@ -52,7 +52,7 @@ def late(session_id: str, name: int) -> Step:
 
 def test_what_nobody_waits_for_comes_after_what_somebody_does() -> None:
     """And before whole sessions; a mark in the live lane is taken first, and nobody is told to wait for it."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     lanes.put(step("a", 1, bulk=True))
     lanes.put(late("b", 2))
     assert not lanes.ask()
@@ -68,12 +68,12 @@ def test_what_nobody_waits_for_comes_after_what_somebody_does() -> None:
 def test_of_what_nobody_waits_for_only_the_newest_counts() -> None:
     """Anything newer of the session takes its place, so that it never overtakes that."""
     for newer in (step("a", 2), step("a", 2, bulk=True), late("a", 2)):
-        lanes = Lanes()
+        lanes = FeedQueue()
         lanes.put(late("a", 1))
         lanes.put(newer)
         assert lanes.weight == 2
         assert lanes.take(0) is newer and lanes.take(0) is None
-    lanes = Lanes()
+    lanes = FeedQueue()
     lanes.put(step("a", 1, bulk=True))
     lanes.put(late("a", 2))  # it must not overtake what stands before it
     lanes.put(late("b", 3))
@@ -82,7 +82,7 @@ def test_of_what_nobody_waits_for_only_the_newest_counts() -> None:
 
 def test_what_nobody_waits_for_is_written_before_the_end() -> None:
     """A closed queue has not ended before that was taken."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     lanes.put(late("a", 1))
     lanes.close()
     assert not lanes.ended()
@@ -92,7 +92,7 @@ def test_what_nobody_waits_for_is_written_before_the_end() -> None:
 
 def test_marks_with_nothing_before_them_are_done() -> None:
     """Those that stand behind a step are not."""
-    lanes = Lanes()
+    lanes = FeedQueue()
     first = [lanes.mark(bulk=False), lanes.mark(bulk=False)]
     lanes.put(step("a", 1))
     behind = lanes.mark(bulk=False)

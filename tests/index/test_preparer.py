@@ -14,8 +14,8 @@ import pytest
 from sessiond.index import preparer as module
 from sessiond.index.batch import Batch
 from sessiond.index.chunks import DamagedChunk, unpack
+from sessiond.index.feed_queue import Step
 from sessiond.index.index import Index
-from sessiond.index.lanes import Step
 from sessiond.index.prepared import Prepared, prepare, prepare_requested, requested, texts_of
 from sessiond.index.preparer import Job, Preparer
 from sessiond.index.text import searchable

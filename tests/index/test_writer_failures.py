@@ -12,8 +12,8 @@ import pytest
 
 from sessiond.index import writer as module
 from sessiond.index.batch import Batch
+from sessiond.index.feed_queue import Step
 from sessiond.index.index import Index
-from sessiond.index.lanes import Step
 from sessiond.index.writer import Writer
 from sessiond.model.message import Message
 from tests.index.feeding import all_hits, info, key, listed, message, note, opened, search

@@ -17,7 +17,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
-from sessiond.service import arriving, intake
+from sessiond.service import imported_session, intake
 from sessiond.service.sessions import Service
 from sessiond.store.port import OutsideChange
 from sessiond.store.stored import StoredSession
@@ -152,7 +152,7 @@ async def test_a_session_in_parts_is_the_same_as_in_one(served, tmp_path, monkey
     indexed = served.index.messages[wire_id(path)]
     assert len(indexed) == 39
     other = await Served(tmp_path / "other").start()
-    monkeypatch.setattr(arriving, "PART_MESSAGES", 7)
+    monkeypatch.setattr(imported_session, "PART_MESSAGES", 7)
     [info] = (await other.bring(path))["sessions"]
     assert (info["messageCount"], info["updatedAt"], info["seq"]) == (39, whole.updated_at, whole.seq)
     assert other.index.messages[wire_id(path)] == indexed
@@ -201,7 +201,7 @@ class Stopper:
 async def test_a_cancelled_import_leaves_whole_sessions(served, tmp_path, monkeypatch, nth):
     """Wherever it stops: what is here is complete and in the index, and the next import brings the rest."""
     monkeypatch.setattr("sessiond.importers.reading._EVENTS", 5)
-    monkeypatch.setattr(arriving, "PART_MESSAGES", 7)
+    monkeypatch.setattr(imported_session, "PART_MESSAGES", 7)
     for n in range(3):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
     stopper = Stopper(nth)
@@ -387,7 +387,7 @@ async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
 
 async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_path, monkeypatch):
     """It is told as readOnly; what came in before is whole, and the rest comes when there is room."""
-    monkeypatch.setattr(arriving, "PART_MESSAGES", 7)
+    monkeypatch.setattr(imported_session, "PART_MESSAGES", 7)
     for n in range(3):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
     real, written = served.house.fs.append, []
@@ -486,7 +486,7 @@ async def test_a_summary_of_a_session_that_has_a_name_or_is_not_here(served, tmp
 
 async def test_a_session_whose_parts_end_with_its_last_message(served, tmp_path, monkeypatch):
     """Nothing is left over for the end, and all of it is there."""
-    monkeypatch.setattr(arriving, "PART_MESSAGES", 3)
+    monkeypatch.setattr(imported_session, "PART_MESSAGES", 3)
     path = transcript(tmp_path / "p", range(1, 7))
     [info] = (await served.bring(path))["sessions"]
     assert info["messageCount"] == 6
@@ -495,7 +495,7 @@ async def test_a_session_whose_parts_end_with_its_last_message(served, tmp_path,
 
 async def test_a_store_that_takes_sessions_whole_only(tmp_path, monkeypatch):
     """What arrives in parts is gathered, and stored once."""
-    monkeypatch.setattr(arriving, "PART_MESSAGES", 3)
+    monkeypatch.setattr(imported_session, "PART_MESSAGES", 3)
     store = MemoryStore()
     service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())
     await service.start()

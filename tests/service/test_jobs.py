@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.errors import InvalidParams
 from sessiond.service.jobs import Job, on_durable
-from sessiond.service.live import Audience
+from sessiond.service.subscribers import Subscribers
 from tests.fakes.peer import FakePeer
 
 
@@ -38,7 +38,7 @@ def planned(reply: Reply | None, peer: FakePeer | None = None, **more: Any) -> J
 async def test_a_lone_append_is_answered_and_nobody_else_waits():
     """The answer is out, and the loop need not hurry."""
     reply, peer = Reply(), FakePeer()
-    audience = Audience("s")
+    audience = Subscribers("s")
     audience.attach(peer, 0)
     send = on_durable([planned(reply, peer)], deque(), audience)
     assert send is not None
@@ -52,7 +52,7 @@ async def test_those_who_stand_behind_it_are_not_forgotten():
     for before in (True, False):
         reply = Reply()
         waiting: deque[Job] = deque([planned(None)] if before else [])
-        send = on_durable([planned(reply)], waiting, Audience("s"))
+        send = on_durable([planned(reply)], waiting, Subscribers("s"))
         assert send is not None
         waiting.append(planned(None))
         assert send() is False
@@ -62,7 +62,7 @@ async def test_those_who_stand_behind_it_are_not_forgotten():
 async def test_others_who_have_it_open_are_not_forgotten():
     """They wait to be told of the change."""
     reply, peer, other = Reply(), FakePeer(), FakePeer()
-    audience = Audience("s")
+    audience = Subscribers("s")
     audience.attach(other, 0)
     send = on_durable([planned(reply, peer)], deque(), audience)
     assert send is not None
@@ -86,4 +86,4 @@ async def test_what_only_the_loop_can_answer(case):
         taken[0].error = InvalidParams("no")
     else:
         taken = [planned(Reply(can=False))]
-    assert on_durable(taken, deque(), Audience("s")) is None
+    assert on_durable(taken, deque(), Subscribers("s")) is None

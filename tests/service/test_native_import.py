@@ -1,4 +1,4 @@
-"""service/native.py: importing what lies in a format of ours, a file or a folder of them."""
+"""service/native_import.py: importing what lies in a format of ours, a file or a folder of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessiond.importers.record import open_source
 from sessiond.importers.sections import sections
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
-from sessiond.service import native
+from sessiond.service import native_import
 from sessiond.service.sessions import Service
 from tests.fakes.peer import FakePeer, user
 from tests.service.test_import import serving
@@ -71,7 +71,7 @@ async def test_a_session_that_is_there_gets_what_it_lacks(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In parts that the journal takes; a dry run tells the same count and changes nothing; a second time brings nothing."""
-    monkeypatch.setattr(native, "_PORTION_BYTES", 200)
+    monkeypatch.setattr(native_import, "_PORTION_BYTES", 200)
     path = exported(tmp_path / "export", "a", ["one"])
     await service.import_(None, str(path), format="jsonl")
     peer = FakePeer()
@@ -173,7 +173,7 @@ async def test_a_file_that_goes_before_it_is_read(
     def gone(path: str, size: int = -1) -> bytes:
         raise FileNotFoundError(2, "No such file or directory", path)
 
-    monkeypatch.setattr(native, "_read", gone)
+    monkeypatch.setattr(native_import, "_read", gone)
     result = await service.import_(None, str(path), format="jsonl")
     assert [one["message"] for one in result["warnings"]] == ["cannot be read: No such file or directory"]
 
@@ -274,7 +274,7 @@ async def test_what_the_store_meets_is_not_said_of_the_file(
         raise OSError(5, "Input/output error", path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(native, "sections", breaks)
+        patched.setattr(native_import, "sections", breaks)
         result = await service.import_(None, str(path))
     assert [one["sessionId"] for one in result["sessions"]] == ["a"]
     assert [one["message"] for one in result["warnings"]] == ["cannot be read: Input/output error"]
@@ -282,6 +282,6 @@ async def test_what_the_store_meets_is_not_said_of_the_file(
     async def full(_self: Any, _session: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(native.NativeIntake, "_merge", full)
+    monkeypatch.setattr(native_import.NativeIntake, "_merge", full)
     with pytest.raises(OSError, match="No space left"):
         await service.import_(None, str(path))

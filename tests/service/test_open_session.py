@@ -22,7 +22,7 @@ from sessiond.model.session import Session
 from sessiond.model.values import Json
 from sessiond.service.open_session import OpenSession
 from sessiond.service.sessions import Service
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore
@@ -672,7 +672,7 @@ async def test_a_session_that_is_let_go_while_its_file_is_compared(
 # Two sessions at once
 
 
-async def both(clock: ManualClock, moves: Moves | None = None) -> tuple[Service, MemoryStore, MemoryStore]:
+async def both(clock: ManualClock, moves: MoveGuard | None = None) -> tuple[Service, MemoryStore, MemoryStore]:
     here, there = MemoryStore(), MemoryStore("there")
     service = WireService(
         stores={"default": here, "there": there}, index=FakeIndex(), clock=clock, limits=Limits(), moves=moves
@@ -735,7 +735,7 @@ async def test_a_move_that_is_cancelled_before_it_began_leaves_both_free(clock: 
     await service.close()
 
 
-async def backing_up(moves: Moves) -> None:
+async def backing_up(moves: MoveGuard) -> None:
     async with moves.none():
         await asyncio.sleep(0)
 
@@ -757,7 +757,7 @@ async def test_a_move_a_delete_at_its_target_and_a_backup_do_not_wait_for_each_o
     """The delete stands before the move in the target's queue and begins only after the backup has asked for a moment without moves:
     all three come to an end.
     """
-    moves = Moves()
+    moves = MoveGuard()
     service, _, there = await both(clock, moves)
     await service.new(peer, session_id="a", messages=_one("first"))
     await service.new(peer, session_id="a", store="there", messages=_one("first"))
@@ -781,7 +781,7 @@ async def test_a_restore_what_it_waits_for_and_a_backup_do_not_wait_for_each_oth
     """A restore waits for an earlier delete of the same client, and that begins only after the backup has asked for a moment without
     moves: all three come to an end.
     """
-    moves = Moves()
+    moves = MoveGuard()
     service, here, _ = await both(clock, moves)
     await service.new(peer, session_id="a", messages=_one("first"))
     gate = here.before_commit = Gate()
@@ -805,7 +805,7 @@ async def test_a_backup_that_looks_for_what_is_gone_does_not_wait_for_a_delete(
     """A backup holds off all deletes, and looks at a session whose file was removed meanwhile. The client's own delete of it
     waits in the queue before that look: the backup gives the look up after a while and ends, then the delete goes through.
     """
-    moves = Moves()
+    moves = MoveGuard()
     service, here, _ = await both(clock, moves)
     await service.new(peer, session_id="a", messages=_one("first"))
     await service.save("a")

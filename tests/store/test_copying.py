@@ -14,9 +14,9 @@ import pytest
 from sessiond.backups import copying
 from sessiond.backups.copying import SUMS, Copied, Tree, Unreadable, decode_sums, encode_sums, walk
 from sessiond.backups.manifest import MANIFEST, Manifest
-from sessiond.backups.proof import prove
+from sessiond.backups.verify import prove
 from sessiond.fs import RealFileSystem
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 
 
 class Meddled(RealFileSystem):
@@ -166,7 +166,7 @@ def test_a_proof_looks_behind_the_sums(tree: Tree, fs: Meddled, tmp_path: Path) 
 
 async def test_two_backups_hold_the_moves_one_after_the_other() -> None:
     """The second waits for the first; several deletions may be under way at once."""
-    moves, order = Moves(), []
+    moves, order = MoveGuard(), []
 
     async def copy(name: str) -> None:
         async with moves.none():

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 from sessiond.formats.base import Unlike
-from sessiond.formats.seal import flipped_bit
+from sessiond.formats.checksum import flipped_bit
 from sessiond.model.changes import Truncated
 from tests.store.conftest import NOW, House, appended, begun
 

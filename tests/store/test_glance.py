@@ -21,7 +21,7 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Extended, Truncated, Updated
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Absent, Session, content_equal
-from sessiond.store import glances
+from sessiond.store import partial_load
 from sessiond.store.files import StoreFiles
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, appended, begun, created, message
@@ -150,14 +150,14 @@ async def test_an_id_is_looked_for_in_the_file(house: House) -> None:
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_an_id_across_the_edge_of_a_chunk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     """Wherever it stands in the file."""
-    monkeypatch.setattr(glances, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(partial_load, "_CHUNK_BYTES", chunk)
     store = StoreFiles(RealFileSystem(), str(tmp_path), House(RealFileSystem(), str(tmp_path)).format)
     for place in range(90):
         (tmp_path / "a.jsonl").write_bytes(b"." * place + b'"id-id"' + b"." * (90 - place))
         now = store.print_of("a.jsonl")
-        assert not glances._lacks(store, "a.jsonl", now, [b'"id-id"'])
-        assert glances._lacks(store, "a.jsonl", now, [b'"id-ie"', b'"ie"'])
-        assert not glances._lacks(store, "a.jsonl", (1, 2, 3), [b'"other"'])
+        assert not partial_load._lacks(store, "a.jsonl", now, [b'"id-id"'])
+        assert partial_load._lacks(store, "a.jsonl", now, [b'"id-ie"', b'"ie"'])
+        assert not partial_load._lacks(store, "a.jsonl", (1, 2, 3), [b'"other"'])
 
 
 # What is not believed

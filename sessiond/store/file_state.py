@@ -8,7 +8,7 @@ from sessiond.model.session import Session
 from sessiond.store.files import Print
 
 
-class Known:
+class FileState:
     __slots__ = ("displacing", "entry", "local_id", "pending", "prints", "problems", "recovered", "rewrite", "twice")
 
     def __init__(self, local_id: str, recovered: list[Change]) -> None:

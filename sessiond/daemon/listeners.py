@@ -142,7 +142,7 @@ class NetworkListener(Protocol):
     def close(self) -> None: ...
 
 
-class NetworkDoors:
+class NetworkListeners:
     """Listeners of one kind that clients asked for, each as long as its client lives."""
 
     def __init__(
@@ -187,11 +187,13 @@ class NetworkDoors:
         return Address(host=listener.host, port=listener.port, token_file=self._token.path)
 
 
-def tcp_doors(token: TokenFile, limits: Limits, acceptor: Acceptor) -> NetworkDoors:
-    return NetworkDoors("tcp", token, lambda host, port: tcp.listen(host, port, acceptor, limits))
+def tcp_listeners(token: TokenFile, limits: Limits, acceptor: Acceptor) -> NetworkListeners:
+    return NetworkListeners("tcp", token, lambda host, port: tcp.listen(host, port, acceptor, limits))
 
 
-def ws_doors(token: TokenFile, limits: Limits, acceptor: Acceptor, config: Config, instance: str) -> NetworkDoors:
+def ws_listeners(
+    token: TokenFile, limits: Limits, acceptor: Acceptor, config: Config, instance: str
+) -> NetworkListeners:
     """With the page on the same port."""
 
     async def opened(host: str | None, port: int) -> NetworkListener:
@@ -204,4 +206,4 @@ def ws_doors(token: TokenFile, limits: Limits, acceptor: Acceptor, config: Confi
         site = PageSite(await token.get(), instance)
         return await ws.listen(host, port, acceptor, limits, door=door, site=site, admits=token.admits)
 
-    return NetworkDoors("ws", token, opened)
+    return NetworkListeners("ws", token, opened)

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Three things tell of a session: its files, the journal, and the session in memory. The files may be written by others at
 any time, and a crash may have cut our own write anywhere. The journal holds what we acknowledged and have not saved. The
-session in memory is the files as we saw them last (`Known.prints`) plus `Known.pending`.
+session in memory is the files as we saw them last (`FileState.prints`) plus `FileState.pending`.
 
     nothing known ──read──> glanced ──complete──> known ──changed, merge──> known
                       └───────────────────────────^  └──merge──> gone
@@ -44,13 +44,13 @@ from sessiond.formats.sidecar import decode_sidecar, sidecar_path, torn_at
 from sessiond.fs import DiskFailed
 from sessiond.model.changes import Appended, Change, Created
 from sessiond.model.session import Absent, Session, content_equal
-from sessiond.store.around import Around
-from sessiond.store.decay import SEARCHED_BYTES, judge
+from sessiond.store.context import StoreContext
+from sessiond.store.corruption import SEARCHED_BYTES, judge
+from sessiond.store.create import left_beside
+from sessiond.store.file_state import FileState
 from sessiond.store.files import ATTEMPTS, Print, Snapshot
-from sessiond.store.glances import glance_at
-from sessiond.store.known import Known
-from sessiond.store.making import left_beside
 from sessiond.store.merge import removed_messages, replay
+from sessiond.store.partial_load import glance_at
 from sessiond.store.port import OutsideChange
 from sessiond.store.trash import copy_name
 
@@ -81,7 +81,7 @@ class _Merged(msgspec.Struct):
 class Merging:
     """Of one session. The methods say what `known` becomes; none keeps a session."""
 
-    def __init__(self, around: Around, known: Known) -> None:
+    def __init__(self, around: StoreContext, known: FileState) -> None:
         self._around = around
         self._known = known
         self._files = around.files

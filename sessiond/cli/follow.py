@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.cli.client import Client
-from sessiond.cli.imported import summary, warning_text
-from sessiond.cli.importing import Target, bring_in, request
+from sessiond.cli.import_report import summary, warning_text
+from sessiond.cli.import_run import Target, bring_in, request
 from sessiond.cli.output import count, one_line, print_json, say
 from sessiond.cli.streams import must_be_read
 from sessiond.errors import SessiondError

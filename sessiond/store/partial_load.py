@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import MIB, Limits
-from sessiond.store.decay import apart
+from sessiond.store.corruption import apart
 from sessiond.store.files import Print, Snapshot, StoreFiles
 
 _MOST_IDS = 4

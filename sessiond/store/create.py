@@ -13,7 +13,7 @@ from sessiond.formats.sidecar import EPOCH, decode_sidecar, restore_beside, side
 from sessiond.limits import Limits
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.store.around import Run
+from sessiond.store.context import Run
 from sessiond.store.files import ATTEMPTS, UNSEEN, Print, StoreFiles
 from sessiond.store.port import OutsideChange
 

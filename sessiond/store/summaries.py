@@ -9,7 +9,7 @@ from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo
 from sessiond.store.files import StoreFiles
-from sessiond.store.glances import glance_at
+from sessiond.store.partial_load import glance_at
 from sessiond.store.port import OutsideChange
 
 

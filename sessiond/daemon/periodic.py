@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 
-class Keeper(ABC):
+class PeriodicTask(ABC):
     """`start`, then `stop`, which also is right where it was never started."""
 
     name: str

@@ -1,6 +1,6 @@
 """What is shown of a session, small enough for an answer.
 
-Nothing that a client wrote is ever too large (`room.py`). What came otherwise may be: a file that somebody edited, a folder
+Nothing that a client wrote is ever too large (`size_limits.py`). What came otherwise may be: a file that somebody edited, a folder
 that was adopted, an import, an older sessiond. Then what does not fit is left out and said: `cut` in the info of a session
 and in a message, a warning for notes and state. `session/export` has all of it.
 """
@@ -19,7 +19,7 @@ from sessiond.model.values import Json
 from sessiond.model.wire import encode
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import Parent, SessionInfo, ShownChange, ShownMessage
-from sessiond.service.room import json_bytes, largest_message, message_bytes, most_shown, reserve
+from sessiond.service.size_limits import json_bytes, largest_message, message_bytes, most_shown, reserve
 from sessiond.store.port import FileWarning
 
 _HEAVY: tuple[tuple[str, Json], ...] = (

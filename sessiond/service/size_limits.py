@@ -67,7 +67,7 @@ def head_bytes(session: Session, fields: Mapping[str, Json], state: Json, notes:
     return json_bytes(info) + json_bytes(state) + json_bytes(every)
 
 
-class Room:
+class SizeLimits:
     """Of one session in memory. `of` names the object that the bounds are for: another one begins anew."""
 
     def __init__(self, limits: Limits) -> None:
@@ -77,7 +77,7 @@ class Room:
         self._head: int | None = None
         self._messages: dict[str, int] = {}
 
-    def of(self, session: Session) -> Room:
+    def of(self, session: Session) -> SizeLimits:
         if self._session is not session or len(self._messages) > _KNOWN_MESSAGES:
             self._session, self._head = session, None
             self._messages.clear()

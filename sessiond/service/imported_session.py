@@ -135,7 +135,7 @@ class Held:
             self._open_sessions.let_go(self.one)
 
 
-class Arriving:
+class ImportedSession:
     """What the three have in common. `added`: messages that are, or would be, new."""
 
     def __init__(self, place: Place, start: SessionStart) -> None:
@@ -177,7 +177,7 @@ class Arriving:
         """It will not be finished."""
 
 
-class New(Arriving):
+class New(ImportedSession):
     def __init__(self, place: Place, start: SessionStart, now: str) -> None:
         super().__init__(place, start)
         self._now = now
@@ -238,7 +238,7 @@ class New(Arriving):
             await self._incoming.abandon()
 
 
-class Grown(Arriving):
+class Grown(ImportedSession):
     """`held`: the session as it is here."""
 
     def __init__(self, place: Place, start: SessionStart, held: Held) -> None:
@@ -302,7 +302,7 @@ class Grown(Arriving):
         self._held.let_go()
 
 
-class Imagined(Arriving):
+class Imagined(ImportedSession):
     """A dry run's. `held`: the session as it is here, if it is. `earlier`: what this run would have brought of it
     before.
     """
@@ -355,7 +355,7 @@ class Imagined(Arriving):
         return msgspec.structs.replace(described, message_count=len(self._ids))
 
 
-class Refused(Arriving):
+class Refused(ImportedSession):
     """One that could not be taken, for a reason that was told: the rest of it passes by."""
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:

@@ -9,11 +9,11 @@ from sessiond.model.session import Session
 from sessiond.service.catalog import Catalog
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.store.moves import Moves
+from sessiond.store.move_guard import MoveGuard
 
 
-class Removing:
-    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, moves: Moves) -> None:
+class Deletion:
+    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, moves: MoveGuard) -> None:
         self._open_sessions = open_sessions
         self._catalog = catalog
         self._moves = moves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sessiond.formats.base import Problem, Unlike
-from sessiond.formats.seal import flipped_bit
+from sessiond.formats.checksum import flipped_bit
 from sessiond.limits import MIB
 from sessiond.store.files import Print
 

@@ -51,7 +51,7 @@ class _Attached:
         self.lagging = False
 
 
-class Audience:
+class Subscribers:
     """The connections that have one session open."""
 
     def __init__(self, wire_id: str) -> None:

@@ -16,7 +16,7 @@ class _Round:
         self.error: BaseException | None = None
 
 
-class Together:
+class GroupSync:
     """Called with a key and some work, the same for all who have that key, it does the work, or returns when somebody else did
     so who began after the call.
 

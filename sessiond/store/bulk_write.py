@@ -16,10 +16,10 @@ from sessiond.formats.base import InParts
 from sessiond.limits import MIB
 from sessiond.model.message import Message
 from sessiond.model.session import Session
-from sessiond.store.around import Run
+from sessiond.shield import shielded
+from sessiond.store.context import Run
 from sessiond.store.files import MARK, StoreFiles
 from sessiond.store.port import Saved
-from sessiond.unbroken import unbroken
 
 _READ_BYTES = 1 * MIB
 
@@ -97,15 +97,15 @@ class Incoming:
 
     async def add(self, messages: Sequence[Message]) -> None:
         with self._guard(f"{self._receiving.path} cannot be written"):
-            await unbroken(self._run(self._receiving.add, messages))
+            await shielded(self._run(self._receiving.add, messages))
 
     async def finish(self, session: Session) -> Saved:
         with self._guard(f"{self._receiving.path} cannot be written"):
-            return await unbroken(self._take(self._receiving, session))
+            return await shielded(self._take(self._receiving, session))
 
     async def abandon(self) -> None:
         with self._guard(f"{self._receiving.path} cannot be removed"):
-            await unbroken(self._run(self._receiving.abandon))
+            await shielded(self._run(self._receiving.abandon))
 
     async def messages(self) -> AsyncIterator[list[Message]]:
         parts = self._receiving.messages()

@@ -41,7 +41,7 @@ Mark: TypeAlias = "Future[None]"
 """Stands in a lane; done when all before it is written."""
 
 
-class Lanes:
+class FeedQueue:
     """Thread-safe; one thread takes."""
 
     def __init__(self) -> None:

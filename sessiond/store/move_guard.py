@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 
-class Moves:
+class MoveGuard:
     """Deletions, restores, purges and expiries each hold `one`, any number at a time; a backup holds `none` of them.
 
     A backup only begins when nobody holds `one`. Until then new ones go on, or one that is under way could wait for the

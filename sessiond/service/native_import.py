@@ -20,9 +20,9 @@ from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json
 from sessiond.schema.types import SessionInfo
-from sessiond.service.arriving import Place
-from sessiond.service.heavy import heavy
-from sessiond.unbroken import unbroken
+from sessiond.service.imported_session import Place
+from sessiond.service.offload import heavy
+from sessiond.shield import shielded
 
 _T = TypeVar("_T")
 _PORTION_BYTES = 8 * MIB
@@ -78,7 +78,7 @@ class NativeIntake:
         with closing(found):
             while True:
                 try:
-                    one = await unbroken(asyncio.to_thread(next, found, None))
+                    one = await shielded(asyncio.to_thread(next, found, None))
                 except OSError as error:  # of the file; what the store meets is not the file's fault
                     self._unreadable(path, error)
                     return
@@ -124,7 +124,7 @@ class NativeIntake:
         if decoded.fatal is not None:
             return
         try:
-            await unbroken(self._merge(decoded.session))
+            await shielded(self._merge(decoded.session))
         except (AlreadyExists, BadFile, Conflict, InvalidParams, TooLarge) as error:
             self._warn(path_of(formats.get(name).main_path(local_id)), None, error.message)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sessiond.service.open_session import OpenSession
 
 
-class Unattended:
+class Eviction:
     """`bytes`: about what they hold together."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def unbroken(work: Awaitable[T]) -> T:
+async def shielded(work: Awaitable[T]) -> T:
     """Run `work` to its end; a cancellation that came meanwhile goes on after it."""
     task = asyncio.ensure_future(work)
     try:

@@ -19,8 +19,8 @@ from sessiond.journal.writer import OnDurable
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.model.values import timestamp
+from sessiond.store.file_state import FileState
 from sessiond.store.files import Print, StoreFiles, linked
-from sessiond.store.known import Known
 from sessiond.store.port import StoreProblem
 from sessiond.store.trash import Trash, copy_name
 
@@ -49,7 +49,7 @@ class Journal(Protocol):
     def purge(self, store: str, session: str) -> Awaitable[None]: ...
 
 
-class Around:
+class StoreContext:
     """`problem`: None while all is well; `kind` is `readOnly`, `unavailable` or `saveFailed` otherwise. `run_save`: as `run`, for
     saves, of which many may wait for the disk at once.
     """
@@ -174,12 +174,12 @@ class Around:
                 told = "store %s: %s %s; it lies in %s"
                 log.warning(told, self.name, self.files.path(path), problems[0].message, aside)
 
-    def note_saved(self, known: Known, seq: int) -> None:
+    def note_saved(self, known: FileState, seq: int) -> None:
         """Let the journal forget, unless a sync in this folder failed: then it has to bring all of it again at the next start."""
         if not self.doubtful:
             self.journal.note_saved(self.name, known.local_id, seq)
 
-    async def take_away(self, known: Known, seen: Print | None = None, *, permanent: bool = False) -> None:
+    async def take_away(self, known: FileState, seen: Print | None = None, *, permanent: bool = False) -> None:
         """Files and journal know nothing of the session any more. `seen`: the version of its main file that we have read; another one
         is kept in the trash, unless it goes `permanent`ly.
         """
