@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sessiond.cli import hits, output, status
+from sessiond.cli import hits as layout
+from sessiond.cli import output, status
 from sessiond.cli.import_ import _bytes
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
@@ -165,7 +166,7 @@ def test_the_lines_around_a_match(given: dict[str, Any], answers: dict[str, list
     place, the first line with something on it stands for the match.
     """
     client: Any = Answers(answers)
-    assert [line.text for line in hits.text_lines(client, given, 1, 1)] == lines
+    assert [line.text for line in layout.text_lines(client, given, 1, 1)] == lines
 
 
 def test_hits_of_several_sessions_stand_apart() -> None:
@@ -177,7 +178,7 @@ def test_hits_of_several_sessions_stand_apart() -> None:
         hit("three", [[0, 5]], sessionId="t", messageId=None, seq=None),
     ]
     client: Any = Answers({})
-    hits.grouped(out, client, hits, Paint(False), 0, 0)
+    layout.grouped(out, client, hits, Paint(False), 0, 0)
     assert out.text == "s  N\n#3  user\n  one\n#3  note\n  two\n\nt\nname\n  three\n"
 
 

@@ -16,10 +16,10 @@ from sessiond.cli import (
     adopt,
     backup,
     doctor,
-    following,
+    follow,
     listen,
-    mending_config,
     mv,
+    repair_config,
     repl,
     search,
     show,
@@ -299,7 +299,7 @@ def test_a_damaged_line_is_told_when_it_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line that is just being written looks damaged once; what is met twice is told, and once."""
-    monkeypatch.setattr(following, "_REST", 0.0)
+    monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
     client: Any = Answers({"session/import": [imported("s1", [warning])]})
@@ -317,7 +317,7 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the daemon refuses ends nothing."""
-    monkeypatch.setattr(following, "_REST", 0.0)
+    monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     client: Any = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]})
     follower = _Follower([Target(str(file), None)], {}, False)
@@ -384,7 +384,7 @@ def test_which_lines_of_a_configuration_are_wrong() -> None:
     """What shows at the beginning of a line, or behind the end of the file, is of the last line that says something."""
 
     def wrong(message: str, *lines: str) -> list[int]:
-        return mending_config._wrong(list(lines), ConfigError(message))
+        return repair_config._wrong(list(lines), ConfigError(message))
 
     assert wrong("Expected '=' (at line 2, column 1)", "a 1", "", "# words") == [0]
     assert wrong("Expected '=' (at line 3, column 1)", "# words", "") == []
@@ -395,7 +395,7 @@ def test_which_lines_of_a_configuration_are_wrong() -> None:
 def test_copies_of_a_damaged_configuration_are_numbered(tmp_path: Path) -> None:
     """An earlier one is never written over."""
     path = str(tmp_path / "config.toml")
-    copies = [mending_config._copy(RealFileSystem(), path, b"%d" % n) for n in range(3)]
+    copies = [repair_config._copy(RealFileSystem(), path, b"%d" % n) for n in range(3)]
     assert copies == [f"{path}.damaged-{n}" for n in (1, 2, 3)]
     assert [Path(copy).read_bytes() for copy in copies] == [b"0", b"1", b"2"]
 
