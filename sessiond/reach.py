@@ -157,7 +157,7 @@ class _Reach:
 
     def _pause(self) -> None:
         if time.monotonic() >= self.deadline:
-            raise Unreachable(f"{self.why}; `sessiond doctor` looks closer")
+            raise Unreachable(f"{self.why}; run `sessiond doctor`")
         time.sleep(DIAL_PAUSE_S)
 
 

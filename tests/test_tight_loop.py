@@ -1,4 +1,4 @@
-"""The system's own writer and the daemon on one file at the same time, as fast as both can: nothing of either is lost, nothing is there twice."""
+"""The system's own writer and the daemon on one file at the same time, as fast as both can: nothing of either is lost, nothing appears twice."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 export type JsonObject = Record<string, unknown>
 
-/** What was acknowledged. */
+/** The damage that was acknowledged. */
 export interface AcknowledgeResult {
   /** How many entries of `damage` there were. */
   acknowledged: number
@@ -16,16 +16,16 @@ export interface Address {
   tokenFile: string
 }
 
-/** A folder of one of the source systems. */
+/** A folder of one of the supported systems. */
 export interface AdoptParams {
   path: string
   /** The store's name. */
   name?: string | null
-  /** Recognised if absent. */
+  /** Detected if absent. */
   format?: string | null
 }
 
-/** The store, which takes effect at once. */
+/** The new store. It takes effect at once. */
 export interface AdoptResult {
   store: StoreStatus
   /** How many are in it. */
@@ -33,31 +33,31 @@ export interface AdoptResult {
   warnings: Array<FileWarning>
 }
 
-/** Messages to append, all of them or none. */
+/** Messages to append, all or none. */
 export interface AppendParams {
   sessionId: string
   messages: Array<NewMessage>
-  /** `conflict` unless it is the session's seq. */
+  /** `conflict` is returned unless this is the session's seq. */
   expectedSeq?: number | null
 }
 
-/** Sent only when durable. */
+/** Sent only when the messages are durable. */
 export interface AppendResult {
   seq: number
   messages: Array<AppendedMessage>
 }
 
-/** Where a message went. */
+/** An appended message. */
 export interface AppendedMessage {
   id: string
   seq: number
 }
 
-/** Where to. */
+/** Where to write the copy. */
 export interface BackupParams {
-  /** Absolute, outside all folders that sessiond looks after. Nothing is there yet. */
+  /** Absolute, and outside all folders that sessiond manages. It must not exist yet. */
   path: string
-  /** `$/progress` is sent with it. */
+  /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }
 
@@ -65,13 +65,13 @@ export interface BackupParams {
 export interface BackupResult {
   files: number
   bytes: number
-  /** Every change that was answered before the journal's record of this number was written is in the copy. */
+  /** The copy has every change that was acknowledged before the journal wrote the record of this number. */
   lsn: number
-  /** What could not be copied, where there is any. */
+  /** Files that could not be copied, if any. */
   warnings?: Array<FileWarning>
 }
 
-/** One change of a session. `kind` says which of the fields are there. */
+/** One change to a session. `kind` determines which fields are present. */
 export interface Change {
   kind: "appended" | "cleared" | "created" | "extended" | "finished" | "note" | "state" | "truncated" | "updated"
   seq: number
@@ -79,7 +79,7 @@ export interface Change {
   messages?: Array<Message> | null
   /** `extended`, `finished`. */
   messageId?: string | null
-  /** `extended`: what was added. */
+  /** `extended`: the added text. */
   text?: string | null
   /** `extended`: code points before the text. */
   offset?: number | null
@@ -95,37 +95,37 @@ export interface Change {
   fields?: JsonObject | null
   /** `note`. */
   note?: Note | null
-  /** `state`: a null removes its key. */
+  /** `state`: null removes a key. */
   values?: JsonObject | null
   /** `state`: after `session/restored`, all state once more. */
   replay?: boolean | null
-  /** `truncated`: messages with a greater seq are gone. */
+  /** `truncated`: messages with a greater seq were removed. */
   afterSeq?: number | null
 }
 
-/** To every connection that has the session open, but the one that made the change. */
+/** Sent to every connection that has the session open, except the one that made the change. */
 export interface Changed {
   sessionId: string
   seq: number
   changes: Array<Change>
   origin: Origin
-  /** After `session/restored`: no change, but all state once more. */
+  /** After `session/restored`: not a change, but the whole state again. */
   replay?: boolean
 }
 
-/** What is configured. */
+/** The configuration. */
 export interface ConfigStatus {
   /** The configuration file's path, whether it is there or not. */
   file: string
-  /** By name; settings with their default are left out. */
+  /** Settings by name; defaults are left out. */
   values: JsonObject
 }
 
-/** A stretch of the journal that was durable once and could not be read. */
+/** A part of the journal that was durable once and cannot be read. */
 export interface Damage {
   /** Where its bytes are kept. */
   path: string
-  /** How many records are known to be lost with it. 0: none, all others could be read. */
+  /** How many records are known to be lost with it. 0: all others could be read. */
   records: number
   /** When it was found. */
   since: string
@@ -135,26 +135,26 @@ export interface Damage {
 /** What to delete. */
 export interface DeleteParams {
   sessionId: string
-  /** Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either. */
+  /** Also remove the session from trash, index and journal, with earlier states and copies of damaged files. The response comes when nothing is left there. After a crash the request may be repeated: `sessionNotFound` then also means that nothing is left. */
   permanent?: boolean | null
 }
 
-/** The session is gone. */
+/** The session was deleted. */
 export interface Deleted {
   sessionId: string
 }
 
-/** Where to and in which format. */
+/** The format, and where to write. */
 export interface ExportParams {
   sessionId: string
-  /** `jsonl` is native and lossless. */
+  /** `jsonl` is the native format, and lossless. */
   format: "html" | "json" | "jsonl" | "markdown" | "org" | "text"
-  /** Absolute and outside the daemon's own folders; without it the content is answered. */
+  /** Absolute, and outside the daemon's own folders. Without it, the response has the content. */
   path?: string | null
   overwrite?: boolean | null
 }
 
-/** `content` without a path, the others with one. */
+/** `content` if there was no path, otherwise the other two. */
 export interface ExportResult {
   content?: string
   path?: string
@@ -166,7 +166,7 @@ export interface ExtendParams {
   sessionId: string
   messageId: string
   text: string
-  /** Code points before the text; makes a repetition harmless. */
+  /** The number of code points before the text; makes it safe to repeat the request. */
   offset?: number | null
 }
 
@@ -178,22 +178,22 @@ export interface FileWarning {
   message: string
 }
 
-/** All of what is given must hold. */
+/** All given conditions must hold. */
 export interface Filter {
   store?: string | null
-  /** All of them. */
+  /** A session must have all of these. */
   tags?: Array<string> | null
-  /** true: only archived ones. Absent or false: none of them. */
+  /** true: archived sessions only. false or absent: no archived sessions. */
   archived?: boolean | null
-  /** true: only deleted ones. Absent or false: none of them. */
+  /** true: deleted sessions only. false or absent: no deleted sessions. */
   deleted?: boolean | null
   model?: string | null
   cwd?: string | null
-  /** RFC 3339, on `updatedAt`, included. */
+  /** RFC 3339; compared with `updatedAt`, inclusive. */
   since?: string | null
-  /** RFC 3339, on `updatedAt`, excluded. */
+  /** RFC 3339; compared with `updatedAt`, exclusive. */
   until?: string | null
-  /** A part of the name, case ignored. */
+  /** Part of the name; case is ignored. */
   name?: string | null
 }
 
@@ -201,22 +201,22 @@ export interface Filter {
 export interface FinishParams {
   sessionId: string
   messageId: string
-  /** `done` if absent. */
+  /** Defaults to `done`. */
   status?: "done" | "error" | "interrupted" | "streaming" | null
-  /** Merged into the message's by key. */
+  /** Merged into the message's metadata, key by key. */
   metadata?: JsonObject | null
   toolCalls?: Array<ToolCall> | null
 }
 
-/** A copy that goes its own way. */
+/** What to copy. */
 export interface ForkParams {
   sessionId: string
-  /** Up to and with this seq; everything if absent. */
+  /** Copy up to and including this seq; defaults to everything. */
   atSeq?: number | null
   name?: string | null
 }
 
-/** Frozen for ever, so that any later version can recognise any earlier one. */
+/** Never changes, so that any later version can recognise any earlier one. */
 export interface HelloResult {
   protocolVersion: number
   version: string
@@ -241,25 +241,25 @@ export interface Hit {
 
 /** A file or folder of another tool. */
 export interface ImportParams {
-  /** A folder is walked. */
+  /** A folder is searched recursively. */
   path: string
-  /** Recognised if absent. */
+  /** Detected if absent. */
   format?: string | null
   store?: string | null
-  /** RFC 3339. Sessions in which nothing was said since then are left out. */
+  /** RFC 3339. Sessions without a message since then are left out. */
   since?: string | null
   dryRun?: boolean | null
-  /** `$/progress` is sent with it. */
+  /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }
 
-/** What was made or grew, or would be. */
+/** The sessions that were created or have grown, or would be. */
 export interface ImportResult {
   sessions: Array<SessionInfo>
-  /** Sessions that brought nothing new. */
+  /** Sessions with nothing new. */
   skipped: number
   warnings: Array<FileWarning>
-  /** With `since`: files that were not opened, because by their time nobody wrote to them after it. */
+  /** With `since`: files that were not opened, because they have not been modified since then. */
   untouched?: number
 }
 
@@ -267,9 +267,9 @@ export interface ImportResult {
 export interface IndexStatus {
   /** `building`: searches may miss something. `failing`: the index cannot be written, and misses what is new. */
   state: "building" | "failing" | "ready"
-  /** Sessions that were read again since the last check of the files against the index began, ... */
+  /** How many sessions have been read since the last check of the files against the index began, ... */
   read: number
-  /** ... of so many that have to be; known as soon as all files were compared, before any is read. */
+  /** ... of this many that must be; known as soon as all files have been compared, before any is read. */
   found: number
   /** Why it is failing. */
   problem: string | null
@@ -279,16 +279,16 @@ export interface IndexStatus {
 export interface JournalStatus {
   bytes: number
   lsn: number
-  /** Bytes of what cannot be saved for now and was moved out of its way, into `data/held`. */
+  /** Bytes of what cannot be saved for now. They were moved to `data/held`, so that the journal can be trimmed. */
   held: number
 }
 
 /** A page of sessions. */
 export interface ListParams {
   limit?: number | null
-  /** `nextCursor` of the page before. */
+  /** `nextCursor` of the previous page. */
   cursor?: string | null
-  /** `-updatedAt` if absent. */
+  /** Defaults to `-updatedAt`. */
   sort?: "-createdAt" | "-messageCount" | "-name" | "-updatedAt" | "createdAt" | "messageCount" | "name" | "updatedAt" | null
   filter?: Filter | null
 }
@@ -297,14 +297,14 @@ export interface ListParams {
 export interface ListResult {
   sessions: Array<SessionInfo>
   nextCursor: string | null
-  /** The catalogue is being rebuilt; there may be more, and some may have changed. */
+  /** The catalogue is being rebuilt: there may be more sessions, and some may have changed. */
   incomplete?: boolean
 }
 
 /** What to listen on. */
 export interface ListenParams {
   kind: "tcp" | "ws"
-  /** Loopback if absent. */
+  /** Defaults to loopback. */
   host?: string | null
   /** 0: any free one. */
   port?: number
@@ -316,10 +316,10 @@ export interface Message {
   role: string
   /** Text, or a list of content blocks. */
   content: string | unknown[]
-  /** `streaming`: `session/extend` will follow. Absent means done. */
+  /** `streaming`: more text will follow with `session/extend`. Absent means done. */
   status?: "done" | "error" | "interrupted" | "streaming" | null
   toolCalls?: Array<ToolCall> | null
-  /** Role `tool`: the call that this is the result of. */
+  /** Role `tool`: the `id` of the call that this message is the result of. */
   toolCallId?: string | null
   thinking?: string | null
   thread?: string | null
@@ -331,11 +331,11 @@ export interface Message {
   seq: number
   /** RFC 3339 in UTC with milliseconds. */
   timestamp: string
-  /** The message came from a file and is too large for an answer: so many bytes it has. `content` is the beginning of its text, or empty, and all else is left out. `session/export` has the whole. */
+  /** The size in bytes of a message that came from a file and is too large for one response. `content` is the beginning of its text, or empty; everything else is left out. `session/export` returns the whole message. */
   cut?: number | null
 }
 
-/** To another store and format. */
+/** The target store; its format may differ. */
 export interface MoveParams {
   sessionId: string
   store: string
@@ -345,20 +345,20 @@ export interface MoveParams {
 /** The session under its new id. */
 export interface MoveResult {
   session: SessionInfo
-  /** What the new format's own system will not show. */
+  /** What the new format's own system will not show, in words. */
   lost: Array<string>
 }
 
-/** A message as a client appends it. */
+/** A message as a client sends it. */
 export interface NewMessage {
   /** `user`, `assistant`, `system`, `tool`, or another word. */
   role: string
   /** Text, or a list of content blocks. */
   content: string | unknown[]
-  /** `streaming`: `session/extend` will follow. Absent means done. */
+  /** `streaming`: more text will follow with `session/extend`. Absent means done. */
   status?: "done" | "error" | "interrupted" | "streaming" | null
   toolCalls?: Array<ToolCall> | null
-  /** Role `tool`: the call that this is the result of. */
+  /** Role `tool`: the `id` of the call that this message is the result of. */
   toolCallId?: string | null
   thinking?: string | null
   thread?: string | null
@@ -366,22 +366,22 @@ export interface NewMessage {
   tick?: number | null
   contextSnapshot?: unknown
   metadata?: JsonObject | null
-  /** 1 to 256 characters; made by the daemon if absent. Sending the same id again with the same content adds nothing. */
+  /** 1 to 256 characters; the daemon makes one if absent. Sending the same id again with the same content adds nothing. */
   id?: string | null
-  /** RFC 3339; the time of arrival if absent. */
+  /** RFC 3339; defaults to the time of arrival. */
   timestamp?: string | null
 }
 
-/** A new session. All of it may be left out. */
+/** A new session. Every field is optional. */
 export interface NewParams {
-  /** Without the store: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. Made by the daemon if absent. */
+  /** Without the store's name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. The daemon makes one if absent. */
   sessionId?: string | null
   name?: string | null
   model?: string | null
   cwd?: string | null
   tags?: Array<string> | null
   metadata?: JsonObject | null
-  /** The default store if absent. */
+  /** Defaults to the default store. */
   store?: string | null
   messages?: Array<NewMessage> | null
 }
@@ -398,19 +398,19 @@ export interface Note {
   timestamp: string
 }
 
-/** A note; its heading is made if it is new. */
+/** A note. A new heading is created as needed. */
 export interface NoteAppendParams {
   sessionId: string
   heading: string
   content: string
-  /** Absent: for the whole session. */
+  /** If absent, the note is for the whole session. */
   thread?: string | null
   tick?: number | null
   /** Sending the same id again with the same content adds nothing. */
   id?: string | null
 }
 
-/** Without `thread` the global ones, with it the global ones and that thread's. */
+/** Which notes: the global ones and, with `thread`, those of that thread. */
 export interface NoteListParams {
   sessionId: string
   thread?: string | null
@@ -418,12 +418,12 @@ export interface NoteListParams {
   lastThread?: number | null
 }
 
-/** Oldest first, each group cut to its own depth. */
+/** The notes, oldest first. Each group is limited separately. */
 export interface NoteListResult {
   notes: Array<Note>
 }
 
-/** The note as it is kept. */
+/** The note as it was saved. */
 export interface NoteResult {
   note: Note
 }
@@ -432,14 +432,14 @@ export interface NoteResult {
 export interface Nothing {
 }
 
-/** `last` and `since` exclude each other; without either the newest 200 messages come. */
+/** `last` and `since` exclude each other. Without either, the newest 200 messages are returned. */
 export interface OpenParams {
   sessionId: string
   /** The newest N messages. */
   last?: number | null
   /** Messages and changes with a greater seq. */
   since?: number | null
-  /** Send `session/restored` and all state after the answer, so that every panel repaints. */
+  /** Send `session/restored` and the whole state after the response, so that every panel is redrawn. */
   restore?: boolean | null
 }
 
@@ -449,28 +449,28 @@ export interface OpenResult {
   messages: Array<Message>
   notes: Array<Note>
   state: JsonObject
-  /** There are messages that this page left out. */
+  /** This page leaves out some messages. */
   hasMore: boolean
   warnings: Array<FileWarning>
-  /** With `since`: every change after it in order; null where they are no longer known. */
+  /** With `since`: every change after it, in order; null if they are no longer known. */
   changes?: Array<Change> | null
 }
 
-/** Who made a change. */
+/** The connection that made a change. */
 export interface Origin {
   /** `sessiond` where no client asked for the change; `connection` is 0 then. */
   client: string
   connection: number
 }
 
-/** Where a fork left. */
+/** The session that a fork came from. */
 export interface Parent {
   sessionId: string
   /** Null where an imported source does not say. */
   seq: number | null
 }
 
-/** Why nothing is written. */
+/** Why the daemon writes nothing. */
 export interface ReadOnlyStatus {
   reason: string
   since: string
@@ -482,34 +482,34 @@ export interface ReadOnlyStatus {
 export interface ReadParams {
   sessionId: string
   last?: number | null
-  /** Forwards: seq greater than this. */
+  /** Read forwards: messages with a greater seq. */
   since?: number | null
-  /** Backwards: seq smaller than this. */
+  /** Read backwards: messages with a smaller seq. */
   before?: number | null
   limit?: number | null
 }
 
-/** Always oldest first. */
+/** The messages, oldest first. */
 export interface ReadResult {
   messages: Array<Message>
   hasMore: boolean
-  /** The session's. */
+  /** Of the session. */
   seq: number
 }
 
-/** The file was changed by somebody else and was merged; read again. */
+/** Another program changed the file, and the change was merged: read the session again. */
 export interface Reloaded {
   session: SessionInfo
   reason: "externalEdit"
 }
 
-/** To a connection that opened with `restore: true`, right after the answer. */
+/** Sent to a connection that opened the session with `restore: true`, right after the response. */
 export interface Restored {
   session: SessionInfo
   messageCount: number
 }
 
-/** To a connection that read too slowly: what it missed was dropped. Read again since the last seq that you have. */
+/** Sent to a connection that read too slowly, so that notifications were dropped: read again, from the last seq you have. */
 export interface Resync {
   sessionId: string
   seq: number
@@ -525,7 +525,7 @@ export interface SaveResult {
   saved: Array<SavedFile>
 }
 
-/** The session file is current. */
+/** The session file is up to date. */
 export interface Saved {
   sessionId: string
   path: string
@@ -533,29 +533,29 @@ export interface Saved {
   savedAt: string
 }
 
-/** A file that is current now. */
+/** A file that is up to date now. */
 export interface SavedFile {
   sessionId: string
   path: string
   bytes: number
 }
 
-/** As for a list, plus what belongs to a message. */
+/** As for a list, with conditions on messages. */
 export interface SearchFilter {
   store?: string | null
-  /** All of them. */
+  /** A session must have all of these. */
   tags?: Array<string> | null
-  /** true: only archived ones. Absent or false: none of them. */
+  /** true: archived sessions only. false or absent: no archived sessions. */
   archived?: boolean | null
-  /** true: only deleted ones. Absent or false: none of them. */
+  /** true: deleted sessions only. false or absent: no deleted sessions. */
   deleted?: boolean | null
   model?: string | null
   cwd?: string | null
-  /** RFC 3339, on `updatedAt`, included. */
+  /** RFC 3339; compared with `updatedAt`, inclusive. */
   since?: string | null
-  /** RFC 3339, on `updatedAt`, excluded. */
+  /** RFC 3339; compared with `updatedAt`, exclusive. */
   until?: string | null
-  /** A part of the name, case ignored. */
+  /** Part of the name; case is ignored. */
   name?: string | null
   role?: string | null
   sessionId?: string | null
@@ -564,7 +564,7 @@ export interface SearchFilter {
 /** What to look for. */
 export interface SearchParams {
   query: string
-  /** `text` if absent; `semantic` only where `searchModes` of `initialize` has it. */
+  /** Defaults to `text`; `semantic` works only if `searchModes` of `initialize` lists it. */
   mode?: "regex" | "semantic" | "text" | null
   limit?: number | null
   cursor?: string | null
@@ -574,10 +574,10 @@ export interface SearchParams {
 /** A page of hits. */
 export interface SearchResult {
   hits: Array<Hit>
-  /** Exact, and the same on every page. By meaning: what the words find and the 200 that are nearest. */
+  /** Exact, and the same on every page. For `semantic`: what the words find plus the 200 nearest. */
   total: number
   nextCursor: string | null
-  /** The index is being rebuilt, or vectors are being made; there may be more. */
+  /** The index is being rebuilt, or vectors are being computed: there may be more. */
   incomplete?: boolean
 }
 
@@ -595,7 +595,7 @@ export interface SessionInfo {
   updatedAt: string
   model: string | null
   messageCount: number
-  /** Of the newest change. */
+  /** Of the newest change in the session. */
   seq: number
   store: string
   format: string
@@ -607,19 +607,19 @@ export interface SessionInfo {
   summary: string | null
   parent: Parent | null
   metadata: JsonObject
-  /** Connections that have it open. */
+  /** How many connections have it open. */
   attached: number
   /** The session file is behind the journal. */
   dirty: boolean
-  /** Fields that are not shown, for they came from a file and are too large for an answer. */
+  /** Fields that are left out because they are too large for one response; they came from a file. */
   cut?: Array<string>
-  /** In the trash: when it came there. */
+  /** In the trash: when it was moved there. */
   deletedAt?: string
   /** In the trash: why, such as `deleted`, `cleared` or `truncated`. */
   reason?: string
 }
 
-/** Names a session. */
+/** Identifies a session. */
 export interface SessionParams {
   sessionId: string
 }
@@ -629,35 +629,35 @@ export interface SessionResult {
   session: SessionInfo
 }
 
-/** A setting that somebody made. */
+/** A setting that is not the default. */
 export interface SettingStatus {
   value: unknown
   /** `flag`, `environment`, or the file's path. */
   source: string
 }
 
-/** Which keys; all of them if absent. */
+/** Which keys. Defaults to all. */
 export interface StateGetParams {
   sessionId: string
   keys?: Array<string> | null
 }
 
-/** The state as it is now. */
+/** The current state. */
 export interface StateResult {
   values: JsonObject
   /** When it last changed. */
   savedAt: string | null
 }
 
-/** What a tool keeps beside the messages. */
+/** Values that a tool keeps with a session. */
 export interface StateSetParams {
   sessionId: string
-  /** A null removes its key; equal values are not a change. */
+  /** null removes a key; an equal value is not a change. */
   values: JsonObject
   expectedSeq?: number | null
 }
 
-/** How the daemon is. */
+/** The state of the daemon. */
 export interface StatusResult {
   version: string
   pid: number
@@ -672,7 +672,7 @@ export interface StatusResult {
   openSessions: number
   dirtySessions: number
   journal: JournalStatus
-  /** Of the journal, as long as nobody has acknowledged it. */
+  /** To the journal, until it is acknowledged. */
   damage: Array<Damage>
   readOnly: ReadOnlyStatus | null
   index: IndexStatus
@@ -696,7 +696,7 @@ export interface StoreStatus {
   problem: StoreProblem | null
 }
 
-/** A call that an assistant's message makes; its result is a message of role `tool` whose `toolCallId` is this `id`. */
+/** A call that an assistant's message makes. Its result is a message of role `tool` whose `toolCallId` is this `id`. */
 export interface ToolCall {
   id: string
   name: string
@@ -706,17 +706,17 @@ export interface ToolCall {
 /** Where to cut. */
 export interface TruncateParams {
   sessionId: string
-  /** Messages with a greater seq go. */
+  /** Messages with a greater seq are removed. */
   afterSeq: number
 }
 
-/** The session and how much went; it lies in the trash as a session `ID.was-SEQ`. */
+/** The session, and how many messages were removed. They are in the trash, as a session `ID.was-SEQ`. */
 export interface TruncateResult {
   session: SessionInfo
   removed: number
 }
 
-/** Only what is there changes; a null empties name, model, summary and cwd. */
+/** Only the given fields change; null clears name, model, summary and cwd. */
 export interface UpdateParams {
   sessionId: string
   name?: string | null
@@ -733,14 +733,14 @@ export interface UpdateParams {
 export interface Requests {
   /** Make a session. The caller has it open. */
   'session/new': { params: {
-  /** Without the store: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. Made by the daemon if absent. */
+  /** Without the store's name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. The daemon makes one if absent. */
   sessionId?: string | null
   name?: string | null
   model?: string | null
   cwd?: string | null
   tags?: Array<string> | null
   metadata?: JsonObject | null
-  /** The default store if absent. */
+  /** Defaults to the default store. */
   store?: string | null
   messages?: Array<NewMessage> | null
 }, result: SessionResult }
@@ -751,35 +751,35 @@ export interface Requests {
   last?: number | null
   /** Messages and changes with a greater seq. */
   since?: number | null
-  /** Send `session/restored` and all state after the answer, so that every panel repaints. */
+  /** Send `session/restored` and the whole state after the response, so that every panel is redrawn. */
   restore?: boolean | null
 }, result: OpenResult }
-  /** Get no more changes. The session is saved if this was the last connection that had it open. */
+  /** Stop receiving changes. The session is saved if no other connection has it open. */
   'session/close': { params: {
   sessionId: string
 }, result: Nothing }
-  /** Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids after a lost answer. */
+  /** Append messages, all or none. The response comes only when they are durable. After a lost response, repeat the request with the same ids. */
   'session/append': { params: {
   sessionId: string
   messages: Array<NewMessage>
-  /** `conflict` unless it is the session's seq. */
+  /** `conflict` is returned unless this is the session's seq. */
   expectedSeq?: number | null
 }, result: AppendResult }
-  /** Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a second. */
+  /** Add text to a message that was appended with `status: "streaming"`. May also be sent as a notification: the text is then durable within a second. */
   'session/extend': { params: {
   sessionId: string
   messageId: string
   text: string
-  /** Code points before the text; makes a repetition harmless. */
+  /** The number of code points before the text; makes it safe to repeat the request. */
   offset?: number | null
 }, result: SeqResult }
   /** End a streamed message. */
   'session/finish': { params: {
   sessionId: string
   messageId: string
-  /** `done` if absent. */
+  /** Defaults to `done`. */
   status?: "done" | "error" | "interrupted" | "streaming" | null
-  /** Merged into the message's by key. */
+  /** Merged into the message's metadata, key by key. */
   metadata?: JsonObject | null
   toolCalls?: Array<ToolCall> | null
 }, result: SeqResult }
@@ -787,13 +787,13 @@ export interface Requests {
   'session/read': { params: {
   sessionId: string
   last?: number | null
-  /** Forwards: seq greater than this. */
+  /** Read forwards: messages with a greater seq. */
   since?: number | null
-  /** Backwards: seq smaller than this. */
+  /** Read backwards: messages with a smaller seq. */
   before?: number | null
   limit?: number | null
 }, result: ReadResult }
-  /** Change what is known about a session. */
+  /** Change what a session says about itself: its name, model, tags and so on. */
   'session/update': { params: {
   sessionId: string
   name?: string | null
@@ -805,27 +805,27 @@ export interface Requests {
   cwd?: string | null
   expectedSeq?: number | null
 }, result: SessionResult }
-  /** Empty messages and summary under the same id. What was there lies in the trash. */
+  /** Remove all messages and the summary. The id stays. The old content goes to the trash. */
   'session/clear': { params: {
   sessionId: string
 }, result: SessionResult }
-  /** Take away the newest messages (undo). What was there lies in the trash. */
+  /** Remove the newest messages (undo). They go to the trash. */
   'session/truncate': { params: {
   sessionId: string
-  /** Messages with a greater seq go. */
+  /** Messages with a greater seq are removed. */
   afterSeq: number
 }, result: TruncateResult }
   /** Copy a session, or its beginning, into a new one whose `parent` says where it came from. */
   'session/fork': { params: {
   sessionId: string
-  /** Up to and with this seq; everything if absent. */
+  /** Copy up to and including this seq; defaults to everything. */
   atSeq?: number | null
   name?: string | null
 }, result: SessionResult }
-  /** Put a session into the trash, or away for ever. */
+  /** Move a session to the trash, or delete it permanently. */
   'session/delete': { params: {
   sessionId: string
-  /** Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either. */
+  /** Also remove the session from trash, index and journal, with earlier states and copies of damaged files. The response comes when nothing is left there. After a crash the request may be repeated: `sessionNotFound` then also means that nothing is left. */
   permanent?: boolean | null
 }, result: Nothing }
   /** Take a session out of the trash. */
@@ -842,44 +842,44 @@ export interface Requests {
   store: string
   dryRun?: boolean | null
 }, result: MoveResult }
-  /** A page of sessions. Archived and deleted ones only when asked for. */
+  /** Return a page of sessions. Archived and deleted sessions are included only on request. */
   'session/list': { params: {
   limit?: number | null
-  /** `nextCursor` of the page before. */
+  /** `nextCursor` of the previous page. */
   cursor?: string | null
-  /** `-updatedAt` if absent. */
+  /** Defaults to `-updatedAt`. */
   sort?: "-createdAt" | "-messageCount" | "-name" | "-updatedAt" | "createdAt" | "messageCount" | "name" | "updatedAt" | null
   filter?: Filter | null
 }, result: ListResult }
-  /** Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for. */
+  /** Find messages, names and notes. Deleted sessions are never found, archived ones only on request. */
   'session/search': { params: {
   query: string
-  /** `text` if absent; `semantic` only where `searchModes` of `initialize` has it. */
+  /** Defaults to `text`; `semantic` works only if `searchModes` of `initialize` lists it. */
   mode?: "regex" | "semantic" | "text" | null
   limit?: number | null
   cursor?: string | null
   filter?: SearchFilter | null
 }, result: SearchResult }
-  /** Write a session in another format, to a file or into the answer. */
+  /** Write a session in another format, to a file or into the response. */
   'session/export': { params: {
   sessionId: string
-  /** `jsonl` is native and lossless. */
+  /** `jsonl` is the native format, and lossless. */
   format: "html" | "json" | "jsonl" | "markdown" | "org" | "text"
-  /** Absolute and outside the daemon's own folders; without it the content is answered. */
+  /** Absolute, and outside the daemon's own folders. Without it, the response has the content. */
   path?: string | null
   overwrite?: boolean | null
 }, result: ExportResult }
-  /** Take in other tools' files. Repeating it adds nothing; a source that has grown grows its session. */
+  /** Import other tools' files. Importing them again adds nothing; if a source has grown, its session grows. */
   'session/import': { params: {
-  /** A folder is walked. */
+  /** A folder is searched recursively. */
   path: string
-  /** Recognised if absent. */
+  /** Detected if absent. */
   format?: string | null
   store?: string | null
-  /** RFC 3339. Sessions in which nothing was said since then are left out. */
+  /** RFC 3339. Sessions without a message since then are left out. */
   since?: string | null
   dryRun?: boolean | null
-  /** `$/progress` is sent with it. */
+  /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: ImportResult }
   /** Write a note under a heading. */
@@ -887,7 +887,7 @@ export interface Requests {
   sessionId: string
   heading: string
   content: string
-  /** Absent: for the whole session. */
+  /** If absent, the note is for the whole session. */
   thread?: string | null
   tick?: number | null
   /** Sending the same id again with the same content adds nothing. */
@@ -900,10 +900,10 @@ export interface Requests {
   lastGlobal?: number | null
   lastThread?: number | null
 }, result: NoteListResult }
-  /** Keep values beside the messages. Does not move `updatedAt`. */
+  /** Keep values with the session. Does not change `updatedAt`. */
   'state/set': { params: {
   sessionId: string
-  /** A null removes its key; equal values are not a change. */
+  /** null removes a key; an equal value is not a change. */
   values: JsonObject
   expectedSeq?: number | null
 }, result: SeqResult }
@@ -916,35 +916,35 @@ export interface Requests {
   'state/clear': { params: {
   sessionId: string
 }, result: SeqResult }
-  /** Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at once. */
+  /** Mount a folder with another system's sessions. It is added to the configuration and takes effect at once. */
   'store/adopt': { params: {
   path: string
   /** The store's name. */
   name?: string | null
-  /** Recognised if absent. */
+  /** Detected if absent. */
   format?: string | null
 }, result: AdoptResult }
-  /** Who is there. Frozen for ever. */
+  /** Identify the daemon. This method never changes. */
   'daemon/hello': { params: {}, result: HelloResult }
-  /** Save everything and end the daemon. Frozen for ever. */
+  /** Save everything and stop the daemon. This method never changes. */
   'daemon/stop': { params: {}, result: Nothing }
-  /** What runs, where, and how it is. */
+  /** Report what the daemon is doing, where, and any problems. */
   'daemon/status': { params: {}, result: StatusResult }
   /** Acknowledge all `damage` in the status. The daemon stops reporting it. */
   'daemon/acknowledge': { params: {}, result: AcknowledgeResult }
-  /** Listen on TCP or WebSocket as long as the asking connection lives. */
+  /** Listen on TCP or WebSocket while the requesting connection is open. */
   'daemon/listen': { params: {
   kind: "tcp" | "ws"
-  /** Loopback if absent. */
+  /** Defaults to loopback. */
   host?: string | null
   /** 0: any free one. */
   port?: number
 }, result: Address }
-  /** A consistent copy of everything while all goes on, in a new folder. */
+  /** Make a consistent copy of everything in a new folder, while the daemon keeps working. */
   'daemon/backup': { params: {
-  /** Absolute, outside all folders that sessiond looks after. Nothing is there yet. */
+  /** Absolute, and outside all folders that sessiond manages. It must not exist yet. */
   path: string
-  /** `$/progress` is sent with it. */
+  /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: BackupResult }
 }

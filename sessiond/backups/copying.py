@@ -65,7 +65,7 @@ class Tree:
             try:
                 before = self._fs.stat(source)
             except OSError as error:
-                raise Unreadable(f"cannot be looked at: {error.strerror or error}") from error
+                raise Unreadable(f"cannot be examined: {error.strerror or error}") from error
             if before is None:
                 self.drop(name)
                 return False

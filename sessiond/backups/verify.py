@@ -54,7 +54,7 @@ def _files(fs: FileSystem, folder: str, sums: dict[str, str], manifest: Manifest
     passed: list[Checked] = []
 
     def closed(path: str, error: OSError) -> None:
-        passed.append(Checked(path, f"cannot be looked at: {error.strerror or error}"))
+        passed.append(Checked(path, f"cannot be examined: {error.strerror or error}"))
 
     there = {name for name in walk(fs, folder, passed=closed) if name != SUMS}
     yield from passed
@@ -96,7 +96,7 @@ def _store(fs: FileSystem, folder: str, store: StoreCopied) -> Iterator[Checked]
         files = StoreFiles(fs, root, registry.get(store.format), extras=extras if fs.stat(extras) is not None else None)
         found = files.find()
     except (KeyError, ImportError, OSError) as error:
-        yield Checked(f"store {store.name} ({store.format})", f"cannot be looked at: {error}")
+        yield Checked(f"store {store.name} ({store.format})", f"cannot be examined: {error}")
         return
     problems = 0
     for local_id, main in found.items():

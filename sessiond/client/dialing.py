@@ -39,7 +39,7 @@ class Local:
         try:
             return reach(self._where, start=self._start, patience_s=max(0.0, deadline - time.monotonic()))
         except Unreachable as error:
-            raise DaemonUnreachable(str(error), hint="`sessiond doctor` looks closer") from None
+            raise DaemonUnreachable(str(error), hint="run `sessiond doctor`") from None
 
     def token(self) -> str | None:
         return None

@@ -57,7 +57,7 @@ def error_of(error: Any) -> SessiondError:
 def no_answer(method: str, timeout_s: float) -> NoAnswer:
     return NoAnswer(
         f"the daemon did not respond to {method} within {timeout_s:g} s",
-        hint="`sessiond doctor` looks closer; a change may have been made or not, and an append may be repeated by id",
+        hint="run `sessiond doctor`; a change may have been made or not, and an append may be repeated by id",
     )
 
 

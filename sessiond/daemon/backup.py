@@ -277,7 +277,7 @@ class _Copy:
         return there
 
     def _passed(self, path: str, error: OSError) -> None:
-        self._warn(path, f"cannot be looked at: {error.strerror or error}")
+        self._warn(path, f"cannot be examined: {error.strerror or error}")
 
     def _warn(self, path: str, message: str, line: int | None = None) -> None:
         self._warnings[path] = NotCopied(path, message, line)

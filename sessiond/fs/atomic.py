@@ -45,4 +45,4 @@ def _create_beside(fs: FileSystem, target: str, data: bytes, mode: int) -> tuple
             return temporary, fs.create(temporary, data, mode)
         except FileExistsError:
             continue
-    raise FileExistsError(f"{_TRIES} leftover temporary files beside {target}; remove them")
+    raise FileExistsError(f"{_TRIES} leftover temporary files next to {target}; remove them")

@@ -164,7 +164,9 @@ def _moment(value: Any, field: str) -> int:
     try:
         return epoch_ms(_text(value, field))
     except (ValueError, OverflowError) as error:
-        raise InvalidParams(f"{field}: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=field) from error
+        raise InvalidParams(
+            f"{field}: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field=field
+        ) from error
 
 
 _READERS: dict[str, Callable[[Any, str], Any]] = {

@@ -167,7 +167,8 @@ def _check_timestamp(wire: Mapping[str, Json], where: str) -> None:
         strict_timestamp(wire["timestamp"])
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidParams(
-            f"{where}.timestamp: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"{where}.timestamp"
+            f"{where}.timestamp: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z",
+            field=f"{where}.timestamp",
         ) from error
 
 

@@ -11,7 +11,7 @@ from sessiond.store.port import StoreProblem
 
 
 class HelloResult(Wire):
-    """Frozen for ever, so that any later version can recognise any earlier one."""
+    """Never changes, so that any later version can recognise any earlier one."""
 
     protocol_version: int
     version: str
@@ -43,23 +43,23 @@ class JournalStatus(Wire):
     bytes: Count
     lsn: Seq
     held: Count
-    """Bytes of what cannot be saved for now and was moved out of its way, into `data/held`."""
+    """Bytes of what cannot be saved for now. They were moved to `data/held`, so that the journal can be trimmed."""
 
 
 class Damage(Wire):
-    """A stretch of the journal that was durable once and could not be read."""
+    """A part of the journal that was durable once and cannot be read."""
 
     path: str
     """Where its bytes are kept."""
     records: Count
-    """How many records are known to be lost with it. 0: none, all others could be read."""
+    """How many records are known to be lost with it. 0: all others could be read."""
     since: str
     """When it was found."""
     reason: str
 
 
 class ReadOnlyStatus(Wire):
-    """Why nothing is written."""
+    """Why the daemon writes nothing."""
 
     reason: str
     since: str
@@ -73,15 +73,15 @@ class IndexStatus(Wire):
     state: Literal["ready", "building", "failing"]
     """`building`: searches may miss something. `failing`: the index cannot be written, and misses what is new."""
     read: Count
-    """Sessions that were read again since the last check of the files against the index began, ..."""
+    """How many sessions have been read since the last check of the files against the index began, ..."""
     found: Count
-    """... of so many that have to be; known as soon as all files were compared, before any is read."""
+    """... of this many that must be; known as soon as all files have been compared, before any is read."""
     problem: str | None
     """Why it is failing."""
 
 
 class SettingStatus(Wire):
-    """A setting that somebody made."""
+    """A setting that is not the default."""
 
     value: Any
     source: str
@@ -89,16 +89,16 @@ class SettingStatus(Wire):
 
 
 class ConfigStatus(Wire):
-    """What is configured."""
+    """The configuration."""
 
     file: str
     """The configuration file's path, whether it is there or not."""
     values: dict[str, SettingStatus]
-    """By name; settings with their default are left out."""
+    """Settings by name; defaults are left out."""
 
 
 class StatusResult(Wire):
-    """How the daemon is."""
+    """The state of the daemon."""
 
     version: str
     pid: int
@@ -114,7 +114,7 @@ class StatusResult(Wire):
     dirty_sessions: Count
     journal: JournalStatus
     damage: list[Damage]
-    """Of the journal, as long as nobody has acknowledged it."""
+    """To the journal, until it is acknowledged."""
     read_only: ReadOnlyStatus | None
     index: IndexStatus
     limits: JsonObject
@@ -122,7 +122,7 @@ class StatusResult(Wire):
 
 
 class AcknowledgeResult(Wire):
-    """What was acknowledged."""
+    """The damage that was acknowledged."""
 
     acknowledged: Count
     """How many entries of `damage` there were."""
@@ -133,18 +133,18 @@ class ListenParams(Wire):
 
     kind: Literal["tcp", "ws"]
     host: str | None = None
-    """Loopback if absent."""
+    """Defaults to loopback."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """0: any free one."""
 
 
 class BackupParams(Wire):
-    """Where to."""
+    """Where to write the copy."""
 
     path: str
-    """Absolute, outside all folders that sessiond looks after. Nothing is there yet."""
+    """Absolute, and outside all folders that sessiond manages. It must not exist yet."""
     work_done_token: int | str | None = None
-    """`$/progress` is sent with it."""
+    """`$/progress` notifications carry this token."""
 
 
 class BackupResult(Wire):
@@ -153,23 +153,23 @@ class BackupResult(Wire):
     files: Count
     bytes: Count
     lsn: Seq
-    """Every change that was answered before the journal's record of this number was written is in the copy."""
+    """The copy has every change that was acknowledged before the journal wrote the record of this number."""
     warnings: list[FileWarning] | UnsetType = UNSET
-    """What could not be copied, where there is any."""
+    """Files that could not be copied, if any."""
 
 
 class AdoptParams(Wire):
-    """A folder of one of the source systems."""
+    """A folder of one of the supported systems."""
 
     path: str
     name: str | None = None
     """The store's name."""
     format: str | None = None
-    """Recognised if absent."""
+    """Detected if absent."""
 
 
 class AdoptResult(Wire):
-    """The store, which takes effect at once."""
+    """The new store. It takes effect at once."""
 
     store: StoreStatus
     sessions: Count

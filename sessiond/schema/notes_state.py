@@ -7,25 +7,25 @@ from sessiond.schema.types import Count, JsonObject, Note, Seq, Wire
 
 
 class NoteAppendParams(SessionParams):
-    """A note; its heading is made if it is new."""
+    """A note. A new heading is created as needed."""
 
     heading: str
     content: str
     thread: str | None = None
-    """Absent: for the whole session."""
+    """If absent, the note is for the whole session."""
     tick: int | None = None
     id: str | None = None
     """Sending the same id again with the same content adds nothing."""
 
 
 class NoteResult(Wire):
-    """The note as it is kept."""
+    """The note as it was saved."""
 
     note: Note
 
 
 class NoteListParams(SessionParams):
-    """Without `thread` the global ones, with it the global ones and that thread's."""
+    """Which notes: the global ones and, with `thread`, those of that thread."""
 
     thread: str | None = None
     last_global: Count | None = None
@@ -33,27 +33,27 @@ class NoteListParams(SessionParams):
 
 
 class NoteListResult(Wire):
-    """Oldest first, each group cut to its own depth."""
+    """The notes, oldest first. Each group is limited separately."""
 
     notes: list[Note]
 
 
 class StateSetParams(SessionParams):
-    """What a tool keeps beside the messages."""
+    """Values that a tool keeps with a session."""
 
     values: JsonObject
-    """A null removes its key; equal values are not a change."""
+    """null removes a key; an equal value is not a change."""
     expected_seq: Seq | None = None
 
 
 class StateGetParams(SessionParams):
-    """Which keys; all of them if absent."""
+    """Which keys. Defaults to all."""
 
     keys: list[str] | None = None
 
 
 class StateResult(Wire):
-    """The state as it is now."""
+    """The current state."""
 
     values: JsonObject
     saved_at: str | None

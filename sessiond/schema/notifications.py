@@ -10,7 +10,7 @@ from sessiond.schema.types import Count, Seq, SessionInfo, ShownChange, Wire
 
 
 class Origin(Wire):
-    """Who made a change."""
+    """The connection that made a change."""
 
     client: str
     """`sessiond` where no client asked for the change; `connection` is 0 then."""
@@ -18,25 +18,25 @@ class Origin(Wire):
 
 
 class Changed(Wire):
-    """To every connection that has the session open, but the one that made the change."""
+    """Sent to every connection that has the session open, except the one that made the change."""
 
     session_id: str
     seq: Seq
     changes: list[ShownChange]
     origin: Origin
     replay: bool | UnsetType = UNSET
-    """After `session/restored`: no change, but all state once more."""
+    """After `session/restored`: not a change, but the whole state again."""
 
 
 class Restored(Wire):
-    """To a connection that opened with `restore: true`, right after the answer."""
+    """Sent to a connection that opened the session with `restore: true`, right after the response."""
 
     session: SessionInfo
     message_count: Count
 
 
 class Saved(Wire):
-    """The session file is current."""
+    """The session file is up to date."""
 
     session_id: str
     path: str
@@ -45,20 +45,20 @@ class Saved(Wire):
 
 
 class Reloaded(Wire):
-    """The file was changed by somebody else and was merged; read again."""
+    """Another program changed the file, and the change was merged: read the session again."""
 
     session: SessionInfo
     reason: Literal["externalEdit"]
 
 
 class Deleted(Wire):
-    """The session is gone."""
+    """The session was deleted."""
 
     session_id: str
 
 
 class Resync(Wire):
-    """To a connection that read too slowly: what it missed was dropped. Read again since the last seq that you have."""
+    """Sent to a connection that read too slowly, so that notifications were dropped: read again, from the last seq you have."""
 
     session_id: str
     seq: Seq

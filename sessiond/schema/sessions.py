@@ -28,7 +28,7 @@ from sessiond.schema.types import (
 
 
 class SessionParams(Wire):
-    """Names a session."""
+    """Identifies a session."""
 
     session_id: str
 
@@ -46,29 +46,29 @@ class SeqResult(Wire):
 
 
 class NewParams(Wire):
-    """A new session. All of it may be left out."""
+    """A new session. Every field is optional."""
 
     session_id: str | None = None
-    """Without the store: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. Made by the daemon if absent."""
+    """Without the store's name: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`. The daemon makes one if absent."""
     name: str | None = None
     model: str | None = None
     cwd: str | None = None
     tags: list[str] | None = None
     metadata: JsonObject | None = None
     store: str | None = None
-    """The default store if absent."""
+    """Defaults to the default store."""
     messages: list[SentMessage] | None = None
 
 
 class OpenParams(SessionParams):
-    """`last` and `since` exclude each other; without either the newest 200 messages come."""
+    """`last` and `since` exclude each other. Without either, the newest 200 messages are returned."""
 
     last: Count | None = None
     """The newest N messages."""
     since: Seq | None = None
     """Messages and changes with a greater seq."""
     restore: bool | None = None
-    """Send `session/restored` and all state after the answer, so that every panel repaints."""
+    """Send `session/restored` and the whole state after the response, so that every panel is redrawn."""
 
 
 class OpenResult(Wire):
@@ -79,29 +79,29 @@ class OpenResult(Wire):
     notes: list[Note]
     state: JsonObject
     has_more: bool
-    """There are messages that this page left out."""
+    """This page leaves out some messages."""
     warnings: list[FileWarning]
     changes: list[ShownChange] | UnsetType | None = UNSET
-    """With `since`: every change after it in order; null where they are no longer known."""
+    """With `since`: every change after it, in order; null if they are no longer known."""
 
 
 class AppendParams(SessionParams):
-    """Messages to append, all of them or none."""
+    """Messages to append, all or none."""
 
     messages: list[SentMessage]
     expected_seq: Seq | None = None
-    """`conflict` unless it is the session's seq."""
+    """`conflict` is returned unless this is the session's seq."""
 
 
 class AppendedMessage(Wire, gc=False):
-    """Where a message went."""
+    """An appended message."""
 
     id: str
     seq: Seq
 
 
 class AppendResult(Wire):
-    """Sent only when durable."""
+    """Sent only when the messages are durable."""
 
     seq: Seq
     messages: list[AppendedMessage]
@@ -113,7 +113,7 @@ class ExtendParams(SessionParams):
     message_id: str
     text: str
     offset: Count | None = None
-    """Code points before the text; makes a repetition harmless."""
+    """The number of code points before the text; makes it safe to repeat the request."""
 
 
 class FinishParams(SessionParams):
@@ -121,9 +121,9 @@ class FinishParams(SessionParams):
 
     message_id: str
     status: Status | None = None
-    """`done` if absent."""
+    """Defaults to `done`."""
     metadata: JsonObject | None = None
-    """Merged into the message's by key."""
+    """Merged into the message's metadata, key by key."""
     tool_calls: list[SentToolCall] | None = None
 
 
@@ -132,23 +132,23 @@ class ReadParams(SessionParams):
 
     last: Count | None = None
     since: Seq | None = None
-    """Forwards: seq greater than this."""
+    """Read forwards: messages with a greater seq."""
     before: Seq | None = None
-    """Backwards: seq smaller than this."""
+    """Read backwards: messages with a smaller seq."""
     limit: Limit | None = None
 
 
 class ReadResult(Wire):
-    """Always oldest first."""
+    """The messages, oldest first."""
 
     messages: list[ShownMessage]
     has_more: bool
     seq: Seq
-    """The session's."""
+    """Of the session."""
 
 
 class UpdateParams(SessionParams):
-    """Only what is there changes; a null empties name, model, summary and cwd."""
+    """Only the given fields change; null clears name, model, summary and cwd."""
 
     name: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
@@ -164,20 +164,20 @@ class TruncateParams(SessionParams):
     """Where to cut."""
 
     after_seq: Seq
-    """Messages with a greater seq go."""
+    """Messages with a greater seq are removed."""
 
 
 class TruncateResult(SessionResult):
-    """The session and how much went; it lies in the trash as a session `ID.was-SEQ`."""
+    """The session, and how many messages were removed. They are in the trash, as a session `ID.was-SEQ`."""
 
     removed: Count
 
 
 class ForkParams(SessionParams):
-    """A copy that goes its own way."""
+    """What to copy."""
 
     at_seq: Seq | None = None
-    """Up to and with this seq; everything if absent."""
+    """Copy up to and including this seq; defaults to everything."""
     name: str | None = None
 
 
@@ -185,8 +185,9 @@ class DeleteParams(SessionParams):
     """What to delete."""
 
     permanent: bool | None = None
-    """Also out of trash, index and journal, earlier states and copies of damaged files included. When it is answered no word is
-    left there. It may be sent again after a crash: `sessionNotFound` then means that nothing is left either.
+    """Also remove the session from trash, index and journal, with earlier states and copies of damaged files. The response
+    comes when nothing is left there. After a crash the request may be repeated: `sessionNotFound` then also means that
+    nothing is left.
     """
 
 
@@ -197,7 +198,7 @@ class SaveParams(Wire):
 
 
 class SavedFile(Wire):
-    """A file that is current now."""
+    """A file that is up to date now."""
 
     session_id: str
     path: str
@@ -215,9 +216,9 @@ class ListParams(Wire):
 
     limit: Limit | None = None
     cursor: str | None = None
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the previous page."""
     sort: Sort | None = None
-    """`-updatedAt` if absent."""
+    """Defaults to `-updatedAt`."""
     filter: Filter | None = None
 
 
@@ -227,7 +228,7 @@ class ListResult(Wire):
     sessions: list[SessionInfo]
     next_cursor: str | None
     incomplete: bool | UnsetType = UNSET
-    """The catalogue is being rebuilt; there may be more, and some may have changed."""
+    """The catalogue is being rebuilt: there may be more sessions, and some may have changed."""
 
 
 class SearchParams(Wire):
@@ -235,7 +236,7 @@ class SearchParams(Wire):
 
     query: str
     mode: SearchMode | None = None
-    """`text` if absent; `semantic` only where `searchModes` of `initialize` has it."""
+    """Defaults to `text`; `semantic` works only if `searchModes` of `initialize` lists it."""
     limit: Limit | None = None
     cursor: str | None = None
     filter: SearchFilter | None = None
@@ -246,24 +247,24 @@ class SearchResult(Wire):
 
     hits: list[Hit]
     total: Count
-    """Exact, and the same on every page. By meaning: what the words find and the 200 that are nearest."""
+    """Exact, and the same on every page. For `semantic`: what the words find plus the 200 nearest."""
     next_cursor: str | None
     incomplete: bool | UnsetType = UNSET
-    """The index is being rebuilt, or vectors are being made; there may be more."""
+    """The index is being rebuilt, or vectors are being computed: there may be more."""
 
 
 class ExportParams(SessionParams):
-    """Where to and in which format."""
+    """The format, and where to write."""
 
     format: ExportFormat
-    """`jsonl` is native and lossless."""
+    """`jsonl` is the native format, and lossless."""
     path: str | None = None
-    """Absolute and outside the daemon's own folders; without it the content is answered."""
+    """Absolute, and outside the daemon's own folders. Without it, the response has the content."""
     overwrite: bool | None = None
 
 
 class ExportResult(Wire):
-    """`content` without a path, the others with one."""
+    """`content` if there was no path, otherwise the other two."""
 
     content: str | UnsetType = UNSET
     path: str | UnsetType = UNSET
@@ -274,30 +275,30 @@ class ImportParams(Wire):
     """A file or folder of another tool."""
 
     path: str
-    """A folder is walked."""
+    """A folder is searched recursively."""
     format: str | None = None
-    """Recognised if absent."""
+    """Detected if absent."""
     store: str | None = None
     since: str | None = None
-    """RFC 3339. Sessions in which nothing was said since then are left out."""
+    """RFC 3339. Sessions without a message since then are left out."""
     dry_run: bool | None = None
     work_done_token: int | str | None = None
-    """`$/progress` is sent with it."""
+    """`$/progress` notifications carry this token."""
 
 
 class ImportResult(Wire):
-    """What was made or grew, or would be."""
+    """The sessions that were created or have grown, or would be."""
 
     sessions: list[SessionInfo]
     skipped: Count
-    """Sessions that brought nothing new."""
+    """Sessions with nothing new."""
     warnings: list[FileWarning]
     untouched: Count | UnsetType = UNSET
-    """With `since`: files that were not opened, because by their time nobody wrote to them after it."""
+    """With `since`: files that were not opened, because they have not been modified since then."""
 
 
 class MoveParams(SessionParams):
-    """To another store and format."""
+    """The target store; its format may differ."""
 
     store: str
     dry_run: bool | None = None
@@ -307,4 +308,4 @@ class MoveResult(SessionResult):
     """The session under its new id."""
 
     lost: list[str]
-    """What the new format's own system will not show."""
+    """What the new format's own system will not show, in words."""

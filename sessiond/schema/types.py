@@ -31,7 +31,7 @@ class Nothing(Wire):
 
 
 class Parent(Wire):
-    """Where a fork left."""
+    """The session that a fork came from."""
 
     session_id: str
     seq: Seq | None
@@ -49,7 +49,7 @@ class SessionInfo(Wire, gc=False):
     model: str | None
     message_count: Count
     seq: Seq
-    """Of the newest change."""
+    """Of the newest change in the session."""
     store: str
     format: str
     path: str
@@ -61,19 +61,19 @@ class SessionInfo(Wire, gc=False):
     parent: Parent | None
     metadata: JsonObject
     attached: Count
-    """Connections that have it open."""
+    """How many connections have it open."""
     dirty: bool
     """The session file is behind the journal."""
     cut: list[str] | msgspec.UnsetType = msgspec.UNSET
-    """Fields that are not shown, for they came from a file and are too large for an answer."""
+    """Fields that are left out because they are too large for one response; they came from a file."""
     deleted_at: str | msgspec.UnsetType = msgspec.UNSET
-    """In the trash: when it came there."""
+    """In the trash: when it was moved there."""
     reason: str | msgspec.UnsetType = msgspec.UNSET
     """In the trash: why, such as `deleted`, `cleared` or `truncated`."""
 
 
 class ToolCall(Wire):
-    """A call that an assistant's message makes; its result is a message of role `tool` whose `toolCallId` is this `id`."""
+    """A call that an assistant's message makes. Its result is a message of role `tool` whose `toolCallId` is this `id`."""
 
     id: str
     name: str
@@ -81,17 +81,17 @@ class ToolCall(Wire):
 
 
 class MessageBody(Wire, omit_defaults=True):
-    """What a message says. Keys that are not named here are kept and given back unchanged, at any depth."""
+    """The content of a message. Keys that are not named here are kept and returned unchanged, at any depth."""
 
     role: str
     """`user`, `assistant`, `system`, `tool`, or another word."""
     content: str | list[Any]
     """Text, or a list of content blocks."""
     status: Status | None = None
-    """`streaming`: `session/extend` will follow. Absent means done."""
+    """`streaming`: more text will follow with `session/extend`. Absent means done."""
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
-    """Role `tool`: the call that this is the result of."""
+    """Role `tool`: the `id` of the call that this message is the result of."""
     thinking: str | None = None
     thread: str | None = None
     tick: int | None = None
@@ -101,13 +101,12 @@ class MessageBody(Wire, omit_defaults=True):
 
 
 class NewMessage(MessageBody, omit_defaults=True):
-    """A message as a client appends it."""
+    """A message as a client sends it."""
 
     id: str | None = None
-    """1 to 256 characters; made by the daemon if absent. Sending the same id again with the same content adds nothing.
-    """
+    """1 to 256 characters; the daemon makes one if absent. Sending the same id again with the same content adds nothing."""
     timestamp: str | None = None
-    """RFC 3339; the time of arrival if absent."""
+    """RFC 3339; defaults to the time of arrival."""
 
 
 class Message(MessageBody, omit_defaults=True, kw_only=True):
@@ -118,13 +117,13 @@ class Message(MessageBody, omit_defaults=True, kw_only=True):
     timestamp: str
     """RFC 3339 in UTC with milliseconds."""
     cut: Count | None = None
-    """The message came from a file and is too large for an answer: so many bytes it has. `content` is the beginning of its
-    text, or empty, and all else is left out. `session/export` has the whole.
+    """The size in bytes of a message that came from a file and is too large for one response. `content` is the beginning of
+    its text, or empty; everything else is left out. `session/export` returns the whole message.
     """
 
 
 class Change(Wire, omit_defaults=True):
-    """One change of a session. `kind` says which of the fields are there."""
+    """One change to a session. `kind` determines which fields are present."""
 
     kind: Literal["created", "appended", "extended", "finished", "updated", "note", "state", "cleared", "truncated"]
     seq: Seq
@@ -133,7 +132,7 @@ class Change(Wire, omit_defaults=True):
     message_id: str | None = None
     """`extended`, `finished`."""
     text: str | None = None
-    """`extended`: what was added."""
+    """`extended`: the added text."""
     offset: Count | None = None
     """`extended`: code points before the text."""
     status: Status | None = None
@@ -149,11 +148,11 @@ class Change(Wire, omit_defaults=True):
     note: Note | None = None
     """`note`."""
     values: JsonObject | None = None
-    """`state`: a null removes its key."""
+    """`state`: null removes a key."""
     replay: bool | None = None
     """`state`: after `session/restored`, all state once more."""
     after_seq: Seq | None = None
-    """`truncated`: messages with a greater seq are gone."""
+    """`truncated`: messages with a greater seq were removed."""
 
 
 SentMessage = Annotated[JsonObject, Meta(title="NewMessage")]
@@ -172,27 +171,27 @@ PLAIN_OBJECTS: dict[str, type[Wire]] = {
 
 
 class Filter(Wire, omit_defaults=True):
-    """All of what is given must hold."""
+    """All given conditions must hold."""
 
     store: str | None = None
     tags: list[str] | None = None
-    """All of them."""
+    """A session must have all of these."""
     archived: bool | None = None
-    """true: only archived ones. Absent or false: none of them."""
+    """true: archived sessions only. false or absent: no archived sessions."""
     deleted: bool | None = None
-    """true: only deleted ones. Absent or false: none of them."""
+    """true: deleted sessions only. false or absent: no deleted sessions."""
     model: str | None = None
     cwd: str | None = None
     since: str | None = None
-    """RFC 3339, on `updatedAt`, included."""
+    """RFC 3339; compared with `updatedAt`, inclusive."""
     until: str | None = None
-    """RFC 3339, on `updatedAt`, excluded."""
+    """RFC 3339; compared with `updatedAt`, exclusive."""
     name: str | None = None
-    """A part of the name, case ignored."""
+    """Part of the name; case is ignored."""
 
 
 class SearchFilter(Filter, omit_defaults=True):
-    """As for a list, plus what belongs to a message."""
+    """As for a list, with conditions on messages."""
 
     role: str | None = None
     session_id: str | None = None

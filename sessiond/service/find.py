@@ -93,7 +93,7 @@ class Finder:
             if now() > asked + _LOST_PATIENCE_S:
                 raise Unavailable(
                     "the list of all sessions cannot be read or made now",
-                    hint="make room for the cache folder, or see to it that it can be written; `sessiond doctor` looks closer",
+                    hint="make room for the cache folder, or see to it that it can be written; run `sessiond doctor`",
                 )
             await asyncio.sleep(_PAUSE_S if page.lost else 0)
 
@@ -193,7 +193,8 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
                 value = strict_timestamp(str(value))
             except (ValueError, OverflowError) as error:
                 raise InvalidParams(
-                    f"filter.{key}: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field=f"filter.{key}"
+                    f"filter.{key}: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z",
+                    field=f"filter.{key}",
                 ) from error
         if key == "tags" and not all(isinstance(tag, str) for tag in value):
             raise InvalidParams("filter.tags: expected a list of strings", field="filter.tags")

@@ -33,7 +33,7 @@ class _Growing:
 
 
 class Draft:
-    """`now`: RFC 3339. `new_id()`: a fresh message id. `room`: what is too large to be read again is refused."""
+    """`now`: RFC 3339. `new_id()`: a fresh message id. `room`: what is too large to read back is refused."""
 
     def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: SizeLimits) -> None:
         self.session = session

@@ -189,7 +189,7 @@ class Service:
             message_id = wire.get("id") or "m" + secrets.token_hex(8)
             if message_id in ids:
                 field = f"messages[{seq - 1}].id"
-                raise InvalidParams(f"{field}: {message_id!r} is there twice", field=field)
+                raise InvalidParams(f"{field}: {message_id!r} appears twice", field=field)
             ids.add(message_id)
             made.append(wire_from_client(wire, message_id=message_id, seq=seq, now=at))
         if made:
@@ -258,7 +258,7 @@ class Service:
     def _check_messages(self, messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
         if len(messages) > self.limits.append_messages:
             raise TooLarge(
-                f"messages: {len(messages)} are more than {self.limits.append_messages} at once",
+                f"messages: {len(messages)} messages exceed the limit of {self.limits.append_messages} per request",
                 hint="append them in several requests",
                 limit=self.limits.append_messages,
             )
@@ -492,7 +492,7 @@ class Service:
     async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> AdoptResult:
         """Mount a folder of another system, from now on and at every start."""
         if self._adopt_folder is None:
-            raise Unavailable("this daemon mounts no folders")
+            raise Unavailable("this daemon cannot mount folders")
         store = await self._adopt_folder(path, name, format)
         self.open_sessions.add_store(store)
         warnings = await self.catalog.check(store)

@@ -94,7 +94,7 @@ class SizeLimits:
                 bound = json_bytes(now().wire())
             if bound > self._message_limit:
                 raise TooLarge(
-                    f"the message {message.id!r} would be too large to be read again",
+                    f"the message {message.id!r} would be too large to read back",
                     hint="finish it, and go on in another message",
                     limit=self._message_limit,
                 )
@@ -107,8 +107,8 @@ class SizeLimits:
             bound = now()
         if bound > self._head_limit:
             raise TooLarge(
-                "metadata, notes and state of the session would be too large to be read again",
-                hint="keep such amounts in messages, or in a session of their own",
+                "metadata, notes and state of the session would be too large to read back",
+                hint="store this much data in messages or in a separate session",
                 limit=self._head_limit,
             )
         self._head = bound

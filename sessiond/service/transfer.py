@@ -51,7 +51,7 @@ class Transfer:
     async def fork(self, one: OpenSession, at_seq: int | None, name: str | None) -> SessionInfo:
         def begin(session: Session) -> tuple[Session, int]:
             if at_seq is not None and at_seq > session.seq:
-                raise InvalidParams(f"atSeq: the session is at seq {session.seq} only", field="atSeq")
+                raise InvalidParams(f"atSeq: the session is only at seq {session.seq}", field="atSeq")
             return session.snapshot(), session.seq if at_seq is None else at_seq
 
         fork, seq = await one.look(begin, whole=True)
@@ -126,7 +126,9 @@ class Transfer:
             try:
                 since = strict_timestamp(since)
             except (ValueError, OverflowError) as error:
-                raise InvalidParams("since: expected RFC 3339, as 2026-01-11T14:30:22.000Z", field="since") from error
+                raise InvalidParams(
+                    "since: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field="since"
+                ) from error
         intake = await asyncio.to_thread(self._intake, store, format, since, dry_run, progress)
         return await intake.run(path)
 
@@ -175,12 +177,12 @@ class Transfer:
             if target.stored.fingerprint != made:
                 await target.stored.delete(copy, permanent=False)  # what they wrote is nowhere else
                 raise Unavailable(
-                    f"somebody else wrote {target.store.file_path(target.local_id)} just as it was made",
-                    hint=f"{one.wire_id} stays where it is, and what they wrote lies in the trash; try again",
+                    f"somebody else wrote {target.store.file_path(target.local_id)} while sessiond was creating it",
+                    hint=f"{one.wire_id} stays where it is, and what they wrote is in the trash; try again",
                 )
             await target.stored.remove()
             raise SessiondError(
-                f"{target.store.format} did not give back {one.wire_id} as it was, so it stays where it is",
+                f"{target.store.format} did not reproduce {one.wire_id} exactly, so it was not moved",
                 hint="please report this with `sessiond doctor`",
             )
         try:

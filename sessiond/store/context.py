@@ -87,7 +87,7 @@ class StoreContext:
         if self.problem is not None and self.problem.kind == "unavailable":
             raise Unavailable(
                 f"the store {self.name!r} is out of reach: {self.problem.message}",
-                hint=f"bring {self.files.root} back; nothing of it was changed",
+                hint=f"bring {self.files.root} back; nothing in it was changed",
             )
         if local_id is not None and not is_local_id(local_id):
             raise self.not_found(local_id)
@@ -109,7 +109,7 @@ class StoreContext:
 
     def gone_away(self) -> Unavailable:
         return Unavailable(
-            f"{self.files.root} is out of reach", hint="bring the folder back; nothing of it was changed"
+            f"{self.files.root} is out of reach", hint="bring the folder back; nothing in it was changed"
         )
 
     def restless(self, local_id: str) -> BadFile:
@@ -145,7 +145,9 @@ class StoreContext:
         except OSError as error:
             reason = error.strerror or str(error)
             raise ReadOnly(
-                f"{what}: {reason}", hint="nothing was lost; make room or mend the disk, then try again", reason=reason
+                f"{what}: {reason}",
+                hint="nothing was lost; free some space or repair the disk, then try again",
+                reason=reason,
             ) from error
 
     # Writing

@@ -88,7 +88,7 @@ class StoreFiles:
 
     def _gone(self) -> Unavailable:
         return Unavailable(
-            f"{self.root} is gone, or is another folder now",
+            f"{self.root} is gone or has been replaced by another folder",
             hint="bring the folder back; what waits is safe in the journal, and nothing was written there",
         )
 
@@ -133,7 +133,7 @@ class StoreFiles:
                 stat = self.fs.stat(self.path(relative)) if found.is_link else found
             except OSError as error:
                 path = self.path(relative)
-                what = f"{path} cannot be looked at: {error.strerror}"
+                what = f"{path} cannot be examined: {error.strerror}"
                 raise BadFile(what, hint="check the mode and owner of its folder", path=path, line=None) from error
             if stat is not None:
                 break
@@ -149,7 +149,7 @@ class StoreFiles:
         if stat.uid != os.geteuid() and found.is_link:
             raise BadFile(
                 f"{self.path(relative)} is a link to another user's file",
-                hint="sessiond follows a link to a file of yours only",
+                hint="sessiond follows links only to files that you own",
                 path=self.path(relative),
                 line=None,
             )

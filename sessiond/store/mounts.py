@@ -201,7 +201,9 @@ class Mounts:
         elif not await off_loop(mounted.files.reachable):
             mounted.claim.release()
             mounted.claim = None
-            store.set_problem(StoreProblem("unavailable", f"{store.path} is gone, or is another folder now"))
+            store.set_problem(
+                StoreProblem("unavailable", f"{store.path} is gone or has been replaced by another folder")
+            )
         elif not mounted.claim.writable:
             await self._try_to_write(mounted)
 

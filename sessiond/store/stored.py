@@ -152,7 +152,7 @@ class StoredSession:
             for wire in change.messages if isinstance(change, Appended) else ():
                 if len(_encode(wire)) > self._largest:
                     raise TooLarge(
-                        f"the message {wire['id']!r} is too large to be read again",
+                        f"the message {wire['id']!r} is too large to read back",
                         hint="split it into several messages",
                         limit=self._largest,
                     )
@@ -204,7 +204,7 @@ class StoredSession:
             self._failed(self.local_id, error)
             raise ReadOnly(
                 f"{self._around.path(self.local_id)} cannot be saved: {error.strerror}",
-                hint="everything acknowledged is safe in the journal; make room or mend the disk",
+                hint="everything acknowledged is safe in the journal; free some space or repair the disk",
                 reason=error.strerror or str(error),
             ) from error
         self._worked()

@@ -89,7 +89,7 @@ async def test_a_folder_that_may_not_be_looked_into_costs_the_rest_nothing(rig: 
     (data / "notes" / "mine.txt").write_text("kept")
     done = await rig.backups.make(str(tmp_path / "copy"), None)
     assert {(one.path, one.message) for one in done.warnings} == {
-        (str(data / name), "cannot be looked at: Permission denied")
+        (str(data / name), "cannot be examined: Permission denied")
         for name in ("lost+found", "odd", "notes/lost+found", "notes/odd")
     }
     assert (tmp_path / "copy" / "data" / "notes" / "mine.txt").read_text() == "kept"

@@ -30,8 +30,8 @@ from tests.store.conftest import House
         ({"filter": {"tags": "a"}}, "filter.tags: expected list"),
         ({"filter": {"tags": [1]}}, "filter.tags: expected a list of strings"),
         ({"filter": {"archived": "yes"}}, "filter.archived: expected bool"),
-        ({"filter": {"since": "yesterday"}}, "filter.since: expected RFC 3339"),
-        ({"filter": {"until": "2026-13-01"}}, "filter.until: expected RFC 3339"),
+        ({"filter": {"since": "yesterday"}}, "filter.since: expected an RFC 3339"),
+        ({"filter": {"until": "2026-13-01"}}, "filter.until: expected an RFC 3339"),
         ({"filter": {"deleted": True}, "cursor": "page-2"}, "cursor: not one of this list's"),
         ({"filter": {"deleted": True}, "cursor": "trash--1"}, "cursor: not one of this list's"),
         ({"filter": {"deleted": True}, "cursor": "trash-" + "9" * 5000}, "cursor: not one of this list's"),
@@ -87,7 +87,7 @@ async def test_numbers_and_words_that_make_no_sense(service: Service, peer: Fake
         (service.export("a", "docx", None), "format: expected one of"),
         (service.import_(None, "relative"), "path: expected an absolute path"),
         (service.import_(None, "/no/such/place"), "path: there is no /no/such/place"),
-        (service.import_(None, "/", since="lately"), "since: expected RFC 3339"),
+        (service.import_(None, "/", since="lately"), "since: expected an RFC 3339"),
         (service.import_(None, "/", store="nowhere"), "store: there is no store 'nowhere'"),
         (service.extend(peer, "a", "nobody", "text"), "messageId: the session has no message 'nobody'"),
     ):
@@ -108,7 +108,7 @@ async def test_a_message_that_could_not_be_read_again(clock: ManualClock, tmp_pa
     before, refused, after = await asyncio.gather(
         *(service.append(peer, "a", one) for one in requests), return_exceptions=True
     )
-    assert isinstance(refused, TooLarge) and "'large' is too large to be read again" in refused.message
+    assert isinstance(refused, TooLarge) and "'large' is too large to read back" in refused.message
     assert [before["seq"], after["seq"]] == [1, 2]
     assert [one["content"] for one in (await service.read("a"))["messages"]] == ["before", "after"]
     await service.close()

@@ -429,7 +429,7 @@ async def test_a_file_that_somebody_writes_all_the_time_is_saved_later(served, t
 
 
 async def test_two_imports_at_once_bring_everything_once(served, tmp_path):
-    """Whoever comes second finds the session there; none is broken, no message is there twice."""
+    """Whoever comes second finds the session there; none is broken, no message appears twice."""
     for n in range(6):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
     results = await asyncio.gather(*(served.bring(tmp_path / "p") for _ in range(3)))

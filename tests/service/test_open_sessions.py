@@ -433,7 +433,7 @@ class OwnedSession(StoredInMemory):
 @pytest.mark.parametrize("seed", range(20))
 async def test_two_owners_never_exist(clock: ManualClock, caplog: pytest.LogCaptureFixture, seed: int) -> None:
     """Several clients ask for the same few sessions, let go of them, delete and restore them, and give up, in any order: whatever is
-    read or written is done by the owner that the registry names, no message is there twice, and nothing is left behind.
+    read or written is done by the owner that the registry names, no message appears twice, and nothing is left behind.
     """
     rng = random.Random(seed)
     random.seed(seed)

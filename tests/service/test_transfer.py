@@ -83,7 +83,7 @@ async def test_a_move_that_would_lose_something_moves_nothing(two: Service, stor
     await made(two, peer)
     theia: Any = two.stores["theia"]
     theia.forgets = True
-    with pytest.raises(SessiondError, match="stays where it is"):
+    with pytest.raises(SessiondError, match="was not moved"):
         await two.move(peer, "a", "theia")
     assert theia.sessions == {}
     assert len(await theia.trash()) == 0

@@ -187,7 +187,7 @@ async def test_two_backups_hold_the_moves_one_after_the_other() -> None:
 def test_a_proof_tells_what_it_may_not_look_at(
     tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder of the backup that cannot be listed, or a name in it that cannot be looked at, is a problem of its own."""
+    """A folder of the backup that cannot be listed, or a name in it that cannot be examined, is a problem of its own."""
     tree.put("data/closed/a", b"1")
     tree.put("data/trash/default/x/meta.json", b"{}")
     tree.put("odd", b"2")
@@ -211,5 +211,5 @@ def test_a_proof_tells_what_it_may_not_look_at(
     copy = tmp_path / "copy"
     told = [(one.what, one.problem) for one in prove(fs, str(copy))]
     for name in ("data/closed", "data/trash/default/x", "odd"):
-        assert (str(copy / name), "cannot be looked at: Permission denied") in told
+        assert (str(copy / name), "cannot be examined: Permission denied") in told
     assert (str(copy / "data/trash"), "0 entries where 1 were copied") in told

@@ -78,7 +78,7 @@
     (sessiond-test-ask peer 'session/finish :sessionId id :messageId "r")))
 
 (sessiond-test sessiond-chat-daemon-killed
-    "After kill -9 of the daemon under an open buffer nothing is missing and nothing is there twice."
+    "After kill -9 of the daemon under an open buffer nothing is missing and nothing appears twice."
   (let ((id (sessiond-test-new)))
     (sessiond-test-open id)
     (sessiond-test-type "before")

@@ -95,7 +95,7 @@
         (close-connection connection)
         (ignore-errors (bt:join-thread (connection-reader connection))) ; it knows the last words
         (error 'unreachable :message (or words (sessiond-error-message problem))
-                            :hint (or (and (null words) (sessiond-error-hint problem)) "`sessiond doctor` looks closer"))))))
+                            :hint (or (and (null words) (sessiond-error-hint problem)) "run `sessiond doctor`"))))))
 
 (defun check-protocol (hello)
   (let ((theirs (ref hello "protocolVersion")))
@@ -153,7 +153,7 @@
         (cond ((client-closing client) (error 'connection-lost :message "the client was disconnected"))
               ((client-connection client) (return (client-connection client)))
               ((<= left 0) (error 'unreachable :message (or (client-last-words client) "no daemon answers")
-                                               :hint "`sessiond doctor` looks closer")))
+                                               :hint "run `sessiond doctor`")))
         (bt:condition-wait (client-changed client) (client-lock client) :timeout (float left 1d0))))))
 
 (defun call (client method &optional (params (obj)) (timeout *request-timeout*))

@@ -291,7 +291,7 @@ async function exited(child: ChildProcess): Promise<void> {
 }
 
 function unreachable(): Failure {
-    return new Failure('unreachable', 'no daemon could be reached or started', '`sessiond doctor` looks closer; so does the log');
+    return new Failure('unreachable', 'no daemon could be reached or started', 'run `sessiond doctor`; so does the log');
 }
 
 function notUsable(error: unknown): Failure {

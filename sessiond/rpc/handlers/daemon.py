@@ -9,20 +9,20 @@ from sessiond.schema.types import Nothing
 
 @method("daemon/hello", Nothing, d.HelloResult, order="free")
 async def hello(call: Call, params: Nothing) -> d.HelloResult:
-    """Who is there. Frozen for ever."""
+    """Identify the daemon. This method never changes."""
     return call.daemon.hello()
 
 
 @method("daemon/stop", Nothing, Nothing, order="free")
 async def stop(call: Call, params: Nothing) -> Nothing:
-    """Save everything and end the daemon. Frozen for ever."""
+    """Save everything and stop the daemon. This method never changes."""
     call.daemon.stop()
     return Nothing()
 
 
 @method("daemon/status", Nothing, d.StatusResult, order="free")
 async def status(call: Call, params: Nothing) -> d.StatusResult:
-    """What runs, where, and how it is."""
+    """Report what the daemon is doing, where, and any problems."""
     return await call.daemon.status()
 
 
@@ -34,13 +34,13 @@ async def acknowledge(call: Call, params: Nothing) -> d.AcknowledgeResult:
 
 @method("daemon/listen", d.ListenParams, d.Address, "alreadyExists", "unavailable", outlives=False, order="free")
 async def listen(call: Call, params: d.ListenParams) -> d.Address:
-    """Listen on TCP or WebSocket as long as the asking connection lives."""
+    """Listen on TCP or WebSocket while the requesting connection is open."""
     return await call.daemon.listen(call.peer, params.kind, params.host, params.port)
 
 
 @method("daemon/backup", d.BackupParams, d.BackupResult, "alreadyExists", "readOnly", outlives=False, order="after")
 async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
-    """A consistent copy of everything while all goes on, in a new folder."""
+    """Make a consistent copy of everything in a new folder, while the daemon keeps working."""
     progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Copying")
     try:
         return await call.daemon.backup(params.path, None if progress is None else progress.report)
@@ -51,7 +51,5 @@ async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
 
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable", order="barrier")
 async def adopt(call: Call, params: d.AdoptParams) -> d.AdoptResult:
-    """Mount a folder that another system's sessions lie in. It is written to the configuration and takes effect at
-    once.
-    """
+    """Mount a folder with another system's sessions. It is added to the configuration and takes effect at once."""
     return await call.service.adopt(params.path, params.name, params.format)

@@ -37,7 +37,7 @@ async def note_list(call: Call, params: n.NoteListParams) -> n.NoteListResult:
 
 @method("state/set", n.StateSetParams, SeqResult, "conflict", "tooLarge", *_WRITE)
 async def state_set(call: Call, params: n.StateSetParams) -> SeqResult:
-    """Keep values beside the messages. Does not move `updatedAt`."""
+    """Keep values with the session. Does not change `updatedAt`."""
     return SeqResult(seq=await call.service.state_set(call.peer, params.session_id, params.values, params.expected_seq))
 
 

@@ -18,7 +18,7 @@ def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
 
 @method("session/list", s.ListParams, s.ListResult, "unavailable", bulky=True, outlives=False, order="after")
 async def list_(call: Call, params: s.ListParams) -> s.ListResult:
-    """A page of sessions. Archived and deleted ones only when asked for."""
+    """Return a page of sessions. Archived and deleted sessions are included only on request."""
     return await call.service.list(
         limit=params.limit, cursor=params.cursor, sort=params.sort, filter=_wire_names(params.filter)
     )
@@ -36,7 +36,7 @@ async def list_(call: Call, params: s.ListParams) -> s.ListResult:
     order="after",
 )
 async def search(call: Call, params: s.SearchParams) -> s.SearchResult:
-    """Find messages, names and notes. Deleted sessions are never found, archived ones only when asked for."""
+    """Find messages, names and notes. Deleted sessions are never found, archived ones only on request."""
     return await call.service.search(
         call.peer,
         query=params.query,
@@ -58,7 +58,7 @@ async def search(call: Call, params: s.SearchParams) -> s.SearchResult:
     bulky=True,
 )
 async def export(call: Call, params: s.ExportParams) -> s.ExportResult:
-    """Write a session in another format, to a file or into the answer."""
+    """Write a session in another format, to a file or into the response."""
     return await call.service.export(params.session_id, params.format, params.path, bool(params.overwrite))
 
 
@@ -74,7 +74,7 @@ async def export(call: Call, params: s.ExportParams) -> s.ExportResult:
     order="barrier",
 )
 async def import_(call: Call, params: s.ImportParams) -> s.ImportResult:
-    """Take in other tools' files. Repeating it adds nothing; a source that has grown grows its session."""
+    """Import other tools' files. Importing them again adds nothing; if a source has grown, its session grows."""
     progress = None if params.work_done_token is None else call.progress(params.work_done_token, "Importing")
     try:
         return await call.service.import_(

@@ -41,15 +41,15 @@ async def open_(call: Call, params: s.OpenParams) -> s.OpenResult:
 
 @method("session/close", s.SessionParams, Nothing, *_WRITE)
 async def close(call: Call, params: s.SessionParams) -> Nothing:
-    """Get no more changes. The session is saved if this was the last connection that had it open."""
+    """Stop receiving changes. The session is saved if no other connection has it open."""
     await call.service.close_session(call.peer, params.session_id)
     return Nothing()
 
 
 @method("session/append", s.AppendParams, s.AppendResult, "conflict", "tooLarge", *_WRITE)
 async def append(call: Call, params: s.AppendParams) -> s.AppendResult:
-    """Append messages. Answered only when they are durable, all of them or none; may be repeated with the same ids
-    after a lost answer.
+    """Append messages, all or none. The response comes only when they are durable. After a lost response, repeat the
+    request with the same ids.
     """
     return await call.service.append(
         call.peer, params.session_id, params.messages, params.expected_seq, early=call.early()
@@ -58,8 +58,8 @@ async def append(call: Call, params: s.AppendParams) -> s.AppendResult:
 
 @method("session/extend", s.ExtendParams, s.SeqResult, "conflict", "tooLarge", *_WRITE)
 async def extend(call: Call, params: s.ExtendParams) -> s.SeqResult:
-    """Add text to a message that was appended with `status: "streaming"`. Also as a notification; then durable within a
-    second.
+    """Add text to a message that was appended with `status: "streaming"`. May also be sent as a notification: the text is
+    then durable within a second.
     """
     seq = await call.service.extend(call.peer, params.session_id, params.message_id, params.text, params.offset)
     return s.SeqResult(seq=seq)
@@ -92,20 +92,20 @@ _FIELDS = ("name", "model", "tags", "archived", "summary", "metadata", "cwd")
 
 @method("session/update", s.UpdateParams, s.SessionResult, "conflict", "tooLarge", *_WRITE)
 async def update(call: Call, params: s.UpdateParams) -> s.SessionResult:
-    """Change what is known about a session."""
+    """Change what a session says about itself: its name, model, tags and so on."""
     sent = {name: value for name in _FIELDS if (value := getattr(params, name)) is not msgspec.UNSET}
     return s.SessionResult(session=await call.service.update(call.peer, params.session_id, sent, params.expected_seq))
 
 
 @method("session/clear", s.SessionParams, s.SessionResult, *_WRITE)
 async def clear(call: Call, params: s.SessionParams) -> s.SessionResult:
-    """Empty messages and summary under the same id. What was there lies in the trash."""
+    """Remove all messages and the summary. The id stays. The old content goes to the trash."""
     return s.SessionResult(session=await call.service.clear(call.peer, params.session_id))
 
 
 @method("session/truncate", s.TruncateParams, s.TruncateResult, *_WRITE)
 async def truncate(call: Call, params: s.TruncateParams) -> s.TruncateResult:
-    """Take away the newest messages (undo). What was there lies in the trash."""
+    """Remove the newest messages (undo). They go to the trash."""
     return await call.service.truncate(call.peer, params.session_id, params.after_seq)
 
 
@@ -117,7 +117,7 @@ async def fork(call: Call, params: s.ForkParams) -> s.SessionResult:
 
 @method("session/delete", s.DeleteParams, Nothing, *_WRITE)
 async def delete(call: Call, params: s.DeleteParams) -> Nothing:
-    """Put a session into the trash, or away for ever."""
+    """Move a session to the trash, or delete it permanently."""
     await call.service.delete(call.peer, params.session_id, bool(params.permanent))
     return Nothing()
 

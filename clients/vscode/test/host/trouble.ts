@@ -66,7 +66,7 @@ describe('trouble', () => {
     it('no daemon can be started', async () => {
         await useRelay(['sh', '-c', 'echo "sessiond: the daemon did not start" >&2; exit 69']);
         await join_('x');
-        await hears('x cannot be opened: no daemon could be reached or started (`sessiond doctor` looks closer; so does the log)');
+        await hears('x cannot be opened: no daemon could be reached or started (run `sessiond doctor`; so does the log)');
         await say('x', 'waits');
         await status('x:0 offline 1 unsent');
         // When the daemon is there after all, it is sent.
