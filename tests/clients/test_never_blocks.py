@@ -132,7 +132,7 @@ def test_the_terminal(at: House, hands: Hands) -> None:
         screen.type("half a th")
         screen.shows("half a th")
         screen.type("ought", "Enter")
-        screen.shows("Ctrl-C takes it back")
+        screen.shows("Ctrl-C takes the message back")
         screen.type("", "C-c")
         screen.shows("> half a thought", 2)
         screen.type(" more")
