@@ -658,7 +658,7 @@ def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> 
     assert path.read_bytes() == b"new"
     for attempt in range(1000):
         (tmp_path / f".a.{attempt}.tmp~").write_bytes(b"half")
-    with pytest.raises(FileExistsError, match="leftover temporary files beside"):
+    with pytest.raises(FileExistsError, match="leftover temporary files next to"):
         atomic_write(disk, str(path), b"newer")
     assert path.read_bytes() == b"new"
 
