@@ -108,7 +108,7 @@ class StoreDoctor:
                 )
 
     def _fatal(self, where: str, problem: Problem, main: str, snapshot: Snapshot) -> Finding:
-        ours = self._store.name == "default" and problem.path == main and "newer" not in problem.message
+        ours = self._store.name == "default" and problem.path == main and not problem.intact
         if not ours:
             return Finding(where, problem.message, f"the file is left untouched; repair it, or {_BACKUP}")
         words = f"its id is free again; {_BACKUP} if you have one"
@@ -124,8 +124,8 @@ class StoreDoctor:
 
     def _may_go(self, problem: Problem, main: str) -> bool:
         """Whether the line is ours and unreadable while the rest of the file can be read."""
-        ours = self._store.format == "jsonl" and problem.path == main and not problem.fatal
-        return ours and problem.line is not None and "names another id" not in problem.message
+        ours = self._files.format.abilities.says_all and problem.path == main and not problem.fatal
+        return ours and problem.line is not None and not problem.intact
 
     def _take_out(self, main: str, content: bytes, lines: list[int], taken: list[str]) -> str:
         """Remove all bad lines at once, the first time this succeeds; `taken` tells the later calls."""

@@ -26,6 +26,8 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
     fatal: bool = False
     """The session cannot be read at all (`badFile`). Its files are then never written."""
+    intact: bool = False
+    """Nothing is damaged: a repair must leave what is there, such as a line of a newer version."""
 
 
 class Unlike(msgspec.Struct, frozen=True):

@@ -58,6 +58,10 @@ class Unnumbered(msgspec.Struct):
     """Whether the line has a time."""
 
 
+class _NewerFormat(Exception):
+    """The header is of a version that only a later sessiond reads."""
+
+
 class Reader:
     def __init__(self, local_id: str, path: str, problems: list[Problem]) -> None:
         self.path = path
@@ -85,6 +89,9 @@ class Reader:
         """Read one line. A strange line adds a problem and has no other effect."""
         try:
             kind = self._take(_decoder.decode(line), number)
+        except _NewerFormat as error:
+            self.problems.append(Problem(self.path, number, str(error), fatal=True, intact=True))
+            return "strange"
         except msgspec.ValidationError as error:  # it is a DecodeError, too
             reason = f"cannot be used: {error}"
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -115,10 +122,7 @@ class Reader:
 
     def _header(self, value: dict[str, Json], number: int) -> None:
         if value["sessiond"] != 1:
-            self.problems.append(
-                Problem(self.path, number, f"has a newer format ({value['sessiond']}); update sessiond", fatal=True)
-            )
-            raise ValueError("its format is unknown")
+            raise _NewerFormat(f"has a newer format ({value['sessiond']}); update sessiond")
         created = _time("createdAt", value["createdAt"])
         updated = _time("updatedAt", value.get("updatedAt") or created)
         fields = usable_fields(value)
@@ -130,7 +134,7 @@ class Reader:
         self.base = max(self.base, seq)
         if value.get("id") not in (None, self.session.local_id):
             reason = f"names another id, {value['id']!r}; the id from the file name is used"
-            self.problems.append(Problem(self.path, number, reason))
+            self.problems.append(Problem(self.path, number, reason, intact=True))
 
     def _message(self, value: dict[str, Json]) -> None:
         role, content = value["role"], value.get("content")

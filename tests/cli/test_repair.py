@@ -149,12 +149,15 @@ def test_a_file_of_nuls(stopped: Shell) -> None:
 
 def test_a_file_of_a_newer_version_is_left(stopped: Shell) -> None:
     """It is not damage: nothing puts it aside."""
+    path_of_old = stopped.data / "sessions" / "x.jsonl"
     path = stopped.data / "sessions" / "later.jsonl"
-    path.write_bytes(b'{"sessiond":2,"id":"later","createdAt":"2026-01-11T14:30:22.000Z"}\n')
+    content = b'{"sessiond":2,"id":"later","createdAt":"2026-01-11T14:30:22.000Z"}\n' + path_of_old.read_bytes()
+    path.write_bytes(content)
     done = stopped("doctor", "--repair")
     assert done.code == 1
     assert "update sessiond" in done.out
-    assert path.exists()
+    assert "format is unknown" not in done.out, "one line is told once"
+    assert path.read_bytes() == content
 
 
 def test_a_damaged_sidecar(stopped: Shell) -> None:
