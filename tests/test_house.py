@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,6 @@ ENTRY_POINTS = {
     "sessiond.index.regex_worker",
     "sessiond.index.semantic_worker",
     "sessiond.index.preparing_worker",
-    "sessiond.store.memory",
 }
 PURE = ("model", "formats")
 PURE_FILES = ("journal/record.py", "journal/scanner.py", "journal/replay.py", "transports/framing.py")
@@ -153,3 +153,21 @@ def test_struct_types_are_looked_at_before_threads_use_them(path):
             used |= {ast.unparse(one.value) for one in node.keywords if one.arg == "type"}
     structs = {one for one in used if one.lstrip("_")[:1].isupper()}
     assert structs <= named
+
+
+_TRANSLATED = re.compile(
+    r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b)|(?<![Tt]here )\b(?:is|are) none\b|\banswers that\b|\bnobody came\b",
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_text_reads_as_if_translated(path):
+    """Messages and docstrings say "is not a", "is missing", "returns"."""
+    tree = ast.parse(path.read_text())
+    texts = [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    found = [(line, match.group(0)) for line, text in texts for match in _TRANSLATED.finditer(" ".join(text.split()))]
+    assert found == []

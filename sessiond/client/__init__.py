@@ -164,7 +164,7 @@ def connect(
     `address`: `HOST:PORT` for TCP, then with `token`, or with `token_file`, which is read for each connection. `home`: another
     SESSIOND_HOME. `name`: what others see as the origin of changes. `timeout_s`: for each call.
 
-    DaemonUnreachable, NoAnswer, Unauthorized, InvalidParams for an address that is none.
+    DaemonUnreachable, NoAnswer, Unauthorized, InvalidParams for an invalid address.
     """
     from sessiond.client.blocking import Sessiond
     from sessiond.client.dialing import target

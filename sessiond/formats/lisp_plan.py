@@ -203,7 +203,7 @@ def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping
 def _info_edits(
     schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, plan: Plan, brief: int, *, alone: bool
 ) -> list[Edit]:
-    """Edits of the fields that the file shows. `alone`: nothing else changes, so a later `updatedAt` is no reason to
+    """Edits of the fields that the file shows. `alone`: nothing else changes, so a later `updatedAt` alone does not
     write the file.
     """
     printed = _show_session(schema, session, brief, main.file)

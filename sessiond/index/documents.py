@@ -103,9 +103,7 @@ class Documents:
         return len(self._pending) + self._prepared
 
     def put(self, doc: Doc, shelf: int, texts: Texts, before: Stored | None) -> None:
-        """A new document, or, with `before`, another content of an old one, which keeps its id. The same content is no
-        change.
-        """
+        """A new document, or, with `before`, another content of an old one, which keeps its id. The same content is not a change."""
         place = (doc.session, doc.kind, doc.seq)
         packed = chunks.pack(doc.key, texts)
         waiting = self._pending.get(place)

@@ -5,8 +5,8 @@
     item    = [-] ( "phrase" | word* | key:value | literal )
     key     = role | tag | in | before | after | cwd | model | store;  a value may stand in quotes
 
-An item that is none of these is literal: its words, in order, one right after the other (`foo.bar()` is the phrase foo
-bar). So are an `OR` with nothing on one side, an unbalanced quote, an unknown key, a date that is none. What holds no
+Any other item is literal: its words, in order, one right after the other (`foo.bar()` is the phrase foo
+bar). So are an `OR` with nothing on one side, an unbalanced quote, an unknown key, an invalid date. What holds no
 word at all is left out.
 """
 

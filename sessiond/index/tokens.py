@@ -254,7 +254,7 @@ def _kind(char: str) -> int:
 
 @lru_cache(maxsize=1)
 def _seconds() -> frozenset[str]:
-    """Characters that normalization may join to the one before, though they are no combining marks."""
+    """Characters that normalization may join to the one before, though they are not combining marks."""
     jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
     found = set()
     # All of them lie in these blocks; those of planes 1 and up are Brahmic vowel signs, Kirat Rai's the last.

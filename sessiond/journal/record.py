@@ -72,7 +72,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
 
     @property
     def seed(self) -> int:
-        """Where the sums of this segment's records begin: a record of another journal or segment is none here."""
+        """Where the sums of this segment's records begin: a record of another journal or segment does not count here."""
         return crc32(_SEGMENT_REST.pack(self.journal_id, self.number, 0))
 
 

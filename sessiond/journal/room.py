@@ -25,8 +25,8 @@ class Room:
         self._end, self._refused = log.size, False
 
     def take(self, log: LogFile, needed: int) -> None:
-        """See that there is room for so many bytes more. DiskFailed. A disk that gives no room is no trouble: the file grows with
-        each record then, and if there is none even for that, the write says so.
+        """Make room for this many more bytes. DiskFailed. A full disk is not an error: the file then grows with each record,
+        and if there is no room even for that, the write fails.
         """
         end, step = log.size + needed, self._step
         if end <= self._end or needed >= step or self._refused:

@@ -77,7 +77,7 @@ class Sources:
     async def unchanged(self, path: str, tool: str | None, mark: str) -> int | None:
         """How many sessions are here of a file that was read to its end in this version; None where it is to be read.
 
-        A session that is here no more is no reason to pass its file over.
+        A session that is no longer here does not keep its file from being read.
         """
         known = self._known.get(path)
         if known is None or known.mark != mark or tool not in (None, known.tool):

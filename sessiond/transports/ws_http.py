@@ -151,7 +151,7 @@ def _subprotocols(headers: Headers) -> list[str]:
 
 
 def _name_of(host: str) -> str:
-    """A Host header without its port and without brackets; empty where it is none. It goes into the answer's policy, so
+    """A Host header without its port and without brackets; empty where it is invalid. It goes into the answer's policy, so
     nothing may stand beside name and port.
     """
     match = _HOST.fullmatch(host)
