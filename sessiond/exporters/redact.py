@@ -13,6 +13,7 @@ from typing import Any
 
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
+from sessiond.model.values import JsonObject
 
 _KEY = r"[A-Za-z0-9_-]"
 _NAMES = r"(?:api[_-]?key|secret|token(?!i[sz])|passw(?:or)?[dt]|passphrase|private[_-]?key|credential)"
@@ -152,7 +153,7 @@ def redact(session: Session, users: Iterable[str] = ()) -> tuple[Session, dict[s
     for key, value in fields.items():
         setattr(twin, key, redactor.value(value))
     for wire in wires:
-        kept: dict[str, Any] = {
+        kept: JsonObject = {
             key: wire[key] for key in ("id", "seq", "role", "timestamp", "status", "toolCallId") if key in wire
         }
         twin.replace_message(Message.from_wire({**redactor.value(wire), **kept}))
@@ -163,5 +164,5 @@ def redact(session: Session, users: Iterable[str] = ()) -> tuple[Session, dict[s
 
 def _note(redactor: Redactor, note: Note) -> Note:
     wire = note.wire()
-    kept: dict[str, Any] = {key: wire[key] for key in ("id", "seq", "tick", "timestamp")}
+    kept: JsonObject = {key: wire[key] for key in ("id", "seq", "tick", "timestamp")}
     return Note.from_wire({**redactor.value(wire), **kept})

@@ -9,6 +9,7 @@ import msgspec
 
 from sessiond.model.message import Message
 from sessiond.model.session import Session
+from sessiond.model.values import JsonObject
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -180,7 +181,7 @@ def _piece(block: Any) -> Text | Image | Other:
     return Other(one_line(kind), block)
 
 
-def _image(block: dict[str, Any]) -> Image | None:
+def _image(block: JsonObject) -> Image | None:
     source = block.get("source", block)
     url = block.get("image_url") or block.get("url")
     if isinstance(url, dict):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -35,7 +34,7 @@ from sessiond.formats.sidecar import Sidecar, decode_sidecar, encode_sidecar, ke
 from sessiond.model.changes import Change
 from sessiond.model.message import Note
 from sessiond.model.session import Session
-from sessiond.model.values import derived_id
+from sessiond.model.values import JsonObject, derived_id
 from sessiond.ready import ready
 
 name = "amacs"
@@ -188,7 +187,7 @@ def _add_notes(
 
 def _place(
     notes: Sequence[Note], pad: bytes, chat: str, known: Mapping[str, _Number]
-) -> tuple[list[Note], list[dict[str, Any]]]:
+) -> tuple[list[Note], list[JsonObject]]:
     """The `notes` that the scratchpad does not have yet, and the numbers of those in it that the chat did not write
     itself.
     """
@@ -238,7 +237,7 @@ def update(session: Session, tail: Tail, files: Files, changes: Sequence[Change]
     return [*_scratchpad_step(files.get(SCRATCHPAD, b""), missing, local_id, tick), *steps]
 
 
-def _main(tick: int, alone: Iterable[str], notes: list[dict[str, Any]]) -> dict[str, Any]:
+def _main(tick: int, alone: Iterable[str], notes: list[JsonObject]) -> JsonObject:
     return {"tick": tick, "alone": sorted(alone), "notes": notes}
 
 

@@ -7,7 +7,6 @@ end of a streamed reply) add lines, and the last line wins. Only clear, truncate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -43,7 +42,7 @@ from sessiond.model.changes import (
 )
 from sessiond.model.message import Message
 from sessiond.model.session import UPDATABLE, Session
-from sessiond.model.values import Json, same_json
+from sessiond.model.values import Json, JsonObject, same_json
 
 name = "jsonl"
 rewrites_whole = False
@@ -155,7 +154,7 @@ def _needs_base(changes: Sequence[Change]) -> bool:
     return False
 
 
-def _change_line(kind: str, change: Change, body: dict[str, Any]) -> bytes:
+def _change_line(kind: str, change: Change, body: JsonObject) -> bytes:
     return _encoder.encode({"change": kind, "seq": change.seq, "at": change.at, **body})
 
 

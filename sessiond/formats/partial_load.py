@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from sessiond.formats.sidecar import Sidecar, decode_sidecar, encode_sidecar, si
 from sessiond.formats.sidecar_file import Appending
 from sessiond.model.message import Message, Note
 from sessiond.model.session import UPDATABLE, Session
-from sessiond.model.values import Json
+from sessiond.model.values import Json, JsonObject
 
 RECENT = 256
 """Messages whose seqs are in a brief. A glance never shows more."""
@@ -45,10 +44,10 @@ class Brief(msgspec.Struct, frozen=True, rename="camel"):
     tags: list[str]
     archived: bool
     summary: str | None
-    parent: dict[str, Any] | None
-    metadata: dict[str, Any]
+    parent: JsonObject | None
+    metadata: JsonObject
     notes: list[Note]
-    state: dict[str, Any]
+    state: JsonObject
 
 
 _decoder = msgspec.json.Decoder(Brief)

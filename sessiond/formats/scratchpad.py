@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from sessiond.formats import org
 from sessiond.formats.foreign_message import usable_id, usable_seq, usable_time
 from sessiond.model.message import Note
-from sessiond.model.values import Json
+from sessiond.model.values import Json, JsonObject
 
 _LIST = "SESSIOND_NOTES"
 _NULL = "null"
@@ -99,7 +98,7 @@ def _read(heading: Heading, *, crlf: bool) -> None:
 
 def _listed(value: str | None) -> list[dict[str, Json]]:
     try:
-        found = msgspec.json.decode(value or "[]", type=list[dict[str, Any]])
+        found = msgspec.json.decode(value or "[]", type=list[JsonObject])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
     return [one for one in found if type(one.get("size")) is int and one["size"] >= 0]

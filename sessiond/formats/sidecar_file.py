@@ -12,7 +12,7 @@ import msgspec
 
 from sessiond.formats.base import TAIL_BYTES, Problem, Tail, Write
 from sessiond.model.message import Message, Note
-from sessiond.model.values import Json, normal_timestamp
+from sessiond.model.values import Json, JsonObject, normal_timestamp
 from sessiond.ready import ready
 
 FOLDER = ".sessiond"
@@ -72,9 +72,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int
     key: str | None = None
     """Digest of what the main file shows of it; None if that must not hold it, in which case `copy` is all there is."""
-    beside: dict[str, Any] = {}
+    beside: JsonObject = {}
     """Wire fields of the message that the main file does not show."""
-    copy: dict[str, Any] | None = None
+    copy: JsonObject | None = None
     """The whole message (wire form), until another writer is known to have had it as it is now."""
     older: list[str] = []
     """Its keys in earlier saves of ours, the newest last."""
@@ -98,7 +98,7 @@ class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     mark: Mark | None = None
     was: Mark | None = None
     append: Appending | None = None
-    info: dict[str, Any] = {}
+    info: JsonObject = {}
     """SessionInfo wire fields that the main file does not show, with createdAt and updatedAt if needed; all of them if
     `shown` is used.
     """
@@ -109,10 +109,10 @@ class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     entries: list[Entry] = []
     cut: list[Entry] = []
     """Messages that `was` still shows and the session no longer has, so that changes replayed from the journal find them."""
-    notes: list[dict[str, Any]] = []
-    state: dict[str, Any] = {}
+    notes: list[JsonObject] = []
+    state: JsonObject = {}
     saved_at: str | None = None
-    main: dict[str, Any] = {}
+    main: JsonObject = {}
     """What the format itself must remember about the main file; only the format knows its shape."""
 
 
@@ -169,8 +169,8 @@ class _InfoTypes(msgspec.Struct, rename="camel"):
     tags: list[str] = []
     archived: bool = False
     summary: str | None = None
-    parent: dict[str, Any] | None = None
-    metadata: dict[str, Any] = {}
+    parent: JsonObject | None = None
+    metadata: JsonObject = {}
     created_at: str = EPOCH
     updated_at: str = EPOCH
 

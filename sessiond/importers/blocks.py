@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers.jsontext import as_text
+from sessiond.model.values import JsonObject
 
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 _CALLS = ("tool_use", "toolCall", "tool_call", "server_tool_use", "mcp_tool_use")
@@ -23,13 +24,13 @@ class Parts(msgspec.Struct):
 
     content: str | list[Any]
     thinking: str | None
-    calls: list[dict[str, Any]]
+    calls: list[JsonObject]
     result_ids: list[str]
-    metadata: dict[str, Any]
+    metadata: JsonObject
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JsonObject:
         """The message fields other than role, content and metadata."""
-        out: dict[str, Any] = {}
+        out: JsonObject = {}
         if self.calls:
             out["toolCalls"] = self.calls
         if self.result_ids:
@@ -85,19 +86,19 @@ def _place(block: Any, kept: list[Any], thoughts: list[str], parts: Parts, *, al
     return "content"
 
 
-def _remember(parts: Parts, key: str, value: dict[str, Any]) -> None:
+def _remember(parts: Parts, key: str, value: JsonObject) -> None:
     if value:
         parts.metadata.setdefault(key, []).append(value)
 
 
-def call_of(block: dict[str, Any]) -> dict[str, Any]:
+def call_of(block: JsonObject) -> JsonObject:
     """A call block as `{id, name, arguments}` with its other fields."""
     rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input", "arguments")}
     arguments = block.get("input", block.get("arguments"))
     return tool_call(block.get("id"), block.get("name"), arguments) | rest
 
 
-def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+def tool_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
     """The protocol's `{id, name, arguments: object|string}` from whatever a tool wrote."""
     if arguments is None:
         arguments = {}
@@ -110,7 +111,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     }
 
 
-def _take_result(block: dict[str, Any], kept: list[Any], parts: Parts, *, alone: bool) -> None:
+def _take_result(block: JsonObject, kept: list[Any], parts: Parts, *, alone: bool) -> None:
     call_id = block.get("tool_use_id", block.get("toolUseId", block.get("tool_call_id")))
     parts.result_ids.append(call_id if isinstance(call_id, str) else "")
     inner = block.get("content")
@@ -142,7 +143,7 @@ def _result_block(item: Any) -> Any:
     return {"type": "text", "text": item[key], **{k: v for k, v in item.items() if k not in (key, "text")}}
 
 
-def _as_block(inner: Any) -> dict[str, Any]:
+def _as_block(inner: Any) -> JsonObject:
     return {"type": "text", "text": inner if isinstance(inner, str) else as_text(inner)}
 
 

@@ -14,6 +14,7 @@ from sessiond.importers.document import Item, items
 from sessiond.importers.draft import Draft, digest
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 _ABOUT = frozenset({"mapping", "title", "create_time", "update_time", "default_model_slug"})
 _SAID = frozenset({"id", "author", "create_time", "content"})
@@ -33,7 +34,7 @@ class ChatGpt:
         )
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        single: dict[str, Any] = {}
+        single: JsonObject = {}
         for item in items(path, open_, frozenset({"conversations"})):
             if isinstance(item, SkippedLine):
                 yield item
@@ -63,7 +64,7 @@ def _conversation(path: str, item: Item) -> Iterator[Event]:
         model=talk.get("default_model_slug"),
         metadata=about,
     )
-    nodes: dict[str, Any] = talk["mapping"]
+    nodes: JsonObject = talk["mapping"]
     path_ids = _path_to(nodes, talk.get("current_node"))
     silent = 0
     for node_id in _in_order(nodes, path_ids):
@@ -78,7 +79,7 @@ def _conversation(path: str, item: Item) -> Iterator[Event]:
         yield Ignored(path, "nodes that say nothing", silent)
 
 
-def _path_to(nodes: dict[str, Any], leaf: Any) -> set[str]:
+def _path_to(nodes: JsonObject, leaf: Any) -> set[str]:
     """The nodes from the root to the leaf that the user saw last."""
     found: set[str] = set()
     while isinstance(leaf, str) and leaf in nodes and leaf not in found:
@@ -92,7 +93,7 @@ def _parent(node: Any) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
+def _in_order(nodes: JsonObject, path: set[str]) -> Iterator[str]:
     """Every node once, parents before children, older branches first. Nodes that no root leads to (holes, cycles) come
     last.
     """
@@ -114,7 +115,7 @@ def _in_order(nodes: dict[str, Any], path: set[str]) -> Iterator[str]:
                 stack.extend(sorted(known, key=lambda child: child in path, reverse=True))
 
 
-def _is_silent(message: dict[str, Any]) -> bool:
+def _is_silent(message: JsonObject) -> bool:
     """Whether it says nothing, like the empty system message at the head of every conversation."""
     content = _content(message.get("content"))
     return (
@@ -122,7 +123,7 @@ def _is_silent(message: dict[str, Any]) -> bool:
     )
 
 
-def _role(message: dict[str, Any]) -> str:
+def _role(message: JsonObject) -> str:
     author = message.get("author")
     role = author.get("role") if isinstance(author, dict) else None
     return role if isinstance(role, str) and role else "unknown"
@@ -150,7 +151,7 @@ def _thinking(content: Any) -> str | None:
 
 
 def _message(
-    draft: Draft, line: int, node_id: str, node: dict[str, Any], message: dict[str, Any], *, branch: bool
+    draft: Draft, line: int, node_id: str, node: JsonObject, message: JsonObject, *, branch: bool
 ) -> Iterator[Event]:
     role, raw = _role(message), message.get("content")
     content = _content(raw)
@@ -169,7 +170,7 @@ def _message(
         given.get("is_visually_hidden_from_conversation") or given.get("is_user_system_message")
     ):
         metadata["injected"] = True
-    fields: dict[str, Any] = {"thinking": _thinking(raw)}
+    fields: JsonObject = {"thinking": _thinking(raw)}
     recipient = message.get("recipient")
     if role == "assistant" and isinstance(recipient, str) and recipient != "all":
         fields["toolCalls"] = [tool_call(node_id, recipient, content if isinstance(content, str) else as_text(content))]

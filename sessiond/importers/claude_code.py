@@ -18,6 +18,7 @@ from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener, open_source
+from sessiond.model.values import JsonObject
 
 _NO_CONTENT = frozenset({"file-history-snapshot", "progress", "last-prompt", "mode", "permission-mode"})
 _SUMMARIES = 1000
@@ -61,9 +62,9 @@ class _Reader:
         self._summaries: list[tuple[Any, str]] = []
         self._title: str | None = None
         self._custom_title: str | None = None
-        self._before_start: list[tuple[int, dict[str, Any]]] = []
+        self._before_start: list[tuple[int, JsonObject]] = []
 
-    def feed(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
+    def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind = record.get("type")
         message = record.get("message")
         if kind in ("user", "assistant") and isinstance(message, dict):
@@ -87,13 +88,13 @@ class _Reader:
             self._before_start.append((line, record))
             del self._before_start[_SUMMARIES:]
 
-    def _take_title(self, record: dict[str, Any]) -> None:
+    def _take_title(self, record: JsonObject) -> None:
         if isinstance(record.get("customTitle"), str):
             self._custom_title = record["customTitle"]
         elif isinstance(record.get("aiTitle"), str):
             self._title = record["aiTitle"]
 
-    def _begin(self, record: dict[str, Any]) -> Iterator[Event]:
+    def _begin(self, record: JsonObject) -> Iterator[Event]:
         if self._draft.started:
             return
         owner = record.get("sessionId")
@@ -109,7 +110,7 @@ class _Reader:
             yield from self._draft.keep(kept, line)
         self._before_start = []
 
-    def _is_subagent(self, record: dict[str, Any], owner: str) -> bool:
+    def _is_subagent(self, record: JsonObject, owner: str) -> bool:
         """Whether the file is part of another session, not just a renamed copy of it."""
         if record.get("isSidechain") is True or self._stem.startswith("agent-"):
             return True
@@ -117,7 +118,7 @@ class _Reader:
             os.path.join(os.path.dirname(self._path), owner + ".jsonl")
         )
 
-    def _turn(self, line: int, record: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
+    def _turn(self, line: int, record: JsonObject, message: JsonObject) -> Iterator[Event]:
         yield from self._begin(record)
         parts = parts_of(message.get("content"))
         role = message.get("role") if isinstance(message.get("role"), str) else record["type"]
@@ -137,7 +138,7 @@ class _Reader:
             **parts.fields(),
         )
 
-    def _system(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
+    def _system(self, line: int, record: JsonObject) -> Iterator[Event]:
         """A message from the tool itself. Without text it is bookkeeping."""
         content = record.get("content")
         if not isinstance(content, (str, list)) or not content:
@@ -149,11 +150,11 @@ class _Reader:
             "system", content, line=line, id=record.get("uuid"), time=record.get("timestamp"), metadata=metadata
         )
 
-    def _other(self, line: int, record: dict[str, Any], message: dict[str, Any] | None) -> Iterator[Event]:
+    def _other(self, line: int, record: JsonObject, message: JsonObject | None) -> Iterator[Event]:
         """A record of the tree that is not a turn: kept verbatim, with its text."""
         yield from self._begin(record)
         attachment = record.get("attachment")
-        role, content, metadata = "system", "", dict[str, Any]()
+        role, content, metadata = "system", "", JsonObject()
         if isinstance(attachment, dict) and attachment.get("type") == "queued_command" and attachment.get("prompt"):
             role, content = "user", attachment["prompt"]
         elif message is not None and isinstance(message.get("role"), str):
@@ -175,13 +176,13 @@ class _Reader:
             **parts.fields(),
         )
 
-    def _metadata(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _metadata(self, record: JsonObject) -> JsonObject:
         kept = {key: value for key, value in record.items() if key not in ("type", "uuid", "timestamp", "message")}
         if record.get("isSidechain") is True:
             kept["sidechain"] = True
         return kept | self._branch(record)
 
-    def _branch(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _branch(self, record: JsonObject) -> JsonObject:
         uuid = record.get("uuid")
         return {"branch": True} if isinstance(uuid, str) and uuid in self._off_path else {}
 
@@ -207,7 +208,7 @@ class _Reader:
         return self._custom_title or self._title or (own[-1] if own else fallback), foreign[:20]
 
 
-def _message_metadata(message: dict[str, Any]) -> dict[str, Any]:
+def _message_metadata(message: JsonObject) -> JsonObject:
     kept = {key: value for key, value in message.items() if key not in ("type", "role", "content", "id")}
     if "id" in message:
         kept["messageId"] = message["id"]

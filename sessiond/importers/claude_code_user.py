@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from sessiond.model.values import JsonObject
 
 _INJECTED = re.compile(
     r"\s*(?:<local-command-(?:stdout|stderr|caveat)>|<bash-(?:stdout|stderr)>|<system-reminder>|<task-notification>|"
@@ -13,7 +14,7 @@ _REMINDERS = re.compile(r"\s*(?:<system-reminder>.*?</system-reminder>\s*)+", re
 _COMMAND = re.compile(r"<command-(name|message|args)>(.*?)</command-\1>", re.DOTALL)
 
 
-def marks(record: dict[str, Any], text: str) -> dict[str, Any]:
+def marks(record: JsonObject, text: str) -> JsonObject:
     """Who wrote a user-role message: `injected` if it was the tool, `command` if the user ran one. `text`: `text_of` the
     content.
     """

@@ -12,6 +12,7 @@ from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.document import Item, items, members
 from sessiond.importers.draft import Draft, moment
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"messages"})
 _OLD_NAME = "api_conversation_history.json"
@@ -48,7 +49,7 @@ class Cline:
         yield from draft.end(updatedAt=about.get("updated_at"))
 
 
-def _source_id(path: str, about: dict[str, Any]) -> str:
+def _source_id(path: str, about: JsonObject) -> str:
     if isinstance(about.get("sessionId"), str) and about["sessionId"]:
         return str(about["sessionId"])
     folder, name = os.path.split(os.path.abspath(path))
@@ -61,7 +62,7 @@ def _task_time(path: str) -> str | None:
     return moment(int(folder)) if folder.isascii() and folder.isdigit() and 12 <= len(folder) <= 14 else None
 
 
-def _start(draft: Draft, about: dict[str, Any], first: Any) -> Event:
+def _start(draft: Draft, about: JsonObject, first: Any) -> Event:
     time = first.get("ts") if isinstance(first, dict) else None
     metadata = {key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at")}
     created = moment(time) or _task_time(draft.path) or moment(about.get("updated_at"))

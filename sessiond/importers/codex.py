@@ -19,6 +19,7 @@ from sessiond.importers.blocks import parts_of, text_of, tool_call
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.model.values import JsonObject
 
 _TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -60,8 +61,8 @@ class _Said(msgspec.Struct):
     """An event or a user's item that waits for later records."""
 
     line: int
-    record: dict[str, Any]
-    payload: dict[str, Any]
+    record: JsonObject
+    payload: JsonObject
     text: str
     age: int = 0
 
@@ -77,9 +78,9 @@ class _Reader:
         self._events: list[_Said] = []
         self._last: dict[str, str] = {}
         self._tells_users: bool | None = None
-        self._context: dict[str, Any] = {}
+        self._context: JsonObject = {}
 
-    def feed(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
+    def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, payload = record.get("type"), record.get("payload")
         if kind not in _TYPES or not isinstance(payload, dict):
             kind, payload = _old_shape(record)
@@ -102,14 +103,14 @@ class _Reader:
 
     # The session
 
-    def _meta(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
+    def _meta(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
         if self._draft is None:
             yield from self._begin(record, payload)
         else:
             # A fork begins with a copy of the session that it left, header included.
             yield from self._draft.keep(record, line)
 
-    def _begin(self, record: dict[str, Any], meta: dict[str, Any]) -> Iterator[Event]:
+    def _begin(self, record: JsonObject, meta: JsonObject) -> Iterator[Event]:
         if self._draft is not None:
             return
         stem = os.path.basename(self._path).removesuffix(".jsonl")
@@ -131,13 +132,13 @@ class _Reader:
             metadata=metadata,
         )
 
-    def _turn_context(self, payload: dict[str, Any]) -> None:
+    def _turn_context(self, payload: JsonObject) -> None:
         self._ignored["turn_context"] += 1
         self._context = {
             k: v for k, v in payload.items() if k not in ("user_instructions", "developer_instructions", "turn_id")
         }
 
-    def _compacted(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
+    def _compacted(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
         """The summary, written by a model, that replaces what came before."""
         yield from self._settle()
         text = payload.get("message")
@@ -149,7 +150,7 @@ class _Reader:
 
     # The conversation
 
-    def _item(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
+    def _item(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
         yield from self._begin(record, {})
         kind = payload.get("type")
         if kind == "message" and payload.get("role") == "user":
@@ -176,7 +177,7 @@ class _Reader:
             yield from self._match(None, None)
             yield from self._tool(line, record, payload, str(kind))
 
-    def _message(self, line: int, record: dict[str, Any], payload: dict[str, Any], **marks: Any) -> Iterator[Event]:
+    def _message(self, line: int, record: JsonObject, payload: JsonObject, **marks: Any) -> Iterator[Event]:
         parts = parts_of(payload.get("content"))
         role = payload.get("role") if isinstance(payload.get("role"), str) else "unknown"
         if role == "developer":
@@ -184,7 +185,7 @@ class _Reader:
         metadata = {**_rest(payload, "role", "content"), **parts.metadata, **marks}
         yield from self._say(line, record, str(role), parts.content, metadata, id_=payload.get("id"), **parts.fields())
 
-    def _tool(self, line: int, record: dict[str, Any], payload: dict[str, Any], kind: str) -> Iterator[Event]:
+    def _tool(self, line: int, record: JsonObject, payload: JsonObject, kind: str) -> Iterator[Event]:
         call_id = payload.get("call_id") or payload.get("id")
         if kind in _CALLS:
             name = payload.get("name") or kind.removesuffix("_call")
@@ -193,7 +194,7 @@ class _Reader:
             yield from self._say(line, record, "assistant", "", metadata, id_=payload.get("id"), toolCalls=[call])
         elif kind.endswith("_output"):
             output = payload.get("output")
-            more: dict[str, Any] = {}
+            more: JsonObject = {}
             if isinstance(output, dict):
                 more, output = {k: v for k, v in output.items() if k != "content"}, output.get("content")
             metadata = {**_rest(payload, "call_id", "output", keep_type=kind != "function_call_output"), **more}
@@ -243,7 +244,7 @@ class _Reader:
 
     # Events
 
-    def _event(self, line: int, record: dict[str, Any], payload: dict[str, Any]) -> Iterator[Event]:
+    def _event(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
         kind = payload.get("type")
         text = payload.get("message", payload.get("text"))
         if kind not in _EVENT_ROLES or not isinstance(text, str):
@@ -304,10 +305,10 @@ class _Reader:
     def _say(
         self,
         line: int,
-        record: dict[str, Any],
+        record: JsonObject,
         role: str,
         content: Any,
-        metadata: dict[str, Any],
+        metadata: JsonObject,
         *,
         id_: Any = None,
         **rest: Any,
@@ -327,7 +328,7 @@ class _Reader:
             yield Ignored(self._path, kind, count)
 
 
-def _old_shape(record: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def _old_shape(record: JsonObject) -> tuple[str | None, JsonObject]:
     """A record from before payloads existed, when a rollout was a header and bare items."""
     if "type" not in record and "id" in record and ("instructions" in record or "timestamp" in record):
         return "session_meta", record
@@ -340,7 +341,7 @@ def _old_shape(record: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
-def _parent_of(meta: dict[str, Any]) -> dict[str, Any] | None:
+def _parent_of(meta: JsonObject) -> JsonObject | None:
     """The session that a fork or a subagent came from."""
     source = meta.get("source")
     spawn = source.get("subagent") if isinstance(source, dict) else None
@@ -349,7 +350,7 @@ def _parent_of(meta: dict[str, Any]) -> dict[str, Any] | None:
     return {"sessionId": suggest_id(Codex.name, parent), "seq": None} if isinstance(parent, str) and parent else None
 
 
-def _reasoning(payload: dict[str, Any]) -> list[str]:
+def _reasoning(payload: JsonObject) -> list[str]:
     """The readable parts of a reasoning item: its summaries, then its content."""
     out = []
     for key in ("summary", "content"):
@@ -359,7 +360,7 @@ def _reasoning(payload: dict[str, Any]) -> list[str]:
     return out
 
 
-def _rest(payload: dict[str, Any], *used: str, keep_type: bool = False) -> dict[str, Any]:
+def _rest(payload: JsonObject, *used: str, keep_type: bool = False) -> JsonObject:
     """The part of a payload that no message field takes."""
     out = {
         key: value

@@ -13,6 +13,7 @@ from sessiond.importers.document import Item, items, members
 from sessiond.importers.draft import Draft, moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"history"})
 
@@ -97,7 +98,7 @@ def _turn(draft: Draft, item: Item) -> Iterator[Event]:
     )
 
 
-def _call(call: dict[str, Any]) -> dict[str, Any]:
+def _call(call: JsonObject) -> JsonObject:
     function = call.get("function")
     inner = function if isinstance(function, dict) else call
     return tool_call(call.get("id"), inner.get("name"), inner.get("arguments"))

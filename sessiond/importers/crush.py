@@ -11,6 +11,7 @@ from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
+from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "parent_session_id", "title", "created_at", "updated_at"})
 _MESSAGE_USED = frozenset({"id", "session_id", "role", "parts", "created_at"})
@@ -54,10 +55,10 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
+def _message(draft: Draft, row: JsonObject) -> Iterator[Event]:
     blocks: list[Any] = []
     thoughts: list[str] = []
-    calls: list[dict[str, Any]] = []
+    calls: list[JsonObject] = []
     results: list[str] = []
     metadata = {key: value for key, value in row.items() if key not in _MESSAGE_USED and value is not None}
     status = None
@@ -65,7 +66,7 @@ def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
     for part in parts if isinstance(parts, list) else [parts]:
         kind = part.get("type") if isinstance(part, dict) else None
         given = part.get("data") if isinstance(part, dict) else None
-        data: dict[str, Any] = given if isinstance(given, dict) else {}
+        data: JsonObject = given if isinstance(given, dict) else {}
         if kind == "text":
             blocks.append({"type": "text", **data, "text": str(data.get("text") or "")})
         elif kind == "reasoning":

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from sessiond.importers.jsontext import NotJson, decode, fit
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 MAGIC = b"SQLite format 3\0"
 _SIDES = ("-wal", "-journal")
@@ -58,7 +59,7 @@ class Database:
             raise UnknownSchema(where)
         return found
 
-    def rows(self, sql: str, *values: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, sql: str, *values: Any) -> Iterator[JsonObject]:
         """Rows, one at a time. Blobs and invalid UTF-8 become text."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]

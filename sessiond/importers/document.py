@@ -16,6 +16,7 @@ from sessiond.importers.bytestream import utf8
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Opener, SkippedLine
 from sessiond.limits import MIB
+from sessiond.model.values import JsonObject
 
 MAX_ELEMENT_BYTES = 64 * MIB
 _SPACE = re.compile(rb"[ \t\r\n]*+")
@@ -253,9 +254,9 @@ def _decoded(raw: bytes) -> Any:
         raise _Broken(str(error).removeprefix("not valid JSON: ")) from None
 
 
-def members(path: str, open_: Opener, arrays: frozenset[str]) -> dict[str, Any]:
+def members(path: str, open_: Opener, arrays: frozenset[str]) -> JsonObject:
     """The members of the root object except `arrays`, wherever they are in it; empty for anything else."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for item in items(path, open_, arrays):
         if isinstance(item, Item) and not item.element:
             found[item.member] = item.value

@@ -15,7 +15,7 @@ from typing import Any
 from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
 from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
 from sessiond.limits import DEFAULT
-from sessiond.model.values import derived_id, normal_timestamp, timestamp
+from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
 
 _ID_CHARS = 256
 _RECORDS = 200
@@ -86,13 +86,13 @@ class Draft:
         self.last_time: str | None = None
         self.model: str | None = None
         self._fallback = fallback_time
-        self._known: dict[str, Any] = {}
+        self._known: JsonObject = {}
         self._seen: dict[str, int] = {}
         self._repeats: dict[str, int] = {}
         self._records: list[Any] = []
         self._records_bytes = 0
 
-    def start(self, *, metadata: dict[str, Any] | None = None, **info: Any) -> SessionStart:
+    def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
         """The start of the session. `info`: SessionInfo's wire fields; those that are None are left out."""
         source = {"tool": self.tool, "path": self.path, "id": self.source_id}
         known = {key: value for key, value in info.items() if value is not None}
@@ -114,7 +114,7 @@ class Draft:
         line: int | None = None,
         id: Any = None,  # the wire's word
         time: Any = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         **rest: Any,
     ) -> Iterator[Event]:
         """The record of one message (none for an exact repeat), after a SkippedLine if something in it had to be replaced.
@@ -122,7 +122,7 @@ class Draft:
         `time`: in any form that `moment` knows, or already normalised; None if the source has none.
         """
         at = moment(time)
-        wire: dict[str, Any] = {"role": role or "unknown", "content": content}
+        wire: JsonObject = {"role": role or "unknown", "content": content}
         wire |= {key: value for key, value in rest.items() if value is not None}
         if time is not None and at is None:
             metadata = {**(metadata or {}), "sourceTimestamp": time}
@@ -141,7 +141,7 @@ class Draft:
         self.last_time = at or wire["timestamp"]
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire})
 
-    def _id_for(self, given: Any, wire: dict[str, Any], text: bytes, at: str | None) -> str | None:
+    def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""
         if isinstance(given, (str, int)) and not isinstance(given, bool) and given != "":
             wanted = fit(str(given))
@@ -156,7 +156,7 @@ class Draft:
             return self._derived([wanted], wire, at)
         return self._derived([], wire, at)
 
-    def _derived(self, more: list[str], wire: dict[str, Any], at: str | None) -> str:
+    def _derived(self, more: list[str], wire: JsonObject, at: str | None) -> str:
         said = [
             as_text(wire["content"]),
             as_text(wire.get("toolCalls")),
@@ -184,7 +184,7 @@ class Draft:
         self._records_bytes += len(text)
         self._records.append(fit(record))
 
-    def end(self, *, metadata: dict[str, Any] | None = None, **fields: Any) -> Iterator[Event]:
+    def end(self, *, metadata: JsonObject | None = None, **fields: Any) -> Iterator[Event]:
         """The end of the session, after an update with what was not yet known at its start."""
         if not self.started:
             return
@@ -201,7 +201,7 @@ class Draft:
         yield SessionEnd(self.source_id)
 
 
-def _apart(metadata: dict[str, Any] | None) -> dict[str, Any]:
+def _apart(metadata: JsonObject | None) -> JsonObject:
     """A tool's own `source` must not replace ours."""
     out = dict(metadata or {})
     if "source" in out:
@@ -209,9 +209,9 @@ def _apart(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return out
 
 
-def _clean_info(info: dict[str, Any]) -> dict[str, Any]:
+def _clean_info(info: JsonObject) -> JsonObject:
     """Info in a valid form: texts, times, a name that is not too long. Anything else is corrected or left out."""
-    out: dict[str, Any] = fit(info, 60)
+    out: JsonObject = fit(info, 60)
     for key in ("createdAt", "updatedAt"):
         if key in out:
             out[key] = moment(out[key])

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from typing import Any
 
 import msgspec
 
 from sessiond.importers.document import Item, Root, roots
 from sessiond.importers.record import Opener, SkippedLine
 from sessiond.model.session import UPDATABLE
-from sessiond.model.values import is_session_id
+from sessiond.model.values import JsonObject, is_session_id
 
 HEAD_BYTES = 16 * 1024
 """How much of a file `is_export` needs: the members that it looks for come before any that may be long."""
@@ -70,8 +69,8 @@ class _Document:
         self._path = path
         self._began = line
         self._problems = problems
-        self._lines: list[tuple[int, dict[str, Any]]] = []
-        self._info: dict[str, Any] = {}
+        self._lines: list[tuple[int, JsonObject]] = []
+        self._info: JsonObject = {}
         self._state: Item | None = None
 
     def take(self, item: Item | SkippedLine) -> None:
@@ -105,6 +104,6 @@ class _Document:
         return Exported(local_id, began, content, [line for line, _ in lines], self._problems)
 
 
-def _local_id(info: dict[str, Any]) -> str | None:
+def _local_id(info: JsonObject) -> str | None:
     found = info.get("sessionId")
     return found if isinstance(found, str) and is_session_id(found) else None

@@ -16,6 +16,7 @@ from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 _ROLES = {"gemini": "assistant", "user": "user", "info": "system", "error": "system", "warning": "system"}
 _ARRAYS = frozenset({"messages"})
@@ -65,7 +66,7 @@ class GeminiCli:
         yield from draft.end(updatedAt=about.get("lastUpdated"))
 
 
-def _entries(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | SkippedLine]:
+def _entries(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
     if path.endswith(".jsonl"):
         yield from objects(path, open_)
         return
@@ -79,9 +80,9 @@ def _entries(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | 
             yield number, item.value
 
 
-def _survey(path: str, open_: Opener) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+def _survey(path: str, open_: Opener) -> tuple[JsonObject, dict[str, tuple[int, int]]]:
     """The final header and, for each message id, the line that counts and whether it was rewound."""
-    about: dict[str, Any] = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
+    about: JsonObject = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
     last: dict[str, tuple[int, int]] = {}
     for entry in _entries(path, open_):
         if isinstance(entry, SkippedLine):
@@ -108,7 +109,7 @@ def _rewind(last: dict[str, tuple[int, int]], target: str) -> None:
             last[message_id] = (line, 1)
 
 
-def _message(draft: Draft, line: int, record: dict[str, Any], *, rewound: bool) -> Iterator[Event]:
+def _message(draft: Draft, line: int, record: JsonObject, *, rewound: bool) -> Iterator[Event]:
     kind = record["type"]
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
@@ -118,11 +119,11 @@ def _message(draft: Draft, line: int, record: dict[str, Any], *, rewound: bool) 
     if isinstance(record.get("model"), str):
         draft.model = record["model"]
     calls = [call for call in record.get("toolCalls") or [] if isinstance(call, dict)]
-    fields: dict[str, Any] = {"thinking": _thinking(record.get("thoughts"))}
+    fields: JsonObject = {"thinking": _thinking(record.get("thoughts"))}
     if calls:
         fields["toolCalls"] = [tool_call(c.get("id"), c.get("name"), c.get("args")) | _more(c) for c in calls]
     yield from draft.message(
-        _ROLES.get(kind, kind),
+        _ROLES.get(kind) or kind,
         _content(record.get("content")),
         line=line,
         id=record["id"],
@@ -135,7 +136,7 @@ def _message(draft: Draft, line: int, record: dict[str, Any], *, rewound: bool) 
             yield from _result(draft, line, record, call)
 
 
-def _result(draft: Draft, line: int, record: dict[str, Any], call: dict[str, Any]) -> Iterator[Event]:
+def _result(draft: Draft, line: int, record: JsonObject, call: JsonObject) -> Iterator[Event]:
     """Gemini keeps a result inside its call; here it becomes a message with role `tool`, as for other tools."""
     result_id = f"{record['id']}-{call.get('id')}"
     metadata = {key: call[key] for key in ("status", "resultDisplay", "name") if call.get(key) is not None}
@@ -151,7 +152,7 @@ def _result(draft: Draft, line: int, record: dict[str, Any], call: dict[str, Any
     )
 
 
-def _more(call: dict[str, Any]) -> dict[str, Any]:
+def _more(call: JsonObject) -> JsonObject:
     return {
         key: value
         for key, value in call.items()

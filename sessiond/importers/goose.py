@@ -10,6 +10,7 @@ from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
+from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "name", "description", "working_dir", "created_at", "updated_at"})
 
@@ -51,12 +52,12 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
+def _message(draft: Draft, row: JsonObject) -> Iterator[Event]:
     blocks: list[Any] = []
     thoughts: list[str] = []
-    calls: list[dict[str, Any]] = []
+    calls: list[JsonObject] = []
     results: list[str] = []
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     content = from_json(row["content_json"])
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -90,7 +91,7 @@ def _message(draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
     )
 
 
-def _call(part: dict[str, Any]) -> dict[str, Any]:
+def _call(part: JsonObject) -> JsonObject:
     outer = part.get("toolCall")
     value = outer.get("value") if isinstance(outer, dict) else None
     if not isinstance(value, dict):
@@ -98,7 +99,7 @@ def _call(part: dict[str, Any]) -> dict[str, Any]:
     return tool_call(part.get("id"), value.get("name"), value.get("arguments"))
 
 
-def _result(part: dict[str, Any], metadata: dict[str, Any]) -> list[Any]:
+def _result(part: JsonObject, metadata: JsonObject) -> list[Any]:
     """A result's content blocks. Goose wraps them as `{status, value}`; newer versions put another `{content, isError}`
     inside.
     """

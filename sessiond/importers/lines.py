@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
+from sessiond.model.values import JsonObject
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 64 * MIB
@@ -43,7 +44,7 @@ def _to_line_end(file: BinaryIO) -> int:
     return passed
 
 
-def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | SkippedLine]:
+def objects(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
     """The JSON objects of a file with their line numbers, and what was skipped or repaired between them. Ignores blank
     lines.
     """
@@ -69,7 +70,7 @@ def objects(path: str, open_: Opener) -> Iterator[tuple[int, dict[str, Any]] | S
 class LineReader(Protocol):
     """Turns the records of a JSON Lines file into events."""
 
-    def feed(self, line: int, record: dict[str, Any], /) -> Iterable[Event]: ...
+    def feed(self, line: int, record: JsonObject, /) -> Iterable[Event]: ...
 
     def end(self) -> Iterable[Event]: ...
 
@@ -102,7 +103,7 @@ def short_lines(path: str, open_: Opener, size: int) -> bytes:
     return b"".join(taken)
 
 
-def head_objects(head: bytes) -> list[dict[str, Any]]:
+def head_objects(head: bytes) -> list[JsonObject]:
     """The objects on the complete lines at the start of a file, for recognising it. Damaged lines are left out."""
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     found = []

@@ -9,6 +9,7 @@ from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, utc_moment
 from sessiond.importers.record import Event, Opener
+from sessiond.model.values import JsonObject
 
 _USED = frozenset({"id", "model", "prompt", "response", "datetime_utc", "conversation_id", "system"})
 
@@ -56,19 +57,19 @@ class _Extras:
         self._calls = {"response_id", "name", "arguments", "tool_call_id"} <= database.columns("tool_calls")
         self._results = {"response_id", "output", "tool_call_id"} <= database.columns("tool_results")
 
-    def calls(self, response_id: Any) -> list[dict[str, Any]]:
+    def calls(self, response_id: Any) -> list[JsonObject]:
         if not self._calls:
             return []
         found = self._database.rows("SELECT * FROM tool_calls WHERE response_id = ? ORDER BY id", response_id)
         return [tool_call(row["tool_call_id"], row["name"], from_json(row["arguments"])) for row in found]
 
-    def results(self, response_id: Any) -> list[dict[str, Any]]:
+    def results(self, response_id: Any) -> list[JsonObject]:
         if not self._results:
             return []
         return list(self._database.rows("SELECT * FROM tool_results WHERE response_id = ? ORDER BY id", response_id))
 
 
-def _exchange(draft: Draft, row: dict[str, Any], known: frozenset[str], extras: _Extras) -> Iterator[Event]:
+def _exchange(draft: Draft, row: JsonObject, known: frozenset[str], extras: _Extras) -> Iterator[Event]:
     time = utc_moment(row["datetime_utc"])
     response_id = str(row["id"])
     if isinstance(row.get("model"), str):

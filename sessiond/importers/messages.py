@@ -14,6 +14,7 @@ from sessiond.importers.draft import Draft, digest, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import LINE_SUFFIXES, head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"messages"})
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]|$)")
@@ -55,7 +56,7 @@ class Messages:
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         stem = os.path.splitext(os.path.basename(path))[0]
         draft = Draft(Messages.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=_file_time(path))
-        about: dict[str, Any] = {}
+        about: JsonObject = {}
         found: Iterator[tuple[int, Any] | SkippedLine]
         found = _elements(path, open_, about) if _is_document(path, open_) else objects(path, open_)
         for entry in found:
@@ -94,7 +95,7 @@ def _is_whole(head: bytes) -> bool:
         return False
 
 
-def _elements(path: str, open_: Opener, about: dict[str, Any]) -> Iterator[tuple[int, Any] | SkippedLine]:
+def _elements(path: str, open_: Opener, about: JsonObject) -> Iterator[tuple[int, Any] | SkippedLine]:
     for item in items(path, open_, _ARRAYS):
         if isinstance(item, SkippedLine):
             yield item
@@ -112,7 +113,7 @@ def _is_message(value: Any) -> bool:
     )
 
 
-def _time_of(message: dict[str, Any]) -> Any:
+def _time_of(message: JsonObject) -> Any:
     return next((message[key] for key in _TIMES if message.get(key) is not None), None)
 
 
@@ -124,7 +125,7 @@ def _file_time(path: str) -> str | None:
         return None
 
 
-def _message(draft: Draft, line: int, message: dict[str, Any]) -> Iterator[Event]:
+def _message(draft: Draft, line: int, message: JsonObject) -> Iterator[Event]:
     parts = parts_of(message.get("content"))
     fields = parts.fields()
     calls = message.get("tool_calls", message.get("toolCalls"))
@@ -161,7 +162,7 @@ def _message(draft: Draft, line: int, message: dict[str, Any]) -> Iterator[Event
     )
 
 
-def _call(call: dict[str, Any]) -> dict[str, Any]:
+def _call(call: JsonObject) -> JsonObject:
     """OpenAI nests a call's name and arguments under `function`."""
     function = call.get("function")
     if isinstance(function, dict):

@@ -11,6 +11,7 @@ from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
+from sessiond.model.values import JsonObject
 
 _SESSION_USED = frozenset({"id", "parent_id", "title", "directory", "time_created", "time_updated"})
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
@@ -54,15 +55,15 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(database: Database, draft: Draft, row: dict[str, Any]) -> Iterator[Event]:
+def _message(database: Database, draft: Draft, row: JsonObject) -> Iterator[Event]:
     about = from_json(row["data"])
     about = about if isinstance(about, dict) else {"data": about}
     found = database.rows("SELECT * FROM part WHERE message_id = ? ORDER BY id", row["id"])
     parts = [(str(part["id"]), from_json(part["data"])) for part in found]
     blocks: list[Any] = []
     thoughts: list[str] = []
-    calls: list[dict[str, Any]] = []
-    results: list[tuple[str, dict[str, Any]]] = []
+    calls: list[JsonObject] = []
+    results: list[tuple[str, JsonObject]] = []
     silent: list[Any] = []
     for part_id, part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -91,7 +92,7 @@ def _message(database: Database, draft: Draft, row: dict[str, Any]) -> Iterator[
     if isinstance(about.get("modelID"), str):
         draft.model = about["modelID"]
     role = about.get("role") if isinstance(about.get("role"), str) else "unknown"
-    fields: dict[str, Any] = {"thinking": "\n\n".join(thoughts) if thoughts else None, "toolCalls": calls or None}
+    fields: JsonObject = {"thinking": "\n\n".join(thoughts) if thoughts else None, "toolCalls": calls or None}
     status = "error" if about.get("error") else None
     yield from draft.message(
         str(role), simple(blocks), id=row["id"], time=row["time_created"], metadata=metadata, status=status, **fields
@@ -100,7 +101,7 @@ def _message(database: Database, draft: Draft, row: dict[str, Any]) -> Iterator[
         yield from _result(draft, part_id, part)
 
 
-def _result(draft: Draft, part_id: str, part: dict[str, Any]) -> Iterator[Event]:
+def _result(draft: Draft, part_id: str, part: JsonObject) -> Iterator[Event]:
     state = part.get("state") if isinstance(part.get("state"), dict) else {}
     assert isinstance(state, dict)
     output = state.get("output", state.get("error"))

@@ -14,6 +14,7 @@ from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.model.values import JsonObject
 
 _ROLES = {"toolResult": "tool"}
 _STATUS = {"aborted": "interrupted", "error": "error"}
@@ -43,9 +44,9 @@ class _Reader:
         self._draft: Draft | None = None
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
-        self._late: dict[str, Any] = {}
+        self._late: JsonObject = {}
 
-    def feed(self, line: int, record: dict[str, Any]) -> Iterator[Event]:
+    def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind = record.get("type")
         if self._draft is None:
             yield self._begin(record)
@@ -76,7 +77,7 @@ class _Reader:
         else:
             yield from draft.keep(record, line)
 
-    def _begin(self, record: dict[str, Any]) -> Event:
+    def _begin(self, record: JsonObject) -> Event:
         header = record if record.get("type") == "session" else {}
         stem = os.path.basename(self._path).removesuffix(".jsonl")
         found = _UUID.findall(stem)
@@ -91,9 +92,9 @@ class _Reader:
             metadata=_rest(header, "cwd", "modelId"),
         )
 
-    def _message(self, draft: Draft, line: int, record: dict[str, Any]) -> Iterator[Event]:
+    def _message(self, draft: Draft, line: int, record: JsonObject) -> Iterator[Event]:
         message = record.get("message")
-        marks: dict[str, Any] = {}
+        marks: JsonObject = {}
         if record.get("type") == "custom_message":
             # An extension wrote it with the user's role.
             message, marks = (
@@ -142,11 +143,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else as_text(value)
 
 
-def _rest(record: dict[str, Any], *used: str) -> dict[str, Any]:
+def _rest(record: JsonObject, *used: str) -> JsonObject:
     return {key: value for key, value in record.items() if key not in used and key not in ("type", "id", "timestamp")}
 
 
-def _parent_of(header: dict[str, Any]) -> dict[str, Any] | None:
+def _parent_of(header: JsonObject) -> JsonObject | None:
     """A branched session names the file that it branched from."""
     left = header.get("branchedFrom") or header.get("parentSession")
     if not isinstance(left, str) or not left:

@@ -8,9 +8,11 @@ batches, and may stop at any event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 
 import msgspec
+
+from sessiond.model.values import JsonObject
 
 Opener: TypeAlias = Callable[[str], BinaryIO]
 """Opens a source for reading bytes. The service passes one that counts what is read; `open_source` is the plain one."""
@@ -33,7 +35,7 @@ class SessionStart(msgspec.Struct, frozen=True):
     source_id: str
     suggested_id: str
     """A valid session id, the same in every import."""
-    info: dict[str, Any]
+    info: JsonObject
 
 
 class MessageRecord(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ class MessageRecord(msgspec.Struct, frozen=True):
     """
 
     source_id: str
-    message: dict[str, Any]
+    message: JsonObject
 
 
 class InfoUpdate(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class InfoUpdate(msgspec.Struct, frozen=True):
 
     source_id: str
     suggested_id: str
-    fields: dict[str, Any]
+    fields: JsonObject
 
 
 class SessionEnd(msgspec.Struct, frozen=True):

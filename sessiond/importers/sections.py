@@ -5,12 +5,11 @@ begins the next session.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
 
 import msgspec
 
 from sessiond.importers.record import Opener
-from sessiond.model.values import is_session_id
+from sessiond.model.values import JsonObject, is_session_id
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
@@ -47,7 +46,7 @@ def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
     yield Section(_id_of(header), began, b"".join(held))
 
 
-def _header(line: bytes) -> dict[str, Any] | None:
+def _header(line: bytes) -> JsonObject | None:
     """The content of a header line; None for any other line."""
     if b'"sessiond"' not in line:  # inside a text the quotation marks would be escaped
         return None
@@ -60,10 +59,10 @@ def _header(line: bytes) -> dict[str, Any] | None:
     return value
 
 
-def _same(header: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same(header: JsonObject, other: JsonObject) -> bool:
     return _id_of(header) is not None and _id_of(header) == _id_of(other)
 
 
-def _id_of(header: dict[str, Any] | None) -> str | None:
+def _id_of(header: JsonObject | None) -> str | None:
     found = None if header is None else header.get("id")
     return found if isinstance(found, str) and is_session_id(found) else None

@@ -11,7 +11,7 @@ from sessiond.errors import InvalidParams
 from sessiond.index.schema import ARCHIVED, DELETED, LIVE
 from sessiond.index.sessions import keys_of, shelf_of
 from sessiond.index.values import IndexedInfo
-from sessiond.model.values import epoch_ms
+from sessiond.model.values import JsonObject, epoch_ms
 
 _SEARCH_ONLY = ("role", "sessionId")
 
@@ -51,7 +51,7 @@ def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filt
         return Filter()
     if not isinstance(raw, Mapping):
         raise InvalidParams("filter: expected an object", field="filter")
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for key, value in raw.items():
         read = _READERS.get(key) if search or key not in _SEARCH_ONLY else None
         if read is None:
@@ -78,7 +78,7 @@ class Conditions:
     def __init__(self, prefix: str = "p") -> None:
         self._prefix = prefix
         self.all: list[str] = []
-        self.params: dict[str, Any] = {}
+        self.params: JsonObject = {}
 
     def add(self, sql: str, *values: Any) -> None:
         """`sql` has a `?` for every value."""

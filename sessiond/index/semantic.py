@@ -37,6 +37,7 @@ from sessiond.index.search import most_relevant
 from sessiond.index.snippets import SNIPPET_CHARS
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
+from sessiond.model.values import JsonObject
 from sessiond.ready import ready
 
 MEANT = 200
@@ -187,7 +188,7 @@ class _Process:
         except OSError as error:
             _log.warning("search by meaning: its process cannot be started: %s", error)
 
-    def ask(self, request: dict[str, Any], ticket: Ticket) -> _Answer:
+    def ask(self, request: JsonObject, ticket: Ticket) -> _Answer:
         """Nothing, and `behind`, while the process is starting; Cancelled when the time is over; Unavailable where the process
         cannot be started or fails.
         """
@@ -239,7 +240,7 @@ class _Process:
             f"search by meaning failed: {reason}", hint="search by words goes on; the daemon's log says more"
         )
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: JsonObject) -> None:
         line = json.dumps(message).encode() + b"\n"
         if not self.running:
             self._start()

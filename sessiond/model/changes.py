@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sessiond.model.message import Message, Note
-from sessiond.model.values import Json
+from sessiond.model.values import Json, JsonObject
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
@@ -23,13 +23,13 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_
 class Created(_Change, frozen=True, kw_only=True, tag="created"):
     """The session begins (seq 0 unless it continues an older one). `info` holds SessionInfo's own fields, wire names."""
 
-    info: dict[str, Any]
+    info: JsonObject
 
 
 class Appended(_Change, frozen=True, kw_only=True, tag="appended"):
     """Messages with consecutive seqs, the last of which is `seq`."""
 
-    messages: list[dict[str, Any]]
+    messages: list[JsonObject]
     """Wire form, so that the journal decodes without a hook; `Session.apply` makes Messages of them."""
 
     @classmethod
@@ -50,18 +50,18 @@ class Finished(_Change, frozen=True, kw_only=True, tag="finished"):
 
     message_id: str
     status: str
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     tool_calls: list[Any] | None = None
 
 
 class Updated(_Change, frozen=True, kw_only=True, tag="updated"):
     """`fields`: any of name, model, tags, archived, summary, metadata, cwd, parent; each replaces the old value."""
 
-    fields: dict[str, Any]
+    fields: JsonObject
 
 
 class Noted(_Change, frozen=True, kw_only=True, tag="note"):
-    note: dict[str, Any]
+    note: JsonObject
 
     @classmethod
     def of(cls, note: Note) -> Noted:
@@ -71,7 +71,7 @@ class Noted(_Change, frozen=True, kw_only=True, tag="note"):
 class StateSet(_Change, frozen=True, kw_only=True, tag="state"):
     """`values`: a None removes its key. Does not move updatedAt."""
 
-    values: dict[str, Any]
+    values: JsonObject
 
 
 class Cleared(_Change, frozen=True, kw_only=True, tag="cleared"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ from sessiond.model.changes import (
     Updated,
 )
 from sessiond.model.message import Message, Note
-from sessiond.model.values import Json, same_json
+from sessiond.model.values import Json, JsonObject, same_json
 
 _MESSAGE_BYTES = 700
 """What a message costs in memory beside its text, about."""
@@ -50,8 +49,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tags: list[str] = []
     archived: bool = False
     summary: str | None = None
-    parent: dict[str, Any] | None = None
-    metadata: dict[str, Any] = {}
+    parent: JsonObject | None = None
+    metadata: JsonObject = {}
 
 
 class Absent(Exception):

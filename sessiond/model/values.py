@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from sessiond.errors import InvalidParams
 from sessiond.limits import INT64_MIN, MAX_JSON_DEPTH, UINT64_MAX
@@ -23,6 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Json = Any
 """None, bool, int (64 bits), finite float, str without lone surrogates, list[Json], dict[str, Json]."""
+JsonObject: TypeAlias = dict[str, Any]
+"""An object whose keys are somebody else's."""
 
 
 def is_session_id(text: str) -> bool:
