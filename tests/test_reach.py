@@ -48,7 +48,7 @@ def test_a_daemon_that_neither_comes_nor_goes(where: Places, monkeypatch: pytest
     """One that holds the lock and does not answer is told with its pid, once there is no time left."""
     monkeypatch.setattr(reach, "spawn", lambda where: said(b"taken"))
     Path(where.endpoint_file).write_bytes(Endpoint(f"{where.run}/gone", 1, 4711, "9", "x").encode())
-    with pytest.raises(Unreachable, match=r"a daemon \(pid 4711\) holds .* does not answer; `sessiond doctor`"):
+    with pytest.raises(Unreachable, match=r"a daemon \(pid 4711\) holds .* does not answer; run `sessiond doctor`"):
         reach.reach(where, patience_s=0.0)
     os.unlink(where.endpoint_file)
     with pytest.raises(Unreachable, match="another process holds"):
