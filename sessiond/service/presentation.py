@@ -59,7 +59,11 @@ def shown_info(
 
 
 def _parent(found: Mapping[str, Json] | None) -> Parent | None:
-    return None if found is None else Parent(session_id=found["sessionId"], seq=found.get("seq"))
+    """None also where a file that somebody edited says something else there; an export has it as it is."""
+    try:
+        return None if found is None else msgspec.convert({"seq": None, **found}, Parent)
+    except msgspec.ValidationError:
+        return None
 
 
 def info(shown: SessionInfo, most: int) -> SessionInfo:

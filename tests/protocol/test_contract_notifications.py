@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 
@@ -101,6 +102,28 @@ def test_an_edit_found_on_open_is_told_once(client, other, session, house):
     while counts[-1] < 3:
         counts.append(client.notification("session/reloaded")["session"]["messageCount"])
     assert counts == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ({"sessionId": "p", "seq": 3}, {"sessionId": "p", "seq": 3}),
+        ({"sessionId": "p"}, {"sessionId": "p", "seq": None}),
+        ({}, None),
+        ({"sessionId": 5, "seq": 1}, None),
+        ({"sessionId": "p", "seq": -1}, None),
+        ({"sessionId": "p", "seq": "x"}, None),
+    ],
+)
+def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, shown):
+    """Somebody's file may say anything there: the session is listed and opened, and its parent is shown if it is one."""
+    sid = session("a")
+    client.call("session/save", sessionId=sid)
+    path = house.path / "data" / "sessions" / f"{sid}.jsonl"
+    header, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(json.dumps({**json.loads(header), "parent": written}).encode() + b"\n" + rest)
+    assert client.call("session/open", sessionId=sid)["session"]["parent"] == shown
+    assert {one["sessionId"]: one["parent"] for one in client.call("session/list")["sessions"]}[sid] == shown
 
 
 def test_a_deleted_file_is_told(client, session, house):
