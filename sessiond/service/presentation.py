@@ -17,6 +17,7 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json
 from sessiond.model.wire import encode
+from sessiond.ready import ready
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import Parent, SessionInfo, ShownChange, ShownMessage
 from sessiond.service.size_limits import json_bytes, largest_message, message_bytes, most_shown, reserve
@@ -30,6 +31,8 @@ _TEXTS = ("name", "summary", "model", "cwd")
 _SHORT_CHARS = 2000
 _NAMED = 20
 """Keys that a warning names."""
+
+ready(Parent)
 
 
 def shown_info(
