@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -118,7 +118,7 @@ class Connection:
         self._told_service = False
         self.greeted = False
         self._on_closed: list[Callable[[], None]] = []
-        self._progress: dict[int | str | None, asyncio.Task[Any] | None] = {}
+        self._progress: dict[int | str | None, asyncio.Task[object] | None] = {}
         self._first: asyncio.TimerHandle | None = self._loop.call_later(self._limits.first_message_s, self._too_late)
 
     # For the service and the handlers

@@ -9,9 +9,11 @@ file on disk counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
+
+from sessiond.model.values import JsonObject
 
 Severity = Literal["error", "warning", "information", "hint"]
 
@@ -48,7 +50,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     method: str
-    params: dict[str, Any]
+    params: JsonObject
 
 
 class Symbol(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from functools import partial
-from typing import Any
 
 from sessiond.rpc.envelope import success
 from sessiond.transports.channel import Channel
@@ -28,7 +27,7 @@ class EarlyAnswer:
         self._withdrawn: bool | None = None
         """Whether the loop has claimed it, and not the thread; None until the loop asks."""
 
-    def when_durable(self, result: Any) -> Callable[[], bool] | None:
+    def when_durable(self, result: object) -> Callable[[], bool] | None:
         """What sends this result, from any thread, and returns whether its client waits for nothing else. None: only the loop
         can send it.
         """

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 import msgspec
 
@@ -234,7 +233,7 @@ def _sound(value: bytes) -> bool:
     return True
 
 
-def success(request_id: bytes, result: Any) -> bytes:
+def success(request_id: bytes, result: object) -> bytes:
     """An answer. Raises what the encoder raises where the result is not JSON."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', encode_json(result), b"}"))
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any
 
 import msgspec
 
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
+from sessiond.model.values import JsonObject
 from sessiond.transports.framing import Fault
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class WireError(msgspec.Struct, frozen=True):
 
     code: int
     message: str
-    data: dict[str, Any]
+    data: JsonObject
 
 
 def wire_error(error: BaseException) -> WireError:
@@ -100,7 +100,7 @@ def wire_error(error: BaseException) -> WireError:
     if kind not in CODES or kind == "internalError":
         _log.error("an unexpected error", exc_info=error)
         return _unexpected()
-    data: dict[str, Any] = {"kind": kind}
+    data: JsonObject = {"kind": kind}
     if error.hint:
         data["hint"] = error.hint
     for key, value in error.data.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,7 @@ from sessiond.rpc.early import EarlyAnswer
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.methods import METHODS, Call, Order
 
-Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[Any]]
+Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[object]]
 """Takes the connection and undecoded params, gives the result."""
 
 
@@ -75,7 +75,7 @@ class Earlier:
     def __init__(self, futures: Sequence[asyncio.Future[None]]) -> None:
         self._futures = futures
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[object, None, None]:
         return all_of(self._futures).__await__()
 
 

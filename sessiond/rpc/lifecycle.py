@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from sessiond.limits import Limits
+from sessiond.model.values import JsonObject
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.errors import invalid_params
 from sessiond.rpc.methods import METHODS
@@ -64,7 +63,7 @@ class InitializeParams(msgspec.Struct, rename="camel"):
     client_info: _ClientInfo | None = None
     root_uri: str | None = None
     workspace_folders: list[_Folder] | None = None
-    initialization_options: Any = None
+    initialization_options: object = None
 
     @property
     def token(self) -> str | None:
@@ -102,9 +101,9 @@ def command_of(method: str) -> str:
 
 def initialize_result(
     *, version: str, formats: list[str], search_modes: list[str], limits: Limits, documents: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     """The whole result. LSP's capabilities are those that are really served; ours stand under `experimental`."""
-    capabilities: dict[str, Any] = {
+    capabilities: JsonObject = {
         "positionEncoding": "utf-16",
         "textDocumentSync": {"openClose": documents, "change": 1 if documents else 0},
         "executeCommandProvider": {"commands": [command_of(name) for name in METHODS]},

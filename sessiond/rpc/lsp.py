@@ -17,7 +17,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import msgspec
 from cattrs import Converter, transform_error
@@ -25,6 +25,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
+from pygls.protocol.json_rpc import RPCMessage
 
 import sessiond
 from sessiond.errors import InvalidParams, SessiondError
@@ -41,9 +42,13 @@ _log = logging.getLogger(__name__)
 logging.getLogger("pygls").setLevel(logging.CRITICAL)
 
 Notify = Callable[[str, bytes], bool]
-Feature = Callable[[Any, Any], Coroutine[Any, Any, Any]]
+P = TypeVar("P")
+R = TypeVar("R")
 
-_FEATURES: dict[str, Feature] = {}
+Feature = Callable[["_Server", P], Coroutine[object, object, R]]
+
+_FEATURES: dict[str, Feature[object, object]] = {}
+"""pygls looks up by the method which params a feature gets."""
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
@@ -66,19 +71,21 @@ _NAME_CHARS = 200
 class _Protocol(LanguageServerProtocol):
     """pygls' protocol without its stream: answers go to who waits for them, notifications to the connection."""
 
-    def __init__(self, server: Any, converter: Converter) -> None:
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
-        self.waiting: dict[str | int, asyncio.Future[Any]] = {}
+        self.waiting: dict[str | int, asyncio.Future[object]] = {}
 
     # pygls caches these on the method, which keeps every connection's protocol alive for ever.
 
-    def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]
+    def get_message_type(self, method: str) -> type[object] | None:  # type: ignore[override]
         return types.METHOD_TO_TYPES.get(method, (None,))[0]
 
-    def get_result_type(self, method: str) -> type[Any] | None:  # type: ignore[override]
+    def get_result_type(self, method: str) -> type[object] | None:  # type: ignore[override]
         return types.METHOD_TO_TYPES.get(method, (None, None))[1]
 
-    def _send_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
+    def _send_response(
+        self, msg_id: str | int, result: object = None, error: types.ResponseError | None = None
+    ) -> None:
         future = self.waiting.pop(msg_id, None)
         if future is None or future.done():
             return
@@ -87,7 +94,7 @@ class _Protocol(LanguageServerProtocol):
         else:
             future.set_exception(_Failed(error))
 
-    def _send_data(self, data: Any) -> None:
+    def _send_data(self, data: object) -> None:
         """A notification of ours. Requests to the client are never made."""
         wire = self._converter.unstructure(data)
         cast(_Server, self._server).send(wire["method"], encode_json(wire.get("params", {})))
@@ -124,7 +131,7 @@ class _Server(LanguageServer):
         for name, feature in _FEATURES.items():
             table[name] = functools.partial(_guarded, feature, self)
 
-    def report_server_error(self, error: Exception, source: Any) -> None:
+    def report_server_error(self, error: Exception, source: object) -> None:
         _log.warning("a notification of an editor failed: %s", error)
 
     def text(self, uri: str) -> str | None:
@@ -133,13 +140,19 @@ class _Server(LanguageServer):
         return None if document is None else document.source
 
 
-async def _guarded(feature: Feature, server: _Server, params: Any) -> Any:
+async def _guarded(feature: Feature[object, object], server: _Server, params: object) -> object:
     """Errors of ours keep their kind on the way through pygls."""
     try:
         return await feature(server, params)
     except Exception as error:
         told = wire_error(error)
         raise JsonRpcException(told.message, told.code, told.data) from None
+
+
+class _MakeMessage(Protocol):
+    """A type of LSP's messages. Notifications have no `id`."""
+
+    def __call__(self, *, params: object, id: int = ...) -> RPCMessage: ...
 
 
 class LspSession:
@@ -149,15 +162,15 @@ class LspSession:
         self._server = _Server(documents, notify)
         self._protocol = cast(_Protocol, self._server.protocol)
         self._last_id = 0
-        request: Any = types.InitializeRequest(id=0, params=_initialize_params(initialize))
-        self._protocol.handle_message(request)
+        request = types.InitializeRequest(id=0, params=_initialize_params(initialize))
+        self._protocol.handle_message(cast(RPCMessage, request))
 
     @property
-    def capabilities(self) -> Any:
+    def capabilities(self) -> object:
         """As pygls works them out, for the test that compares them with what `initialize` answered."""
         return _converter.unstructure(self._server.server_capabilities)
 
-    async def request(self, method: str, raw: msgspec.Raw) -> Any:
+    async def request(self, method: str, raw: msgspec.Raw) -> object:
         """The result as plain data. Raises SessiondError, or `msgspec`'s errors for results that are not JSON."""
         self._last_id += 1
         number = self._last_id
@@ -182,15 +195,16 @@ class LspSession:
         for future in self._protocol._request_futures.values():
             future.cancel()
 
-    def _message(self, method: str, raw: msgspec.Raw, number: int | None) -> Any:
-        message_type, _result, params_type, _options = cast(tuple[Any, Any, Any, Any], types.METHOD_TO_TYPES[method])
+    def _message(self, method: str, raw: msgspec.Raw, number: int | None) -> RPCMessage:
+        message_type, _result, params_type, _options = types.METHOD_TO_TYPES[method]
+        make, kind = cast(_MakeMessage, message_type), cast(type[object], params_type)
         try:
             sent = {} if raw is ABSENT else msgspec.json.decode(raw)
-            params = _converter.structure(sent, params_type)
+            params = _converter.structure(sent, kind)
         except Exception as error:
             places = transform_error(error)
             raise InvalidParams(f"{method}: {places[0] if places else error}", field="params") from None
-        return message_type(params=params) if number is None else message_type(id=number, params=params)
+        return make(params=params) if number is None else make(id=number, params=params)
 
 
 def _as_ours(error: types.ResponseError) -> SessiondError:
@@ -214,9 +228,9 @@ def _initialize_params(raw: bytes) -> types.InitializeParams:
 # Features
 
 
-def _feature(method: str) -> Callable[[Feature], Feature]:
-    def record(function: Feature) -> Feature:
-        _FEATURES[method] = function
+def _feature(method: str) -> Callable[[Feature[P, R]], Feature[P, R]]:
+    def record(function: Feature[P, R]) -> Feature[P, R]:
+        _FEATURES[method] = cast(Feature[object, object], function)
         return function
 
     return record

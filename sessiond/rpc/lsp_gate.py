@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -31,7 +31,7 @@ class LspGate:
         self._loaded = asyncio.Event()
         self._loading: asyncio.Task[None] | None = None
 
-    async def call(self, method: str, params: msgspec.Raw, is_request: bool) -> Any:
+    async def call(self, method: str, params: msgspec.Raw, is_request: bool) -> object:
         """The result as plain data, None for a notification. Raises SessiondError."""
         if self._session is None:
             if self._loading is None:

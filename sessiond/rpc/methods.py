@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
@@ -149,7 +149,8 @@ class Method(Generic[P, R]):
         return self.handler(call, params)
 
 
-METHODS: dict[str, Method[Any, Any]] = {}
+METHODS: dict[str, Method[Wire, Wire]] = {}
+"""`call` decodes what each handler takes, so nobody else needs to know."""
 
 
 def method(
@@ -165,7 +166,8 @@ def method(
 
     def register(handler: Handler[P, R]) -> Handler[P, R]:
         assert name not in METHODS
-        METHODS[name] = Method(name, params, result, handler, errors, bulky, outlives, order)
+        made = Method(name, params, result, handler, errors, bulky, outlives, order)
+        METHODS[name] = cast(Method[Wire, Wire], made)
         return handler
 
     return register

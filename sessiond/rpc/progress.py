@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from sessiond.model.values import JsonObject
 from sessiond.rpc.envelope import encode_json
 
 _EVERY_S = 0.1
@@ -30,7 +30,7 @@ class WorkDone:
         self._last = clock() - _EVERY_S
         self._send({"kind": "begin", "title": title, "cancellable": True})
 
-    def report(self, value: dict[str, Any]) -> None:
+    def report(self, value: JsonObject) -> None:
         now = self._clock()
         if now - self._last >= _EVERY_S:
             self._last = now
@@ -40,5 +40,5 @@ class WorkDone:
         self._ended()
         self._send({"kind": "end", "message": message} if message else {"kind": "end"})
 
-    def _send(self, value: dict[str, Any]) -> None:
+    def _send(self, value: JsonObject) -> None:
         self._notify("$/progress", encode_json({"token": self._token, "value": value}))

@@ -21,6 +21,7 @@ import msgspec
 
 import sessiond.rpc.handlers  # noqa: F401 - fills the registry
 from sessiond.limits import Limits
+from sessiond.model.values import Json, JsonObject
 from sessiond.rpc.errors import ANY_METHOD_ERRORS, CODES, MEANINGS
 from sessiond.rpc.lifecycle import command_of
 from sessiond.rpc.methods import METHODS, Method, Order
@@ -48,7 +49,7 @@ _OVERTAKES: dict[Order, dict[Order, str]] = {
     "free": dict.fromkeys(_ORDERS, _MAY),
 }
 """The order of a later request -> the order of an earlier one that is not done yet -> what the later one does."""
-_PLAIN = {
+_PLAIN: dict[object, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -105,7 +106,7 @@ def markdown() -> str:
     return "\n".join(parts)
 
 
-def openrpc() -> dict[str, Any]:
+def openrpc() -> JsonObject:
     """The whole of `docs/openrpc.json`."""
     every: list[type[msgspec.Struct]] = [method.params for method in METHODS.values()]
     every += [method.result for method in METHODS.values()]
@@ -139,7 +140,7 @@ def files() -> dict[str, str]:
     }
 
 
-def _methods() -> list[Method[Any, Any]]:
+def _methods() -> list[Method[Wire, Wire]]:
     """In the order of the reference: by group, those about one session before those about many."""
     return sorted(
         METHODS.values(),
@@ -176,7 +177,7 @@ def _overview() -> str:
     return "\n".join(["| method | order | does |", "| --- | --- | --- |", *rows, ""])
 
 
-def _method(method: Method[Any, Any]) -> str:
+def _method(method: Method[Wire, Wire]) -> str:
     errors = ", ".join(f"`{kind}`" for kind in dict.fromkeys((*method.errors, *ANY_METHOD_ERRORS)))
     return "\n".join(
         [
@@ -228,7 +229,7 @@ def _limits() -> str:
     return "\n".join(["## Limits\n", about + "\n", "| limit | default | |", "| --- | --- | --- |", *rows, ""])
 
 
-def render(kind: Any) -> str:
+def render(kind: object) -> str:
     """A type as a person reads it, types of ours as links."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -246,7 +247,7 @@ def render(kind: Any) -> str:
     return _PLAIN[kind]
 
 
-def _render_annotated(kind: Any, metas: list[msgspec.Meta]) -> str:
+def _render_annotated(kind: object, metas: list[msgspec.Meta]) -> str:
     shown = render(kind)
     for meta in metas:
         if meta.title in PLAIN_OBJECTS:
@@ -273,7 +274,7 @@ def _cell(text: str) -> str:
 # OpenRPC
 
 
-def _openrpc_method(method: Method[Any, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _openrpc_method(method: Method[Wire, Wire], schemas: JsonObject) -> JsonObject:
     properties = schemas[method.params.__name__].get("properties", {})
     return {
         "name": method.name,
@@ -291,7 +292,7 @@ def _openrpc_method(method: Method[Any, Any], schemas: dict[str, Any]) -> dict[s
     }
 
 
-def _describe(schema: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+def _describe(schema: JsonObject, kind: type[msgspec.Struct]) -> None:
     schema["description"] = _doc(kind)
     docs = _field_docs(kind)
     for field in msgspec.structs.fields(kind):
@@ -299,7 +300,7 @@ def _describe(schema: dict[str, Any], kind: type[msgspec.Struct]) -> None:
             schema["properties"][field.encode_name]["description"] = _cell(docs[field.name])
 
 
-def _resolve(schema: Any) -> Any:
+def _resolve(schema: Json) -> Json:
     """Plain objects that have a type of their own for readers become references to it."""
     if isinstance(schema, dict):
         if schema.get("title") in PLAIN_OBJECTS and "properties" not in schema:
@@ -340,7 +341,7 @@ def _children(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
     return [child for field in msgspec.structs.fields(kind) for child in _inside(field.type)]
 
 
-def _inside(kind: Any) -> Iterator[type[msgspec.Struct]]:
+def _inside(kind: object) -> Iterator[type[msgspec.Struct]]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
     for argument in get_args(kind):
@@ -351,7 +352,7 @@ def _inside(kind: Any) -> Iterator[type[msgspec.Struct]]:
             yield from _inside(argument)
 
 
-def _doc(thing: Any) -> str:
+def _doc(thing: object) -> str:
     return _cell(inspect.getdoc(thing) or "")
 
 

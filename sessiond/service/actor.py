@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from sessiond.eager import EagerTask, spawn
 from sessiond.errors import SessiondError
@@ -85,13 +85,13 @@ class Actor(ABC):
         """Queue a change; gives what `plan` returned, once it is durable. `plan` may be called more than once. `early`: may be
         told what `plan` returned before this is done.
         """
-        return self._put(Job(plan=plan, origin=origin, early=early)).outcome()
+        return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, early=early)).outcome())
 
     def change_and_look(
         self, plan: Callable[[Draft], object], look: Callable[[], T], origin: Peer | None = None
     ) -> Awaitable[T]:
         """As `change`, but gives what `look` returns right after the change."""
-        return self._put(Job(plan=plan, origin=origin, then=look)).outcome()
+        return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, then=look)).outcome())
 
     async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
         """What `look` says of the session in its turn. `whole`: with all messages in memory."""
@@ -101,7 +101,7 @@ class Actor(ABC):
                 return look(session)
             except Absent:
                 pass
-        return await self._put(Job(look=look, whole=whole)).outcome()  # type: ignore[no-any-return]
+        return cast("T", await self._put(Job(look=look, whole=whole)).outcome())
 
     def turn(self) -> Turn:
         """A place in the queue, for who needs the turn of two sessions at once: taken now, held by `async with`."""
@@ -113,7 +113,7 @@ class Actor(ABC):
         """Run `action` in its turn, with no other job and no work on the files under way. It runs to its end whatever
         becomes of the caller. `guard`: entered before it, while the files may still be read and written.
         """
-        return self._put(Job(alone=action, guard=guard)).outcome()
+        return cast("Awaitable[T]", self._put(Job(alone=action, guard=guard)).outcome())
 
     def _put(self, job: Job) -> Job:
         assert not self.ended, "somebody held on to it without saying so"
@@ -150,7 +150,7 @@ class Actor(ABC):
 
     # Looks
 
-    async def _run_look(self, job: Job, look: Callable[[Session], Any], session: Session) -> None:
+    async def _run_look(self, job: Job, look: Callable[[Session], object], session: Session) -> None:
         try:
             if job.whole and session.absent:
                 raise Absent

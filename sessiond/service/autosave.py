@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
 from sessiond.clock import Clock
 from sessiond.errors import SessiondError
@@ -32,7 +32,14 @@ class AutoSave:
     0 switches either off. `spawn`: runs a coroutine that nobody waits for.
     """
 
-    def __init__(self, clock: Clock, spawn: Callable[[Any], None], *, interval_s: float, idle_s: float) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        spawn: Callable[[Coroutine[object, object, object]], None],
+        *,
+        interval_s: float,
+        idle_s: float,
+    ) -> None:
         self.interval_s = interval_s
         self.idle_s = idle_s
         self._clock = clock

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ from sessiond.index.values import IndexedInfo
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
-from sessiond.model.values import join_wire_id, split_wire_id
+from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
 from sessiond.model.wire import writable
 from sessiond.schema.daemon import IndexStatus
 from sessiond.service.offload import LIGHT_MESSAGES
@@ -500,6 +500,6 @@ def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedI
 
 def _bare(store: Store, info: SessionInfo) -> IndexedInfo:
     """What lists show of a session. `info`: by its id on the wire."""
-    known: dict[str, Any] = msgspec.structs.asdict(info)
+    known: JsonObject = msgspec.structs.asdict(info)
     path = writable(store.file_path(split_wire_id(info.session_id)[1]))
     return IndexedInfo(**known, store=store.name, format=store.format, path=path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
 
 import msgspec
 
@@ -163,7 +162,7 @@ class Finder:
         return hit if len(hit.name or "") <= most else msgspec.structs.replace(hit, name=(hit.name or "")[:most])
 
 
-async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+async def _within(seconds: float, work: Coroutine[object, object, object]) -> bool:
     """Whether it is done by then; if not it is given up."""
     task = asyncio.ensure_future(work)
     try:
@@ -179,7 +178,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
     """The filter with its types checked and its times in the protocol's shape; a null is not a filter."""
     checked: dict[str, Json] = {}
     for key, given in wanted.items():
-        value: Any = given
+        value: Json = given
         if value is None:
             continue
         if key not in _FILTER_TYPES:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import msgspec
 
@@ -20,7 +19,7 @@ from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
-from sessiond.model.values import Json, join_wire_id, split_wire_id
+from sessiond.model.values import Json, JsonObject, join_wire_id, split_wire_id
 from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog, indexed
 from sessiond.service.open_session import OpenSession
@@ -73,15 +72,16 @@ class Place:
 
     async def put(self, session: Session) -> SessionInfo:
         """A new session as a whole, and out of memory again."""
-        return await self._arrived(session, session.messages(), lambda one: one.stored.put(session))
+        messages = session.messages()
+        return await self._arrived(session, _parts(messages), lambda one: one.stored.put(session))
 
     async def put_large(self, session: Session, incoming: Incoming, count: int) -> SessionInfo:
         """One that came in parts. `session`: all but its `count` messages."""
-        described = await self._arrived(session, incoming, lambda _: incoming.finish(session), count)
+        described = await self._arrived(session, _read_back(incoming), lambda _: incoming.finish(session), count)
         return msgspec.structs.replace(described, message_count=count)
 
     async def _arrived(
-        self, session: Session, messages: Any, put: Callable[[OpenSession], Awaitable[Saved]],
+        self, session: Session, parts: AsyncIterator[list[Message]], put: Callable[[OpenSession], Awaitable[Saved]],
         count: int | None = None,
     ) -> SessionInfo:  # fmt: skip
         one = self.open_sessions.of(self.store, session.local_id)
@@ -95,7 +95,6 @@ class Place:
             return info if count is None else msgspec.structs.replace(info, message_count=count)
 
         info = await one.alone(arrive)
-        parts = _read_back(messages) if count is not None else _parts(messages)
         await self._index(info, parts, session.notes)
         return self.open_sessions.describe(self.store, session)
 
@@ -151,7 +150,7 @@ class ImportedSession:
         if parent:
             self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
 
-    def learn(self, fields: dict[str, Any]) -> None:
+    def learn(self, fields: JsonObject) -> None:
         for key, value in fields.items():
             self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
 
@@ -265,7 +264,7 @@ class Grown(ImportedSession):
         finally:
             await self.abandon()
 
-    async def _append(self, fields: dict[str, Any]) -> None:
+    async def _append(self, fields: JsonObject) -> None:
         messages, self._new, self.weight = list(self._new.values()), {}, 0
 
         def plan(draft: Draft) -> None:
@@ -279,7 +278,7 @@ class Grown(ImportedSession):
         if messages or fields:
             await self._held.one.change(plan)
 
-    def _fresh(self, mark: str | None) -> dict[str, Any]:
+    def _fresh(self, mark: str | None) -> JsonObject:
         """What the source says of the session and the session does not know yet."""
         session = self._held.session
         fresh = {
@@ -365,12 +364,12 @@ class Refused(ImportedSession):
         del mark
 
 
-def _remember_mark(info: dict[str, Any], mark: str) -> None:
+def _remember_mark(info: JsonObject, mark: str) -> None:
     metadata = info.get("metadata", {})
     info["metadata"] = {**metadata, "source": {**_dict(metadata.get("source")), "fingerprint": mark}}
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _dict(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 

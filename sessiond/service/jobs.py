@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
 
 from sessiond.eager import EagerFuture
 from sessiond.journal.writer import OnDurable
@@ -31,9 +30,9 @@ class Job:
     )  # fmt: skip
 
     def __init__(
-        self, *, plan: Callable[[Draft], Any] | None = None, look: Callable[[Session], Any] | None = None,
-        alone: Callable[[], Awaitable[Any]] | None = None, save: bool = False, origin: Peer | None = None,
-        guard: Guard | None = None, whole: bool = False, apart: bool = False, then: Callable[[], Any] | None = None,
+        self, *, plan: Callable[[Draft], object] | None = None, look: Callable[[Session], object] | None = None,
+        alone: Callable[[], Awaitable[object]] | None = None, save: bool = False, origin: Peer | None = None,
+        guard: Guard | None = None, whole: bool = False, apart: bool = False, then: Callable[[], object] | None = None,
         early: EarlyReply | None = None,
     ) -> None:  # fmt: skip
         self.plan = plan
@@ -49,12 +48,12 @@ class Job:
         self.begun = False
         self.end = 0
         """How many changes its draft had after it was planned."""
-        self.result: Any = None
+        self.result: object = None
         self.error: Exception | None = None
         """What planning came to. Both are told only when the record is durable."""
-        self.answer: EagerFuture[Any] = EagerFuture()
+        self.answer: EagerFuture[object] = EagerFuture()
 
-    def done(self, result: Any) -> None:
+    def done(self, result: object) -> None:
         if self.answer.cancelled():
             self._renew()
         if not self.answer.done():
@@ -81,7 +80,7 @@ class Job:
         if self.begun and self.answer.cancelled():
             self.answer = EagerFuture()
 
-    async def outcome(self) -> Any:
+    async def outcome(self) -> object:
         """The answer. A cancellation takes the job back, unless it has begun."""
         while True:
             try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from sessiond.model.session import Session
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 LIGHT_MESSAGES = 1000  # up to so many the way to a thread and back costs more than the work
 
 
-async def heavy(session: Session, work: Callable[..., T], *args: Any) -> T:
+async def heavy(session: Session, work: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
     """`work(*args)`, on a thread where `session` is long. Nobody may change what `work` reads."""
     return work(*args) if len(session) <= LIGHT_MESSAGES else await asyncio.to_thread(work, *args)

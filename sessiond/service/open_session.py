@@ -37,8 +37,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator
+from typing import Protocol, TypeVar, cast
 
 from sessiond.errors import BadFile, SessiondError, SessionNotFound, TooLarge, Unavailable
 from sessiond.formats.names import id_in_trash
@@ -157,7 +157,8 @@ class OpenSession(Actor):
     async def _complete(self) -> None:
         session = self.there
         if session.absent:
-            self._became(session, await self.stored.complete(session, await self.stored.read_rest(session)))
+            complete = await self.stored.read_rest(session)
+            self._became(session, await complete())
 
     async def _interrupt(self, message_ids: list[str]) -> None:
         """Finish streamed messages whose writer was gone before the session was loaded."""
@@ -416,14 +417,14 @@ class OpenSession(Actor):
 
     # Saving
 
-    async def save(self, then: Callable[[], Any] | None = None) -> Any:
-        """Bring the file up to date with all that came before. What was `Saved`, or None where there was nothing to do; or
-        what `then` returns right after it. ReadOnly, BadFile, Unavailable; everything stays in the journal then.
+    async def save(self) -> Saved | None:
+        """Bring the file up to date with all that came before. None: there was nothing to do. ReadOnly, BadFile, Unavailable;
+        everything stays in the journal then.
         """
         with self.in_use():
             for _ in range(_ATTEMPTS):
                 try:
-                    return await self._put(Job(save=True, then=then)).outcome()
+                    return cast("Saved | None", await self._put(Job(save=True)).outcome())
                 except OutsideChange:
                     await self.stored.changed()  # it waits till the file stands still
                 await self.alone(self.merge)
@@ -446,7 +447,7 @@ class OpenSession(Actor):
                 saved = await self._save_now()
             finally:
                 self.files.release()
-            job.done(saved if job.then is None else job.then())
+            job.done(saved)
         except Exception as error:  # handed to the one who asked
             job.failed(error)
         except BaseException:
@@ -510,10 +511,10 @@ class OpenSession(Actor):
             return
         with self.in_use():
             async with self.files:
-                rest = await shielded(self.stored.read_rest(session))
+                complete = await shielded(self.stored.read_rest(session))
 
             async def put() -> None:
                 if self.session is session and session.absent:
-                    self._became(session, await self.stored.complete(session, rest))
+                    self._became(session, await complete())
 
             await self.alone(put)

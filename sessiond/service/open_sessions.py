@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
@@ -68,7 +68,7 @@ class OpenSessions:
         self._unattended = Eviction()
         self._numbers: dict[str, tuple[str, int]] = {}
         """Store -> the second in which it was last given an id, and how many it was given in that."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._timers: dict[OpenSession, asyncio.TimerHandle] = {}
         self._later: set[asyncio.TimerHandle] = set()
         """Of sessions the rest of which is to be read."""
@@ -413,13 +413,13 @@ class OpenSessions:
                 one.stored.save_even_blank()
             await self.autosave.save(one)
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, coroutine: Coroutine[object, object, object]) -> None:
         """Run something that nobody waits for."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("a background task failed", exc_info=task.exception())

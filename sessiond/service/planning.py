@@ -7,7 +7,6 @@ the journal in one batch. Each planning method either adds its changes to the dr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,7 +14,7 @@ from sessiond.errors import Conflict, InvalidParams
 from sessiond.model.changes import Appended, Change, Extended, Finished, Noted, StateSet, Updated
 from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json, same_json
+from sessiond.model.values import Json, JsonObject, same_json
 from sessiond.schema.sessions import AppendedMessage
 from sessiond.service.size_limits import SizeLimits, head_bytes
 
@@ -178,9 +177,7 @@ class Draft:
         content = message.content if message is not None else growing.base.content
         return "".join((content if isinstance(content, str) else "", *growing.added))
 
-    def finish(
-        self, message_id: str, status: str, metadata: dict[str, Any] | None, tool_calls: list[Any] | None
-    ) -> int:
+    def finish(self, message_id: str, status: str, metadata: JsonObject | None, tool_calls: list[object] | None) -> int:
         message = self._message(message_id)
         if message is None:
             raise self._no_message(message_id)
@@ -284,7 +281,7 @@ class Draft:
         self.seq = change.seq
 
 
-def _starts_with(kept: Any, sent: Any) -> bool:
+def _starts_with(kept: object, sent: object) -> bool:
     return isinstance(kept, str) and isinstance(sent, str) and kept.startswith(sent)
 
 
@@ -300,7 +297,7 @@ def _joined(before: Finished | None, change: Finished) -> Finished:
 
 
 def _includes(
-    message: Message, finished: Finished | None, metadata: dict[str, Any] | None, tool_calls: list[Any] | None
+    message: Message, finished: Finished | None, metadata: JsonObject | None, tool_calls: list[object] | None
 ) -> bool:
     """Whether the message says all this already. `finished`: what the draft did to it."""
     has = {**message.metadata, **(finished.metadata or {})} if finished else message.metadata

@@ -8,7 +8,6 @@ and in a message, a warning for notes and state. `session/export` has all of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -207,7 +206,7 @@ def changes(wires: list[ShownChange], most: int) -> list[ShownChange] | None:
     return wires
 
 
-def by_bytes(wires: Sequence[Any], most: int) -> int:
+def by_bytes(wires: Sequence[object], most: int) -> int:
     """How many of them a page has; at least one, so that paging always goes on."""
     size = 0
     for count, wire in enumerate(wires):

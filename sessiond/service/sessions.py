@@ -385,7 +385,8 @@ class Service:
         """Bring files up to date. Of one session its file is told even where it was current."""
         if session_id is not None:
             one = self.open_sessions.at(session_id)
-            size = await one.save(lambda: one.stored.size)
+            saved = await one.save()
+            size = one.stored.size if saved is None else saved.bytes
             return [SavedFile(session_id=one.wire_id, path=one.store.file_path(one.local_id), bytes=size)]
         done: list[SavedFile] = []
         failed: SessiondError | None = None

@@ -7,8 +7,7 @@ that a piece of a streamed message costs what the piece costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -49,7 +48,7 @@ def reserve(limits: Limits) -> int:
     return min(_BESIDE_THE_HEAD, limits.message_bytes // 8)
 
 
-def json_bytes(value: Any) -> int:
+def json_bytes(value: object) -> int:
     return len(encode(value))
 
 
@@ -83,7 +82,7 @@ class SizeLimits:
             self._messages.clear()
         return self
 
-    def grow_message(self, message: Message, more: Json, now: Any) -> None:
+    def grow_message(self, message: Message, more: Json, now: Callable[[], Message]) -> None:
         """`more` is added to it. `now()`: the message as it will be. TooLarge, and then it is not."""
         bound = self._messages.get(message.id)
         if bound is not None:
@@ -100,7 +99,7 @@ class SizeLimits:
                 )
         self._messages[message.id] = bound
 
-    def check_head(self, more: Json, now: Any) -> None:
+    def check_head(self, more: Json, now: Callable[[], int]) -> None:
         """`more` is added to what stands beside the messages. `now()`: how many bytes that will be. TooLarge."""
         bound = None if self._head is None else self._head + json_bytes(more) + KIB
         if bound is None or bound > self._head_limit:

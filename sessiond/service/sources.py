@@ -7,7 +7,6 @@ and from what this daemon read since it started; where it knows less than is tru
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -65,7 +64,7 @@ class Sources:
                 if cursor is None:
                     break
 
-    def _learn(self, local_id: str, source: Any) -> None:
+    def _learn(self, local_id: str, source: object) -> None:
         if not isinstance(source, dict) or not isinstance(source.get("path"), str):
             return
         known = self._known.setdefault(source["path"], _Known())

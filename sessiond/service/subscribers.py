@@ -7,7 +7,7 @@ to resync, and from the seq that it is told on, what follows is contiguous again
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol, TypeVarTuple, Unpack
 
 from sessiond.model.wire import encode as _encode
 from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Resync, Saved
@@ -32,10 +32,17 @@ class Peer(Protocol):
         """Send one that is not dropped, however much waits: it belongs to an answer, or is the last one of a session."""
 
 
+Ts = TypeVarTuple("Ts")
+
+
+class CallSoon(Protocol):
+    def __call__(self, callback: Callable[[Unpack[Ts]], object], /, *args: *Ts) -> object: ...
+
+
 class EarlyReply(Protocol):
     """Whoever asked for a change, and may be answered before the loop learns that it is durable."""
 
-    def when_durable(self, result: Any) -> Callable[[], bool] | None:
+    def when_durable(self, result: object) -> Callable[[], bool] | None:
         """Prepare the answer. What sends it, from any thread, and returns whether it is sent and was all that the client waits
         for; None where only the loop can.
         """
@@ -120,7 +127,7 @@ class Subscribers:
             one.lagging = not one.peer.notify("session/resync", _encode(Resync(session_id=self.wire_id, seq=seq)))
 
 
-def send_later(call_soon: Callable[..., Any], peer: Peer, notifications: Iterable[tuple[str, Wire]]) -> None:
+def send_later(call_soon: CallSoon, peer: Peer, notifications: Iterable[tuple[str, Wire]]) -> None:
     """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
     for method, params in notifications:
         call_soon(peer.notify_owed, method, _encode(params))

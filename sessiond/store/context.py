@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 from sessiond.clock import Clock
 from sessiond.errors import BadFile, ReadOnly, SessionNotFound, Unavailable
@@ -25,7 +25,16 @@ from sessiond.store.port import StoreProblem
 from sessiond.store.trash import Trash, copy_name
 
 log = logging.getLogger(__name__)
-Run: TypeAlias = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Run(Protocol):
+    """Runs blocking work off the loop."""
+
+    def __call__(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> Awaitable[T]: ...
+
+
 """Calls a function with its arguments on a thread and returns what it returns."""
 
 
@@ -67,7 +76,7 @@ class StoreContext:
         self.limits = limits
         self.run = run
         self.run_save = run_save
-        self.sharing: contextlib.AbstractContextManager[Any] = (
+        self.sharing: contextlib.AbstractContextManager[object] = (
             threading.Lock() if files.shared_files() else contextlib.nullcontext()
         )
         """Held, on a thread, by a save where sessions share a file: else each would take what the others write for an edit."""
@@ -154,7 +163,7 @@ class StoreContext:
 
     async def perform(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
         """Do the steps; the new versions of what was written. OSError, OutsideChange."""
-        return await self.run(self.write, writes, expected)  # type: ignore[no-any-return]
+        return await self.run(self.write, writes, expected)
 
     def write(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
         """The same, for who is on a thread already."""

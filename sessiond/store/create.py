@@ -27,7 +27,7 @@ async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limit
     snapshot = session.snapshot()
     for _ in range(ATTEMPTS):
         try:
-            return await run(_write, snapshot, fmt, files, limits.glanced_file_bytes)  # type: ignore[no-any-return]
+            return await run(_write, snapshot, fmt, files, limits.glanced_file_bytes)
         except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
             await asyncio.sleep(limits.settle_s)
     raise Unavailable(

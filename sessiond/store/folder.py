@@ -164,7 +164,7 @@ class FolderStore:
 
     async def heads(self, local_ids: Sequence[str]) -> list[SessionInfo]:
         self._around.check_reachable()
-        return await self._run(heads_of, self._files, self._around.limits, local_ids)  # type: ignore[no-any-return]
+        return await self._run(heads_of, self._files, self._around.limits, local_ids)
 
     # From outside
 
@@ -232,4 +232,4 @@ class FolderStore:
     # Trash
 
     async def trash(self) -> list[Trashed]:
-        return await self._run(self._around.trash.list)  # type: ignore[no-any-return]
+        return await self._run(self._around.trash.list)

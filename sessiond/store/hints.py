@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from sessiond.fs import inotify, off_loop
 from sessiond.fs.inotify import Inotify, Noticed
@@ -201,7 +201,7 @@ class Notify:
         from watchfiles._rust_notify import RustNotify
 
         self._stop = threading.Event()
-        self._notify: Any = RustNotify([root], False, False, 0, True, True)
+        self._notify = RustNotify([root], False, False, 0, True, True)
 
     def wait(self) -> set[str]:
         found = self._notify.watch(int(_GATHER_S * 1000), int(_STEP_S * 1000), int(_LOOK_S * 1000), self._stop)

@@ -7,8 +7,8 @@ session's `Stored` and calls it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -115,6 +115,12 @@ class WatchChanged(msgspec.Struct, frozen=True):
 Event: TypeAlias = Touched | Recovered | HealthChanged | WatchChanged
 
 
+Complete: TypeAlias = Callable[[], Awaitable[Session | None]]
+"""Puts in place what `Stored.read_rest` read. As `Stored.merge`: the session with all its messages, or another one where the
+partial load had shown something else.
+"""
+
+
 class Stored(Protocol):
     """One session as its store keeps it. Only the session's owner calls it.
 
@@ -152,11 +158,8 @@ class Stored(Protocol):
         not certain.
         """
 
-    async def read_rest(self, session: Session) -> Any:
-        """The files of a session with absent messages, read and decoded while commits go on, for `complete`. BadFile."""
-
-    async def complete(self, session: Session, rest: Any) -> Session | None:
-        """As `merge`: `session` with all its messages, or another one where a glance had told something else."""
+    async def read_rest(self, session: Session) -> Complete:
+        """Read and decode the files of a session with absent messages, while commits go on. BadFile."""
 
     async def changed(self) -> bool:
         """Whether somebody else wrote the files. Returns when they have stood still for a moment."""

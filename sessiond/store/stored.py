@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -29,7 +30,7 @@ from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
 from sessiond.store.files import UNSEEN, Print, Snapshot
 from sessiond.store.partial_load import lacks
-from sessiond.store.port import FileWarning, OutsideChange, Saved
+from sessiond.store.port import Complete, FileWarning, OutsideChange, Saved
 from sessiond.store.reconcile import Merging, Rest
 from sessiond.store.trash import copy_name
 
@@ -102,11 +103,12 @@ class StoredSession:
         session.note_new(message_ids)
         return True
 
-    async def read_rest(self, session: Session) -> Rest | None:
+    async def read_rest(self, session: Session) -> Complete:
         with self._around.reading(self.local_id):
-            return await self._merging.read_rest(session)
+            rest = await self._merging.read_rest(session)
+        return partial(self._complete, session, rest)
 
-    async def complete(self, session: Session, rest: Rest | None) -> Session | None:
+    async def _complete(self, session: Session, rest: Rest | None) -> Session | None:
         with self._around.reading(self.local_id):
             return await self._merging.complete(session, rest)
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
 
 from sessiond.store.folder import FolderStore
 from sessiond.store.hints import Hints, Lost
@@ -127,7 +126,7 @@ class Watch:
         self._told.add(str(error))
         log.log(level, "store %s cannot be watched now; its files are compared instead: %s", self._store.name, error)
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+    async def _unless_stopped(self, work: Coroutine[object, object, None]) -> bool:
         """Whether it was done before somebody stopped the watch. Raises what it raises."""
         tasks = [asyncio.create_task(work), asyncio.create_task(self._stop.wait())]
         try:

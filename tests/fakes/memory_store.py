@@ -8,7 +8,7 @@ from sessiond.errors import AlreadyExists, SessionNotFound
 from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.port import Event, Listed, OutsideChange, Saved, StoreProblem, Touched, Trashed
+from sessiond.store.port import Complete, Event, Listed, OutsideChange, Saved, StoreProblem, Touched, Trashed
 
 
 class MemoryStore:
@@ -131,11 +131,11 @@ class StoredInMemory:
     async def lacks(self, session: Session, message_ids: Sequence[str]) -> bool:
         return True  # no message is absent
 
-    async def read_rest(self, session: Session) -> None:
-        return None
+    async def read_rest(self, session: Session) -> Complete:
+        async def complete() -> Session | None:
+            return session
 
-    async def complete(self, session: Session, rest: None) -> Session | None:
-        return session
+        return complete
 
     async def changed(self) -> bool:
         return self._mine is not None and self._store.sessions.get(self.local_id) is not self._mine

@@ -77,7 +77,7 @@ class Owner:
         elif await stored.changed():
             session = await self._merge(local_id)
         if session is not None and whole and session.absent:
-            session = self._became(local_id, await stored.complete(session, await stored.read_rest(session)))
+            session = self._became(local_id, await (await stored.read_rest(session))())
         if session is None:
             raise SessionNotFound(local_id)
         return Loaded(session, stored.warnings())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from sessiond.model.values import JsonObject
 from sessiond.rpc.methods import Call, method
 from sessiond.schema import sessions as s
 from sessiond.schema.types import Filter
 
 
-def _wire_names(filter_: Filter | None) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = None if filter_ is None else msgspec.to_builtins(filter_)
+def _wire_names(filter_: Filter | None) -> JsonObject | None:
+    found: JsonObject | None = None if filter_ is None else msgspec.to_builtins(filter_)
     return found
 
 
