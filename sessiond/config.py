@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,12 @@ DEFAULT_STORE = "default"
 STORE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 Kind = Literal["seconds", "limit_seconds", "count", "days", "names"]
+Value: TypeAlias = Any
+"""Of the Python type that `Setting.kind` says: `float`, `int` or `tuple[str, ...]`."""
+Values: TypeAlias = dict[str, Value]
+"""Setting name (`table.key`) -> value."""
+Table: TypeAlias = dict[str, object]
+"""As TOML has it, not checked yet."""
 Source = str
 """`"default"`, `"flag"`, `"environment"`, or the path of the file."""
 
@@ -35,7 +41,7 @@ class Setting(msgspec.Struct, frozen=True):
     table: str
     key: str
     kind: Kind
-    default: Any
+    default: Value
 
     @property
     def name(self) -> str:
@@ -89,16 +95,14 @@ class Config(msgspec.Struct, frozen=True):
     stores: tuple[StoreConfig, ...]
     """The default one first, the others in the file's order."""
     limits: Limits
-    values: dict[str, Any]
+    values: Values
     sources: dict[str, Source]
     """For every setting in `values`, where its value came from."""
 
-    def explained(self) -> dict[str, dict[str, Any]]:
-        """The settings that somebody has set, as `sessiond status` shows them: `{name: {value, source}}`."""
+    def explained(self) -> dict[str, tuple[Value, Source]]:
+        """Setting name -> value and source, of the settings that are not at their default."""
         return {
-            name: {"value": value, "source": self.sources[name]}
-            for name, value in self.values.items()
-            if self.sources[name] != "default"
+            name: (value, self.sources[name]) for name, value in self.values.items() if self.sources[name] != "default"
         }
 
 
@@ -106,17 +110,17 @@ def load(
     fs: FileSystem,
     where: Places,
     environ: Mapping[str, str] | None = None,
-    flags: Mapping[str, Any] | None = None,
+    flags: Mapping[str, object] | None = None,
 ) -> Config:
     """Read `config.toml`, the environment and `flags` (setting name -> value). Raises ConfigError."""
     path = where.config + "/config.toml"
     return settle(path, _read(fs, path), where, os.environ if environ is None else environ, flags or {})
 
 
-def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
+def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:
     """The same, given the file's text. Looks up on disk where links lead, and changes nothing."""
     tables = _parse(path, text)
-    values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+    values: Values = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
     given = [(path, _from_file(path, tables)), ("environment", _from_environment(environ))]
     given.append(("flag", {name: _checked(SETTINGS[name], value, "flag") for name, value in flags.items()}))
@@ -148,7 +152,7 @@ def _read(fs: FileSystem, path: str) -> str:
         raise ConfigError(f"{path} is not valid UTF-8 (byte {error.start})", path=path) from None
 
 
-def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
+def _parse(path: str, text: str) -> dict[str, Table]:
     if not text:
         return {}
     import tomllib  # most people have no such file, and a daemon should start fast
@@ -175,8 +179,8 @@ def _nearest(name: str, known: list[str], listing: str) -> str:
     return f"did you mean {close[0]!r}?" if close else f"{listing} {', '.join(known)}"
 
 
-def _from_file(path: str, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _from_file(path: str, tables: dict[str, Table]) -> Values:
+    found: Values = {}
     for table, entries in tables.items():
         if table == "stores":
             continue
@@ -191,10 +195,10 @@ def _from_file(path: str, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(environ: Mapping[str, str]) -> Values:
     by_variable = {setting.variable: setting for setting in SETTINGS.values()}
     tables = tuple(f"SESSIOND_{setting.table}_".upper() for setting in SETTINGS.values())
-    found: dict[str, Any] = {}
+    found: Values = {}
     for variable, text in environ.items():
         if not variable.startswith(tables):
             continue
@@ -206,7 +210,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _from_text(setting: Setting, text: str) -> Any:
+def _from_text(setting: Setting, text: str) -> Value:
     """The value of an environment variable's text; the text itself if it cannot be converted."""
     if setting.kind == "names":
         return [name.strip() for name in text.split(",") if name.strip()]
@@ -225,7 +229,7 @@ _WANTED: dict[Kind, str] = {
 }
 
 
-def _checked(setting: Setting, value: Any, source: str) -> Any:
+def _checked(setting: Setting, value: Value, source: str) -> Value:
     """The value, converted to the type of its setting. Raises ConfigError."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if setting.kind == "names":
@@ -242,7 +246,7 @@ def _checked(setting: Setting, value: Any, source: str) -> Any:
     )
 
 
-def _stores(path: str, table: dict[str, Any], where: Places) -> tuple[StoreConfig, ...]:
+def _stores(path: str, table: Table, where: Places) -> tuple[StoreConfig, ...]:
     """The configured stores; always includes the default one, which comes first. Raises ConfigError."""
     stores = [StoreConfig(DEFAULT_STORE, default_store_path(where), "jsonl")]
     for name, entry in table.items():
@@ -259,7 +263,7 @@ def default_store_path(where: Places) -> str:
     return where.data + "/sessions"
 
 
-def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
+def _store(path: str, name: str, entry: object, where: Places) -> StoreConfig:
     here = f"{path}: [stores.{name}]"
     if STORE_NAME.fullmatch(name) is None:
         hint = "use a-z, 0-9, - and _, beginning with a letter or digit"

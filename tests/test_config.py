@@ -51,9 +51,9 @@ def test_flag_beats_environment_beats_file(where: Places) -> None:
     env = {"SESSIOND_AUTOSAVE_INTERVAL_S": "2", "SESSIOND_AUTOSAVE_IDLE_S": "2", "SESSIOND_HOME": "/x"}
     settled = load(where, file, env, **{"autosave.interval_s": 3})
     assert settled.explained() == {
-        "autosave.interval_s": {"value": 3, "source": "flag"},
-        "autosave.idle_s": {"value": 2, "source": "environment"},
-        "limits.connections": {"value": 1, "source": where.config + "/config.toml"},
+        "autosave.interval_s": (3, "flag"),
+        "autosave.idle_s": (2, "environment"),
+        "limits.connections": (1, where.config + "/config.toml"),
     }
     assert settled.limits.connections == 1
 

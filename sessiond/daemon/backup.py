@@ -17,7 +17,6 @@ import logging
 import os
 import posixpath
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, is_temporary, off_loop
 from sessiond.journal import Held, JournalWriter
 from sessiond.journal.recovery import read_journal
-from sessiond.model.values import timestamp
+from sessiond.model.values import JsonObject, timestamp
 from sessiond.schema.daemon import BackupResult
 from sessiond.schema.types import FileWarning
 from sessiond.service.open_sessions import OpenSessions
@@ -43,7 +42,7 @@ from sessiond.store.mount import MARKER
 from sessiond.store.mounts import Mounts
 
 log = logging.getLogger(__name__)
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[JsonObject], None]
 _OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash")
 """Of the data folder: of this daemon's life, a secret, or copied by itself."""
 _LOOK_S = 5.0

@@ -161,7 +161,10 @@ class Daemon:
 
     async def status(self) -> StatusResult:
         sessions = await self._parts.status()
-        settings = {name: SettingStatus(**one) for name, one in self._config.explained().items()}
+        settings = {
+            name: SettingStatus(value=value, source=source)
+            for name, (value, source) in self._config.explained().items()
+        }
         return StatusResult(
             version=sessiond.__version__,
             pid=os.getpid(),

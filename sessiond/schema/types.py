@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from sessiond.model.message import Note
+from sessiond.model.values import Json, JsonObject
 from sessiond.store.port import FileWarning
 
-__all__ = ["FileWarning", "Note"]  # declared where they are made, and on the wire as they are
+__all__ = ["FileWarning", "Json", "JsonObject", "Note"]  # declared where they are made, and on the wire as they are
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-JsonObject = dict[str, Any]
 
 Sort = Literal["updatedAt", "-updatedAt", "createdAt", "-createdAt", "name", "-name", "messageCount", "-messageCount"]
 SearchMode = Literal["text", "regex", "semantic"]
@@ -85,7 +85,7 @@ class MessageBody(Wire, omit_defaults=True):
 
     role: str
     """`user`, `assistant`, `system`, `tool`, or another word."""
-    content: str | list[Any]
+    content: str | list[Json]
     """Text, or a list of content blocks."""
     status: Status | None = None
     """`streaming`: more text will follow with `session/extend`. Absent means done."""
@@ -96,7 +96,7 @@ class MessageBody(Wire, omit_defaults=True):
     thread: str | None = None
     tick: int | None = None
     """The source system's turn number."""
-    context_snapshot: Any = None
+    context_snapshot: Json = None
     metadata: JsonObject | None = None
 
 
