@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import resource
+import shutil
 import socket
 import stat
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 
 from sessiond.fs import DiskFailed, FileSystem, RealFileSystem, atomic_write, is_temporary, off_loop, on_one_thread
 from sessiond.fs import real as real_module
+from sessiond.fs.port import Linked
 from tests.fakes.crashfs import Crash, CrashFS
 
 
@@ -702,3 +704,64 @@ def test_5_below_a_confined_folder_no_link_is_followed(tmp_path: Path) -> None:
     atomic_write(fs, f"{root}/to-file", b"mine", follow=False)
     assert not (real / "to-file").is_symlink()
     assert (outside / "file").read_text() == "precious"
+
+
+def test_5_a_folder_that_is_replaced_while_it_is_held(tmp_path: Path) -> None:
+    """A link that takes its place leads nowhere. The holder learns that what it wrote is not where it should be."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "inner").mkdir(parents=True)
+    outside.mkdir()
+    fs = RealFileSystem()
+    fs.confine(str(root))
+
+    def write() -> None:
+        with fs.hold(str(root)):
+            fs.create(f"{root}/inner/one", b"1")
+            (root / "inner").rename(root / "moved")
+            (root / "inner").symlink_to(outside)
+            fs.create(f"{root}/inner/two", b"2")
+
+    with pytest.raises(OSError, match="replaced while") as refused:
+        write()
+    assert refused.value.filename == f"{root}/inner"
+    assert os.listdir(outside) == []
+    assert sorted(os.listdir(root / "moved")) == ["one", "two"]
+    with pytest.raises(Linked), fs.hold(str(root)):
+        fs.create(f"{root}/inner/three", b"3")
+
+
+def test_5_a_folder_that_is_removed_while_it_is_held(tmp_path: Path) -> None:
+    """It is missing at the end, and the holder learns that too."""
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    fs = RealFileSystem()
+    fs.confine(str(root))
+
+    def write() -> None:
+        with fs.hold(str(root)):
+            fs.create(f"{root}/inner/one", b"1")
+            (root / "inner").rename(tmp_path / "elsewhere")
+
+    with pytest.raises(FileNotFoundError) as refused:
+        write()
+    assert refused.value.filename == f"{root}/inner"
+
+
+def test_5_a_folder_that_is_made_again_while_it_is_held(tmp_path: Path) -> None:
+    """What is written goes to the new one, also where the holder itself removed the old one."""
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    fs = RealFileSystem()
+    fs.confine(str(root))
+    before = len(os.listdir("/dev/fd"))
+    with fs.hold(str(root)):
+        fs.create(f"{root}/inner/one", b"1")
+        shutil.rmtree(root / "inner")
+        fs.make_dirs(f"{root}/inner")
+        fs.create(f"{root}/inner/two", b"2")
+        fs.remove(f"{root}/inner/two")
+        fs.remove_dir(f"{root}/inner")
+        fs.make_dirs(f"{root}/inner")
+        fs.create(f"{root}/inner/three", b"3")
+    assert os.listdir(root / "inner") == ["three"]
+    assert len(os.listdir("/dev/fd")) == before

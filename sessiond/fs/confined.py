@@ -4,7 +4,8 @@ Below a confined folder a path is walked one folder at a time from the root's ow
 relative to the last one. So a link in the place of a folder, put there at any moment, leads nowhere.
 
 Several calls can be held to one folder. The disk of a store may be unmounted, or another one mounted, between any two calls: whoever
-holds the root has all of them go to the folder that was there when it began, wherever that is by then.
+holds the root has all of them go to the folder that was there when it began, wherever that is by then. A folder below it is walked to
+once in that time. If another one has its place at the end, the holder is told, because what it wrote is not where it should be.
 """
 
 from __future__ import annotations
@@ -45,26 +46,34 @@ class Confinement:
 
     @contextlib.contextmanager
     def hold(self, root: str) -> Iterator[None]:
-        """Until this ends, calls of this thread below `root` go to the folder that is there now. OSError if `root` cannot be opened."""
+        """Until this ends, calls of this thread below `root` go to the folder that is there now. OSError if `root` cannot be opened, or if a
+        folder below it has another one in its place at the end.
+        """
         root, before = root.rstrip("/"), self._held.roots
         if root in before:
             yield
             return
-        fd = os.open(root, _WALK & ~os.O_NOFOLLOW)
-        self._held.roots = {**before, root: fd}
+        one = _HeldRoot(root, os.open(root, _WALK & ~os.O_NOFOLLOW))
+        self._held.roots = {**before, root: one}
         try:
             yield
+            one.check()
         finally:
             self._held.roots = before
-            os.close(fd)
+            one.close()
+
+    def forget(self, folder: str) -> None:
+        """It is about to be made, moved or removed: whoever holds its root walks to it again."""
+        for one in self._held.roots.values():
+            one.forget(folder)
 
     def held(self, path: str) -> tuple[str, int | None]:
         """(path, descriptor of the folder that it is relative to) for a system call that may follow links."""
-        for root, fd in self._held.roots.items():
+        for root, one in self._held.roots.items():
             if path == root:
-                return ".", fd
+                return ".", one.fd
             if path.startswith(root + "/"):
-                return path[len(root) + 1 :], fd
+                return path[len(root) + 1 :], one.fd
         return path, None
 
     @contextlib.contextmanager
@@ -78,8 +87,10 @@ class Confinement:
             name, fd = self.held(path)
             walked = None
         else:
-            name = path.rpartition("/")[2]
-            fd = walked = _walk(root, folders, self._held.roots.get(root))
+            folder, _, name = path.rpartition("/")
+            one = self._held.roots.get(root)
+            walked = _walk(root, folders) if one is None else None
+            fd = walked if one is None else one.walk(folder, folders)
         try:
             yield name, fd
         except OSError as error:
@@ -91,7 +102,44 @@ class Confinement:
                 os.close(walked)
 
 
-def _walk(root: str, folders: list[str], held: int | None) -> int:
+class _HeldRoot:
+    """A root that a thread holds, and the folders below it that it has walked to."""
+
+    def __init__(self, root: str, fd: int) -> None:
+        self.fd = fd
+        self._root = root
+        self._folders: dict[str, int] = {}
+        """Path -> descriptor."""
+
+    def walk(self, folder: str, names: list[str]) -> int:
+        """The descriptor of a folder. It is closed with the root."""
+        fd = self._folders.get(folder)
+        if fd is None:
+            fd = self._folders[folder] = _walk(self._root, names, self.fd)
+        return fd
+
+    def forget(self, folder: str) -> None:
+        for path in [one for one in self._folders if one == folder or one.startswith(folder + "/")]:
+            os.close(self._folders.pop(path))
+
+    def check(self) -> None:
+        """Every folder that was used is still where it was. OSError."""
+        for path, fd in self._folders.items():
+            used = os.fstat(fd)
+            try:
+                there = os.lstat(path[len(self._root) + 1 :], dir_fd=self.fd)
+            except OSError as error:
+                error.filename = path
+                raise
+            if (used.st_dev, used.st_ino) != (there.st_dev, there.st_ino):
+                raise OSError(errno.ESTALE, "it was replaced while files in it were written", path)
+
+    def close(self) -> None:
+        for fd in (*self._folders.values(), self.fd):
+            os.close(fd)
+
+
+def _walk(root: str, folders: list[str], held: int | None = None) -> int:
     # The root itself may be a link: it is the folder that somebody named.
     fd = os.open(root, _WALK & ~os.O_NOFOLLOW) if held is None else os.dup(held)
     path = root
@@ -119,5 +167,5 @@ def _is_link(name: str, folder: int) -> bool:
 
 class _Held(threading.local):
     def __init__(self) -> None:
-        self.roots: dict[str, int] = {}
-        """Root -> its descriptor."""
+        self.roots: dict[str, _HeldRoot] = {}
+        """By their paths."""

@@ -85,6 +85,7 @@ class RealFileSystem:
             # A predecessor that was killed right after it made this one has not synced it.
             self.sync_dir(os.path.dirname(path))
         for folder in reversed(missing):
+            self._confined.forget(folder)
             # Suppressed: somebody was faster; if it is not a folder the next step says so.
             with contextlib.suppress(FileExistsError), self._confined.at(folder) as (name, fd):
                 os.mkdir(name, mode, dir_fd=fd)
@@ -125,6 +126,7 @@ class RealFileSystem:
             return stat
 
     def replace(self, source: str, target: str) -> None:
+        self._confined.forget(source)
         with self._confined.at(source) as (old, from_fd), self._confined.at(target) as (new, to_fd):
             os.replace(old, new, src_dir_fd=from_fd, dst_dir_fd=to_fd)
 
@@ -137,6 +139,7 @@ class RealFileSystem:
             os.unlink(name, dir_fd=folder)
 
     def remove_dir(self, path: str) -> None:
+        self._confined.forget(path)
         with self._confined.at(path) as (name, folder):
             os.rmdir(name, dir_fd=folder)
 

@@ -172,10 +172,12 @@ class StoreFiles:
         """Where a file is written whose version is `there`: where a link leads, in the place of a file that is the user's own. BadFile;
         OutsideChange for a link that has just come, so that no file is made where it leads.
         """
-        self._check_way(relative)
+        self._check_folders(relative)
         path = self.path(relative)
         if not self.fs.is_link(path):
             return path
+        if relative.startswith(FOLDER + "/"):
+            raise linked(path)
         target = self.fs.real_path(path)
         if there is None or self.fs.stat(target) is None:
             raise OutsideChange(relative)

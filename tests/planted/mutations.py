@@ -543,7 +543,7 @@ MUTATIONS = [
     Planted(
         "a write that has begun goes on in whatever folder is there by then",
         "fs/confined.py",
-        "        self._held.roots = {**before, root: fd}\n",
+        "        self._held.roots = {**before, root: one}\n",
         "        self._held.roots = before\n",
         ("tests/store/test_away.py", "-k", "ends_on_the_disk"),
     ),
@@ -1095,6 +1095,20 @@ MUTATIONS = [
         "                found.update(under)\n",
         "                found.update(())\n",
         ("tests/store/test_watch.py", "-k", "touches_its_sessions"),
+    ),
+    Planted(
+        "a folder that was replaced while its files were written is not noticed",
+        "fs/confined.py",
+        "            one.check()\n",
+        "            pass\n",
+        ("tests/test_fs.py", "-k", "replaced_while_it_is_held"),
+    ),
+    Planted(
+        "a folder that was made again while it was held is not walked to",
+        "fs/real.py",
+        "            self._confined.forget(folder)\n",
+        "            pass\n",
+        ("tests/test_fs.py", "-k", "made_again_while_it_is_held"),
     ),
     Planted(
         "a link in the place of a folder is followed",
