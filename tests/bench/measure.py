@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -177,11 +178,17 @@ class Words:
         return " ".join(parts)[:size]
 
 
+_removed_at_the_end = ExitStack()
+atexit.register(_removed_at_the_end.close)
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder on the disk that is measured: `TMPDIR` says which."""
-    with tempfile.TemporaryDirectory(prefix="sessiond-bench-") as folder:
-        yield Path(folder)
+    """A folder on the disk that is measured: `TMPDIR` says which. It is removed when the program ends: ext4 passes over every inode
+    that was freed in the last minutes whenever it makes a file, so removing it earlier would slow down what is measured next.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="sessiond-bench-")
+    yield Path(_removed_at_the_end.enter_context(folder))
 
 
 @contextmanager
