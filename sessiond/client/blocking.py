@@ -11,7 +11,7 @@ from sessiond.client.feed import Changes
 from sessiond.client.link import Link
 from sessiond.client.lookout import Lookout
 from sessiond.client.session import Session
-from sessiond.client.types import Hit, Imported, NewMessage, SessionInfo, Status
+from sessiond.client.types import Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
 
 
 class Sessiond:
@@ -117,11 +117,26 @@ class Sessiond:
         """
         cursor: str | None = None
         while True:
-            page = self._link.call(requests.search(query, cursor, None, mode, filter), timeout_s)
+            page = self.search_page(query, mode=mode, cursor=cursor, timeout_s=timeout_s, **filter)
             yield from page.hits
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    def search_page(
+        self,
+        query: str,
+        *,
+        mode: str = "text",
+        limit: int | None = None,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+        **filter: Any,
+    ) -> HitPage:
+        """One page of what `search` finds: at most `limit` hits, and how many there are in all. `cursor`: `next_cursor` of the page
+        before it.
+        """
+        return self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
 
     def changes(self, *, look_s: float = 1.0) -> Changes:
         """Live changes of all sessions, new ones included, from this call on. `session_id` of a change says where.
@@ -155,9 +170,9 @@ class Sessiond:
         request = requests.import_(path, format=format, store=store, since=since, dry_run=dry_run)
         return self._link.call(request, timeout_s)
 
-    def save(self, *, timeout_s: float | None = None) -> None:
-        """Bring the files of all sessions up to date now."""
-        self._link.call(requests.save(None), timeout_s)
+    def save(self, *, timeout_s: float | None = None) -> list[SavedFile]:
+        """Bring the files of all sessions up to date now. Returns those that were written."""
+        return (self._link.call(requests.save(None), timeout_s)).saved
 
     def status(self, *, timeout_s: float | None = None) -> Status:
         """What runs, where, and how it is."""

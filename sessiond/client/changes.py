@@ -96,10 +96,15 @@ class Reread(_Change, frozen=True, kw_only=True):
     since: int = 0
     session: SessionInfo | None = None
     messages: list[Message] = field(default_factory=list)
+    edited: bool = False
+    """Another program changed the session's file."""
 
 
 class Deleted(_Change, frozen=True, kw_only=True):
     """The session is gone. Nothing follows."""
+
+    missed: bool = False
+    """It went while the client had no connection: it was deleted, or it was empty and the daemon dropped it."""
 
 
 Change: TypeAlias = (

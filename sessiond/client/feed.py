@@ -164,7 +164,7 @@ class Changes(Iterator[Change]):
             except SessionNotFound:
                 if follower.known is None:
                     raise
-                self._ready.append(follower.deleted())
+                self._ready.append(follower.deleted(missed=True))
                 return
             self._ready.extend(follower.opened(result))
             while follower.more_since is not None:

@@ -37,6 +37,8 @@ class Follower:
         self.stale = True
         """It has to be opened before anything that the daemon says of it is of use."""
         self.gone = False
+        self._edited = False
+        """Another program changed the file since the last change that was given on."""
         self.more_since: int | None = None
         """Messages with a greater seq have to be read, for the last page left them out."""
         self._reading_to = 0
@@ -54,12 +56,13 @@ class Follower:
     def opened(self, result: Opened) -> Iterator[Change]:
         """What happened since the last seq that was seen, from the result of `session/open`."""
         self.stale = False
+        edited, self._edited = self._edited, False
         now = result.session.seq
         if self.known is None:
             self.begun = self.known = now
         elif result.changes is None:
             if now != self.known or result.messages:
-                yield from self._reread(result)
+                yield from self._reread(result, edited)
         else:
             for change in as_they_were([read_change(raw, self.session_id) for raw in result.changes]):
                 fresh = without_known(change, self.known)
@@ -77,7 +80,7 @@ class Follower:
         for method, notice in early:
             yield from self.told(method, notice)
 
-    def _reread(self, result: Opened) -> Iterator[Change]:
+    def _reread(self, result: Opened, edited: bool) -> Iterator[Change]:
         since, self.known = self.known or 0, result.session.seq
         if result.has_more and result.messages:
             self.more_since = result.messages[-1].seq
@@ -88,6 +91,7 @@ class Follower:
             since=since,
             session=result.session,
             messages=result.messages,
+            edited=edited,
         )
 
     def page(self, page: Page) -> Iterator[Change]:
@@ -116,7 +120,7 @@ class Follower:
         elif method == "session/resync":
             self.stale = self.stale or notice.seq != self.known
         elif method == "session/reloaded":
-            self.stale = True
+            self.stale = self._edited = True
         elif method == "session/changed" and not notice.replay:
             yield from self._changed(notice)
 
@@ -132,9 +136,10 @@ class Follower:
             self.known = change.seq
             yield change
 
-    def deleted(self) -> Change:
+    def deleted(self, *, missed: bool = False) -> Change:
+        """`missed`: it is not there any more when it is opened again."""
         self.gone, self.stale = True, False
-        return Deleted(session_id=self.session_id, seq=self.known or 0)
+        return Deleted(session_id=self.session_id, seq=self.known or 0, missed=missed)
 
     def lost(self) -> None:
         """The connection ended."""

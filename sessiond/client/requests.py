@@ -17,6 +17,7 @@ from sessiond.errors import AlreadyExists, DaemonUnreachable, SessiondError, Ses
 
 T = TypeVar("T")
 PAGE_MESSAGES = 1000
+OPENED_MESSAGES = 200
 
 
 class Request(Generic[T]):
@@ -75,6 +76,7 @@ _page = _decoder(t.Page)
 _list_page = _decoder(t.ListPage)
 _hit_page = _decoder(t.HitPage)
 _opened = _decoder(t.Opened)
+_saved = _decoder(t.SaveResult)
 _note = _decoder(t.NoteResult)
 _notes = _decoder(t.NoteListResult)
 _state = _decoder(t.StateResult)
@@ -217,8 +219,8 @@ def restore(session_id: str) -> Request[t.SessionResult]:
     return Request("session/restore", {"sessionId": session_id}, _session, again=False)
 
 
-def save(session_id: str | None) -> Request[Any]:
-    return Request("session/save", _given(sessionId=session_id), plain)
+def save(session_id: str | None) -> Request[t.SaveResult]:
+    return Request("session/save", _given(sessionId=session_id), _saved)
 
 
 def move(session_id: str, store: str) -> Request[t.SessionResult]:

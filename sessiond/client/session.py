@@ -12,8 +12,18 @@ from sessiond.client.feed import Changes
 from sessiond.client.follower import Follower
 from sessiond.client.link import Link
 from sessiond.client.reply import Reply
-from sessiond.client.requests import PAGE_MESSAGES, Field
-from sessiond.client.types import AppendedMessage, Exported, Message, NewMessage, Note, SessionInfo, ToolCall
+from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
+from sessiond.client.types import (
+    AppendedMessage,
+    Exported,
+    Message,
+    NewMessage,
+    Note,
+    SavedFile,
+    SessionInfo,
+    Snapshot,
+    ToolCall,
+)
 
 
 class Session:
@@ -44,12 +54,26 @@ class Session:
         """The session as a list shows it."""
         return self._link.call(requests.update(self.id, {}), timeout_s).session
 
+    def open(self, *, last: int | None = None, timeout_s: float | None = None) -> Snapshot:
+        """What the session is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
+        daemon's memory until `close`. Follow it from here with `changes(since=snapshot.session.seq)`.
+        """
+        params = {"sessionId": self.id, "last": OPENED_MESSAGES if last is None else last}
+        return self._link.call(requests.open_(params), timeout_s)
+
     def messages(
-        self, *, last: int | None = None, since: int | None = None, timeout_s: float | None = None
+        self,
+        *,
+        last: int | None = None,
+        since: int | None = None,
+        before: int | None = None,
+        timeout_s: float | None = None,
     ) -> list[Message]:
-        """All messages, oldest first; only the newest `last`, or only those with a seq greater than `since`."""
+        """All messages, oldest first; only those with a seq greater than `since`; or only the newest `last`, and with `before` the
+        newest of those with a smaller seq.
+        """
         if last is not None:
-            return self._newest(last, timeout_s)
+            return self._newest(last, before, timeout_s)
         found: list[Message] = []
         since, more = since or 0, True
         while more:
@@ -57,15 +81,18 @@ class Session:
             found += page.messages
             more = page.has_more and bool(page.messages)
             since = found[-1].seq if found else since
-        return found
+        return [one for one in found if before is None or one.seq < before]
 
-    def _newest(self, count: int, timeout_s: float | None) -> list[Message]:
-        page = self._link.call(requests.read(self.id, last=min(count, PAGE_MESSAGES)), timeout_s)
-        found = page.messages
-        while page.messages and page.has_more and len(found) < count:
+    def _newest(self, count: int, before: int | None, timeout_s: float | None) -> list[Message]:
+        found: list[Message] = []
+        more = True
+        while more and len(found) < count:
             limit = min(count - len(found), PAGE_MESSAGES)
-            page = self._link.call(requests.read(self.id, before=found[0].seq, limit=limit), timeout_s)
+            older_than = found[0].seq if found else before
+            which = {"last": limit} if older_than is None else {"before": older_than, "limit": limit}
+            page = self._link.call(requests.read(self.id, **which), timeout_s)
             found = page.messages + found
+            more = page.has_more and bool(page.messages)
         return found
 
     def changes(self, *, since: int | None = None) -> Changes:
@@ -220,9 +247,10 @@ class Session:
         """Put it into the trash, or away for ever."""
         self._link.call(requests.delete(self.id, permanent=permanent), timeout_s)
 
-    def save(self, *, timeout_s: float | None = None) -> None:
-        """Bring its file up to date now. What was appended is durable without it."""
-        self._link.call(requests.save(self.id), timeout_s)
+    def save(self, *, timeout_s: float | None = None) -> SavedFile | None:
+        """Bring its file up to date now. What was appended is durable without it. None: there is nothing to save yet."""
+        saved = (self._link.call(requests.save(self.id), timeout_s)).saved
+        return saved[0] if saved else None
 
     def export(
         self, format: str, path: str | None = None, *, overwrite: bool = False, timeout_s: float | None = None

@@ -231,13 +231,38 @@ class HitPage(Value, frozen=True, kw_only=True):
     """The index is being built; there may be more hits."""
 
 
-class Opened(Value, frozen=True, kw_only=True):
-    """The content of a session as `session/open` returns it. `changes` is None where they are no longer known."""
+class Snapshot(Value, frozen=True, kw_only=True):
+    """A session at one moment: after the change `session.seq`."""
 
     session: SessionInfo
     messages: list[Message] = []
+    """The newest ones, oldest first."""
     has_more: bool = False
+    """There are older messages."""
+    state: dict[str, Any] = {}
+    """Values that tools keep beside the messages."""
+    warnings: list[FileWarning] = []
+    """Parts of its files that the daemon did not understand."""
+
+
+class Opened(Snapshot, frozen=True, kw_only=True):
+    """The result of `session/open`. `changes` is None where they are no longer known."""
+
     changes: list[Raw] | None = None
+
+
+class SavedFile(Value, frozen=True, kw_only=True):
+    """The file of a session that is up to date. `bytes` is its size."""
+
+    session_id: str
+    path: str = ""
+    bytes: int = 0
+
+
+class SaveResult(Value, frozen=True, kw_only=True):
+    """The files that were written."""
+
+    saved: list[SavedFile] = []
 
 
 class Origin(Value, frozen=True, kw_only=True):

@@ -172,12 +172,10 @@ class StoreFiles:
         """Where a file is written whose version is `there`: where a link leads, in the place of a file that is the user's own. BadFile;
         OutsideChange for a link that has just come, so that no file is made where it leads.
         """
-        self._check_folders(relative)
+        self._check_way(relative)
         path = self.path(relative)
-        if not self.fs.is_link(path):
+        if relative.startswith(FOLDER + "/") or not self.fs.is_link(path):
             return path
-        if relative.startswith(FOLDER + "/"):
-            raise linked(path)
         target = self.fs.real_path(path)
         if there is None or self.fs.stat(target) is None:
             raise OutsideChange(relative)
@@ -322,9 +320,8 @@ class StoreFiles:
         stat = self.fs.create(fresh, write.data, _mode(old))
         try:
             if wanted is None:
-                self.fs.link(
-                    fresh, path
-                )  # fails where a rename would silently displace a file that somebody made just now
+                # It fails where a rename would silently displace a file that somebody made just now.
+                self.fs.link(fresh, path)
                 done[write.path] = _print(stat)
                 self.fs.remove(fresh)
                 self.fs.sync_dir(folder)

@@ -100,6 +100,39 @@ def test_pages_are_put_together(sessiond: Sessiond) -> None:
     assert [one.text for one in chat.messages(last=1500)] == [str(number) for number in range(1000, 2500)]
 
 
+def test_older_messages(sessiond: Sessiond) -> None:
+    """`before` is counted in seqs and may be combined with `since`; `last` with `before` goes over pages."""
+    chat = sessiond.new()
+    chat.append_all([NewMessage(role="user", content=str(number)) for number in range(2_500)])
+    seqs = [one.seq for one in chat.messages()]
+    assert [one.text for one in chat.messages(last=3, before=seqs[10])] == ["7", "8", "9"]
+    assert [one.text for one in chat.messages(last=1_500, before=seqs[1_600])] == [
+        str(one) for one in range(100, 1_600)
+    ]
+    assert [one.text for one in chat.messages(since=seqs[4], before=seqs[7])] == ["5", "6"]
+    assert chat.messages(last=5, before=seqs[0]) == []
+
+
+def test_a_snapshot_and_what_follows(sessiond: Sessiond, served: ForkedHome) -> None:
+    """Everything of one moment; changes go on right after it. A part of the file that is not understood is told."""
+    chat = sessiond.new(name="whole")
+    chat.append_all([NewMessage(role="user", content=text) for text in ("one", "two", "three")])
+    chat.set_state({"draft": "half a"})
+    at = chat.open(last=2)
+    assert [one.text for one in at.messages] == ["two", "three"]
+    assert (at.session.name, at.has_more, at.state, at.warnings) == ("whole", True, {"draft": "half a"}, [])
+    chat.append("user", "four")
+    with chat.changes(since=at.session.seq) as changes:
+        change = changes.wait(10)
+    assert isinstance(change, Appended) and [one.text for one in change.messages] == ["four"]
+    saved = chat.save()
+    assert saved is not None and saved.bytes == Path(saved.path).stat().st_size
+    with Path(saved.path).open("a") as file:
+        file.write("not JSON\n")
+    wait_until(lambda: bool(chat.open().warnings))
+    assert chat.open().warnings[0].message == "is not valid JSON"
+
+
 def test_a_reply_that_is_cut_off_is_kept_as_interrupted(sessiond: Sessiond) -> None:
     """By an exception in the block, which the caller gets as it was."""
     chat = sessiond.new(name="cut off")
@@ -163,6 +196,10 @@ def test_lists_and_searches_go_on_over_pages(sessiond: Sessiond) -> None:
     for number in range(60):
         sessiond.session(f"s{number}").append("user", "a wombat sleeps")
     wait_until(lambda: sum(1 for _ in sessiond.search("wombat")) == 60)
+    page = sessiond.search_page("wombat", limit=25)
+    assert (len(page.hits), page.total) == (25, 60)
+    again = sessiond.search_page("wombat", limit=25, cursor=page.next_cursor)
+    assert not {hit.session_id for hit in page.hits} & {hit.session_id for hit in again.hits}
     (hit,) = sessiond.search("wombat", session_id="s7", role="user")
     assert [hit.snippet[begin:end] for begin, end in hit.ranges] == ["wombat"]
 

@@ -93,7 +93,11 @@ async def test_a_conversation(sessiond: AsyncSessiond) -> None:
     assert [one.seq for one in seen[:6]] == [1, 2, 3, 4, 5, 6] and seen[1].messages[0].id == first.id  # type: ignore[union-attr]
     chat = await sessiond.restore(chat.id)
     assert [one.text for one in await chat.messages()] == ["Be brief", "Which lock?", "The journal's, always"]
-    assert [one.text for one in await chat.messages(last=1)] == ["The journal's, always"]
+    newest = await chat.messages(last=1)
+    assert [one.text for one in newest] == ["The journal's, always"]
+    assert [one.text for one in await chat.messages(last=1, before=newest[0].seq)] == ["Which lock?"]
+    at = await chat.open(last=1)
+    assert (at.messages, at.has_more, at.session.message_count) == (newest, True, 3)
 
 
 async def test_the_rest_of_a_session(sessiond: AsyncSessiond, tmp_path: Path) -> None:
@@ -109,12 +113,15 @@ async def test_the_rest_of_a_session(sessiond: AsyncSessiond, tmp_path: Path) ->
     assert await twin.truncate((await twin.messages())[0].seq) == 1
     assert "a wombat" in ((await twin.export("markdown")).content or "")
     assert (await twin.clear()).message_count == 0
-    await sessiond.save()
+    assert {one.session_id for one in await sessiond.save()} <= {chat.id, twin.id}
+    saved = await chat.save()
+    assert saved is not None and saved.path == (await chat.info()).path
     assert {one.name async for one in sessiond.sessions()} == {"after", "twin"}
     hits = [hit async for hit in sessiond.search("wombat", session_id=chat.id)]
     while not hits:
         hits = [hit async for hit in sessiond.search("wombat", session_id=chat.id)]
     assert hits[0].snippet == "a wombat"
+    assert (await sessiond.search_page("wombat", limit=1)).total == 1
     with pytest.raises(SessionNotFound):
         await sessiond.session("nowhere").info()
     with pytest.raises(Conflict):

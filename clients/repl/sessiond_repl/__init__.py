@@ -2,10 +2,12 @@
 
 terminal | plain     the user interfaces: a prompt with prompt-toolkit; or lines in, lines out
 commands             /sessions, /load, ...: one function each
-chat                 the open session, what is said in it, and how it catches up after the daemon was gone
+chat                 the open session, what is said in it, and what others do in it
 agent                one turn of a command that plays the assistant
 view                 which part of the session is already on the screen: no I/O
-link, connection     JSON-RPC over the daemon's socket; reconnects
+live                 follows the open session, also after the daemon was gone
+
+The connection to the daemon is that of `sessiond.client`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def run(session_id: str | None, agent: str | None) -> int:
     """Talk until the end of input or /quit. Returns the exit code.
 
     `session_id`: the session to resume; None makes a new one. `agent`: a shell command that answers every message.
-    Raises SessiondError and sessiond.reach.Unreachable if it cannot begin; ImportError without prompt-toolkit.
+    Raises SessiondError if it cannot begin; ImportError without prompt-toolkit.
     """
     if interactive():
         from sessiond_repl.terminal import converse

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from sessiond.cli.output import clean, in_place, local_time, one_line
 from sessiond.cli.paths import on_wire
-from sessiond.errors import InvalidParams
+from sessiond.client import InvalidParams
 from sessiond_repl.chat import Chat
 
 Command = Callable[[Chat, str], Awaitable[None]]
@@ -36,26 +35,20 @@ async def obey(chat: Chat, line: str) -> None:
 
 async def _sessions(chat: Chat, rest: str) -> None:
     """[PART OF THE NAME]  lists the newest sessions; --archived, --deleted: those instead"""
-    wanted: dict[str, Any] = {}
-    for flag in ("archived", "deleted"):
-        if f"--{flag}" in rest.split():
-            wanted[flag] = True
-            rest = rest.replace(f"--{flag}", "").strip()
-    if rest:
-        wanted["name"] = rest
-    found = await chat.call("session/list", limit=LISTED, filter=wanted)
-    rows = [
-        [
-            ("* " if info["sessionId"] == chat.session_id else "  ") + info["sessionId"],
-            info["name"] or "",
-            local_time(info["updatedAt"]),
-            str(info["messageCount"]),
-            " ".join(info["tags"]),
-        ]
-        for info in found["sessions"]
-    ]
+    words = rest.split()
+    archived, deleted = "--archived" in words or None, "--deleted" in words or None
+    name = rest.replace("--archived", "").replace("--deleted", "").strip() or None
+    rows: list[list[str]] = []
+    more = False
+    async for info in chat.sessiond.sessions(archived=archived, deleted=deleted, name=name):
+        more = len(rows) == LISTED
+        if more:
+            break
+        here = "* " if info.session_id == chat.session_id else "  "
+        facts = [info.name or "", local_time(info.updated_at), str(info.message_count), " ".join(info.tags)]
+        rows.append([here + info.session_id, *facts])
     chat.screen.table(["session", "name", "changed", "messages", "tags"], rows)
-    if found["nextCursor"]:
+    if more:
         chat.screen.info(f"the newest {LISTED}; /sessions PART OF THE NAME shows others")
 
 
@@ -66,8 +59,8 @@ async def _new(chat: Chat, rest: str) -> None:
 
 async def _save(chat: Chat, _rest: str) -> None:
     """saves the session's file now"""
-    saved = await chat.save()
-    chat.screen.info(f"saved {saved['path']} ({saved['bytes']} bytes)" if saved else "nothing to save")
+    saved = await chat.session.save()
+    chat.screen.info(f"saved {saved.path} ({saved.bytes} bytes)" if saved else "nothing to save")
 
 
 async def _load(chat: Chat, rest: str) -> None:
@@ -79,9 +72,7 @@ async def _load(chat: Chat, rest: str) -> None:
 async def _reset(chat: Chat, _rest: str) -> None:
     """saves this session, then empties it; the id stays"""
     await chat.stop_turn()
-    info = (await chat.call("session/clear", sessionId=chat.session_id))["session"]
-    chat.view.apply([{"kind": "cleared", "seq": info["seq"]}])
-    chat.view.updated(info)
+    await chat.change(chat.session.clear(), lambda info: info.seq)
     chat.history.clear()
     chat.oldest = 0
 
@@ -89,47 +80,39 @@ async def _reset(chat: Chat, _rest: str) -> None:
 async def _name(chat: Chat, rest: str) -> None:
     """[NAME]  gives this session a name, or shows it"""
     if rest:
-        await _update(chat, name=rest)
+        await chat.change(chat.session.update(name=rest), lambda info: info.seq)
     else:
-        chat.screen.info(f"name: {one_line(chat.view.info['name'] or '(none)')}")
+        chat.screen.info(f"name: {one_line(chat.view.info.name or '(none)')}")
 
 
 async def _tag(chat: Chat, rest: str) -> None:
     """[TAG ... -TAG ...]  adds and (with -) removes tags, or shows them"""
-    tags = list(chat.view.info["tags"])
+    tags = list(chat.view.info.tags)
     for word in rest.split():
         if word.startswith("-"):
             tags = [tag for tag in tags if tag != word[1:]]
         elif word not in tags:
             tags.append(word)
-    if tags != chat.view.info["tags"]:
-        await _update(chat, tags=tags)
+    if tags != chat.view.info.tags:
+        await chat.change(chat.session.update(tags=tags), lambda info: info.seq)
     else:
         chat.screen.info(f"tags: {one_line(' '.join(tags) or '(none)')}")
 
 
 async def _archive(chat: Chat, rest: str) -> None:
     """[off]  removes this session from the lists; off: brings it back"""
-    await _update(chat, archived=rest != "off")
-
-
-async def _update(chat: Chat, **fields: Any) -> None:
-    answer = await chat.call("session/update", sessionId=chat.session_id, **fields)
-    chat.view.cursor.take([answer["session"]["seq"]])
-    chat.view.updated(answer["session"])
+    await chat.change(chat.session.update(archived=rest != "off"), lambda info: info.seq)
 
 
 async def _search(chat: Chat, rest: str) -> None:
     """WORDS  finds messages in all sessions"""
-    found = await chat.call("session/search", query=_needed(rest, "/search WORDS"), limit=LISTED)
-    for hit in found["hits"]:
-        where = hit["sessionId"] if hit["messageId"] is None else f"{hit['sessionId']} #{hit['seq']}"
-        facts = (where, hit["name"], hit["role"], local_time(hit["timestamp"]))
+    found = await chat.sessiond.search_page(_needed(rest, "/search WORDS"), limit=LISTED)
+    for hit in found.hits:
+        where = hit.session_id if hit.message_id is None else f"{hit.session_id} #{hit.seq}"
+        facts = (where, hit.name, hit.role, local_time(hit.timestamp))
         chat.screen.head(one_line("── " + "  ".join(fact for fact in facts if fact)))
-        chat.screen.text(_marked(hit["snippet"], hit["ranges"]))
-    chat.screen.info(
-        f"{found['total']} found" + (", the index is still being built" if found.get("incomplete") else "")
-    )
+        chat.screen.text(_marked(hit.snippet, hit.ranges))
+    chat.screen.info(f"{found.total} found" + (", the index is still being built" if found.incomplete else ""))
 
 
 def _marked(snippet: str, ranges: list[list[int]]) -> str:
@@ -144,9 +127,8 @@ def _marked(snippet: str, ranges: list[list[int]]) -> str:
 async def _fork(chat: Chat, rest: str) -> None:
     """[NAME]  continues in a copy of this session"""
     await chat.stop_turn()
-    params = {"name": rest} if rest else {}
-    made = (await chat.call("session/fork", sessionId=chat.session_id, **params))["session"]
-    await chat.go_on(lambda: chat.open(made["sessionId"]))
+    made = await chat.session.fork(name=rest or None)
+    await chat.go_on(lambda: chat.open(made.id))
 
 
 async def _notes(chat: Chat, rest: str) -> None:
@@ -155,16 +137,15 @@ async def _notes(chat: Chat, rest: str) -> None:
         heading, colon, text = (part.strip() for part in rest.partition(":"))
         if not (heading and colon and text):
             raise InvalidParams("a note needs a heading and a text", hint="/notes HEADING: TEXT")
-        answer = await chat.call("note/append", sessionId=chat.session_id, heading=heading, content=text)
-        chat.view.apply([{"kind": "note", "seq": answer["note"]["seq"], "note": answer["note"]}])
+        await chat.change(chat.session.note(heading, text), lambda note: note.seq)
         return
-    notes = (await chat.call("note/list", sessionId=chat.session_id))["notes"]
+    notes = await chat.session.notes()
     heading = ""
     for note in notes:
-        if note["heading"] != heading:
-            heading = note["heading"]
+        if note.heading != heading:
+            heading = note.heading
             chat.screen.head(one_line(f"* {heading}"))
-        chat.screen.text(clean(note["content"]))
+        chat.screen.text(clean(note.content))
     if not notes:
         chat.screen.info("no notes; /notes HEADING: TEXT adds one")
 
@@ -178,12 +159,11 @@ async def _export(chat: Chat, rest: str) -> None:
     path = os.path.abspath(os.path.expanduser(" ".join(words))) if words else None
     if form is None:
         form = FORMATS.get(path.rpartition(".")[2], "markdown") if path else "markdown"
-    params: dict[str, Any] = {"path": on_wire(path), "overwrite": overwrite} if path else {}
-    done = await chat.call("session/export", sessionId=chat.session_id, format=form, **params)
+    done = await chat.session.export(form, on_wire(path) if path else None, overwrite=overwrite)
     if path:
-        chat.screen.info(f"{done['path']} ({done['bytes']} bytes)")
+        chat.screen.info(f"{done.path} ({done.bytes} bytes)")
     else:
-        chat.screen.text(clean(done["content"]).rstrip("\n"))
+        chat.screen.text(clean(done.content or "").rstrip("\n"))
 
 
 async def _older(chat: Chat, rest: str) -> None:
@@ -192,10 +172,13 @@ async def _older(chat: Chat, rest: str) -> None:
     if not chat.oldest:
         chat.screen.info("there are no older messages")
         return
-    page = await chat.call("session/read", sessionId=chat.session_id, before=chat.oldest, limit=count)
-    chat.view.messages(page["messages"])
-    chat.oldest = page["messages"][0]["seq"] if page["hasMore"] else 0
-    chat.screen.info("more: /older" if page["hasMore"] else "this is the beginning of the session")
+    # One more than is shown says whether there are more.
+    found = await chat.session.messages(last=count + 1, before=chat.oldest)
+    shown = found[-count:]
+    chat.view.messages(shown)
+    more = len(found) > len(shown)
+    chat.oldest = shown[0].seq if more else 0
+    chat.screen.info("more: /older" if more else "this is the beginning of the session")
 
 
 async def _help(chat: Chat, _rest: str) -> None:

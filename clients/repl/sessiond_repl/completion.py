@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from sessiond.cli.output import local_time, one_line
-from sessiond.errors import SessiondError
+from sessiond.client import SessiondError, SessionInfo
 from sessiond_repl.chat import Chat
 from sessiond_repl.commands import COMMANDS, FORMATS
 
@@ -50,25 +50,35 @@ class Commands(Completer):
         if name == "export":
             return FORMATS.values()
         if name == "tag":
-            return [f"-{tag}" for tag in self._chat.view.info["tags"]]
+            return [f"-{tag}" for tag in self._chat.view.info.tags]
         return {"archive": ["off"], "sessions": ["--archived", "--deleted"]}.get(name, ())
 
     async def _sessions(self, begun: str) -> list[Completion]:
         """Sessions whose id or name contains what was typed."""
         try:
-            answer = await asyncio.wait_for(self._chat.call("session/list", limit=OFFERED), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                found = [info async for info in self._listed()]
         except (SessiondError, TimeoutError):
             return []
         wanted = begun.casefold()
         return [
             Completion(
-                info["sessionId"],
+                info.session_id,
                 -len(begun),
                 display_meta=one_line(
-                    f"{info['name'] or ''}  {local_time(info['updatedAt'])}  {info['messageCount']} messages  "
-                    + " ".join(info["tags"])
+                    f"{info.name or ''}  {local_time(info.updated_at)}  {info.message_count} messages  "
+                    + " ".join(info.tags)
                 ),
             )
-            for info in answer["sessions"]
-            if wanted in info["sessionId"].casefold() or wanted in (info["name"] or "").casefold()
+            for info in found
+            if wanted in info.session_id.casefold() or wanted in (info.name or "").casefold()
         ]
+
+    async def _listed(self) -> AsyncGenerator[SessionInfo, None]:
+        """The newest sessions."""
+        count = 0
+        async for info in self._chat.sessiond.sessions():
+            yield info
+            count += 1
+            if count == OFFERED:
+                return

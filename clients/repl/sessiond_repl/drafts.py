@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from sessiond.errors import SessiondError, SessionNotFound
+from sessiond.client import SessiondError, SessionNotFound
 from sessiond_repl.chat import DRAFT, Chat
 
 EVERY_S = 1.0
@@ -45,17 +45,14 @@ class Drafts:
 
     async def _send(self) -> None:
         session_id, text = sending = self._text
-        if sending == self._kept or not self._chat.link.online:
+        if sending == self._kept or not self._chat.online:
             return
-        view = self._chat.view
         try:
-            answer = await self._chat.call("state/set", sessionId=session_id, values={DRAFT: text or None})
+            await self._chat.sessiond.session(session_id).set_state({DRAFT: text or None})
         except SessionNotFound:  # deleted: there is no place to keep it
             self._kept = sending
             return
         self._kept = sending
-        if view.session_id == session_id:
-            view.cursor.take([answer["seq"]])
 
     async def close(self) -> None:
         """Keep the current text, and end."""

@@ -8,7 +8,7 @@ import sys
 import threading
 
 from sessiond.cli.output import one_line
-from sessiond.errors import InvalidParams, SessiondError
+from sessiond.client import InvalidParams, SessiondError
 from sessiond_repl.chat import Chat
 from sessiond_repl.commands import Quit, obey
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from typing import Any
+from collections.abc import Callable
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sessiond.cli.output import one_line
-from sessiond.errors import SessiondError
+from sessiond.client import SessiondError
 from sessiond_repl.chat import Chat
 from sessiond_repl.commands import Quit
 from sessiond_repl.completion import Commands
@@ -43,7 +43,7 @@ class Terminal:
     def __init__(self, console: Console) -> None:
         self._console = console
         self.growing = ""
-        self.repaint: Any = lambda: None
+        self.repaint: Callable[[], object] = lambda: None
 
     def _print(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style=style), soft_wrap=True)
@@ -185,11 +185,11 @@ class _Prompt:
 
     def _toolbar(self) -> str:
         info = self._chat.view.info
-        name = one_line(info["name"] or info["sessionId"], 40)
-        facts = [f"[{name}:{info['messageCount']}]"]
+        name = one_line(info.name or info.session_id, 40)
+        facts = [f"[{name}:{self._chat.view.count}]"]
         if self._chat.turn is not None:
             facts.append("the agent is writing; Ctrl-C stops it")
-        if not self._chat.link.online:
+        if not self._chat.online:
             facts.append("no daemon; what you send waits for it")
         return " " + "  ".join(facts)
 

@@ -1,18 +1,36 @@
 """Which part of a session is already on the screen, and what a change adds to it. No I/O: a Screen does that.
 
-Everything may arrive twice (a change as a notification, and again after a reconnection) but is shown once: changes are
-recognised by their seq, text of a streamed message by its offset.
+Changes arrive once each and in order. Still, text of a streamed message may be known already: the session was opened while it
+grew, or was read again. It is recognised by its offset.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
+
+import msgspec
 
 from sessiond.cli.output import clean, content_text, message_text, one_line
+from sessiond.client import (
+    Appended,
+    Change,
+    Cleared,
+    Extended,
+    Finished,
+    Message,
+    Noted,
+    Reread,
+    SessionInfo,
+    ToolCall,
+    Truncated,
+    Updated,
+)
 
-Message = dict[str, Any]
+NAME = "repl"
+"""What other clients see as the origin of our changes."""
 
 
 class Screen(Protocol):
@@ -36,30 +54,6 @@ class Screen(Protocol):
     def table(self, headings: list[str], rows: list[list[str]]) -> None: ...
 
 
-class Cursor:
-    """Which changes are known. Ours arrive as answers, those of others as notifications, so they may be out of order."""
-
-    def __init__(self, seq: int = 0) -> None:
-        self.seq = seq
-        """All changes up to this seq are known."""
-        self._ahead: set[int] = set()
-
-    def take(self, seqs: Iterable[int]) -> bool:
-        """Mark these as known. Returns whether any of them is new."""
-        new = {seq for seq in seqs if seq > self.seq} - self._ahead
-        self._ahead |= new
-        while self.seq + 1 in self._ahead:
-            self.seq += 1
-            self._ahead.remove(self.seq)
-        return bool(new)
-
-    def jump(self, seq: int) -> None:
-        """Mark all up to `seq` as known."""
-        self.seq = max(seq, self.seq)
-        self._ahead = {one for one in self._ahead if one > self.seq}
-        self.take(())
-
-
 class _Stream:
     def __init__(self, head: str, seq: int) -> None:
         self.head = head
@@ -73,47 +67,36 @@ class _Stream:
 class View:
     """One session on one screen. A new session needs a new View."""
 
-    def __init__(self, screen: Screen, info: dict[str, Any]) -> None:
+    def __init__(self, screen: Screen, info: SessionInfo) -> None:
         self.info = info
-        self.cursor = Cursor()
+        self.count = info.message_count
+        """How many messages the session has."""
         self.own: set[str] = set()
         """Ids of our messages, which are on the screen from the moment they are sent."""
+        self.asking = 0
+        """How many requests of ours are changing the session: what this client's name does meanwhile is taken for ours."""
+        self._seq = info.seq
+        """All changes up to this one are on the screen."""
         self._screen = screen
         self._streams: dict[str, _Stream] = {}
         self._shown_last: str | None = None
-
-    @property
-    def session_id(self) -> str:
-        return str(self.info["sessionId"])
+        self._grew = asyncio.Event()
 
     # Messages
 
     def messages(self, messages: Iterable[Message], via: str = "") -> None:
         """Show messages that are not on the screen yet."""
         for message in messages:
-            if message["id"] not in self.own:
+            if message.id not in self.own:
                 self._show(message, via)
         self._tails()
 
-    def reread(self, messages: Iterable[Message]) -> None:
-        """Show what is new in these messages, given as they are now."""
-        for message in messages:
-            if message["id"] in self.own:
-                continue
-            if message["id"] in self._streams:
-                self._more(message["id"], content_text(message.get("content", "")), 0)
-                if message.get("status") != "streaming":
-                    self._end(message["id"], message)
-            elif message["seq"] > self.cursor.seq:
-                self._show(message, "")
-        self._tails()
-
     def _show(self, message: Message, via: str) -> None:
-        head, *body = message_text(message).split("\n")
-        self._shown_last = message["id"]
-        if message.get("status") == "streaming":
-            self.stream(message["id"], head.removesuffix(" [streaming]"), via, message["seq"])
-            self._more(message["id"], content_text(message.get("content", "")), 0)
+        head, *body = message_text(msgspec.to_builtins(message)).split("\n")
+        self._shown_last = message.id
+        if message.status == "streaming":
+            self.stream(message.id, head.removesuffix(" [streaming]"), via, message.seq)
+            self._more(message.id, content_text(message.content), 0)
             return
         self._screen.head(f"{head} · {one_line(via)}" if via else head)
         if any(body):
@@ -128,7 +111,7 @@ class View:
     def extend(self, message_id: str, text: str, offset: int | None) -> None:
         """More text of a stream. The part that is known, by its offset in code points, is not shown again."""
         if message_id not in self._streams:
-            self._streams[message_id] = stream = _Stream("── …", self.cursor.seq)
+            self._streams[message_id] = stream = _Stream("── …", self._seq)
             stream.length = offset or 0
         self._more(message_id, text, offset)
         self._tails()
@@ -148,79 +131,102 @@ class View:
             self._shown_last = message_id
         self._screen.text(clean(text))
 
-    def finish(self, message_id: str, end: dict[str, Any]) -> None:
-        """End a stream; `end` has `status` and perhaps `toolCalls`."""
-        self._end(message_id, end)
+    def finish(self, message_id: str, status: str | None, tool_calls: Iterable[ToolCall] = ()) -> None:
+        """End a stream."""
+        self._end(message_id, status, tool_calls)
         self._tails()
 
-    def _end(self, message_id: str, end: dict[str, Any]) -> None:
+    def _end(self, message_id: str, status: str | None, tool_calls: Iterable[ToolCall]) -> None:
         stream = self._streams.pop(message_id, None)
         if stream is not None and stream.line:
             self._lines(message_id, stream, stream.line)
-        for call in end.get("toolCalls") or []:
-            self._screen.text(
-                one_line(f"→ {call.get('name')} {json.dumps(call.get('arguments'), ensure_ascii=False)}", 200)
-            )
-        if end.get("status") not in (None, "done"):
-            self._screen.info(str(end["status"]))
+        for call in tool_calls:
+            self._screen.text(one_line(f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}", 200))
+        if status not in (None, "done"):
+            self._screen.info(str(status))
 
     def _tails(self) -> None:
         self._screen.tail("\n".join(clean(stream.line) for stream in self._streams.values() if stream.line))
 
-    @property
-    def read_from(self) -> int:
-        """Where to read from again: messages with a greater seq may contain something that is not on the screen."""
-        unfinished = (stream.seq - 1 for message_id, stream in self._streams.items() if message_id not in self.own)
-        return max(0, min((self.cursor.seq, *unfinished)))
-
     # Changes
 
-    def apply(self, changes: Iterable[dict[str, Any]], via: str = "") -> None:
-        """Apply changes of this session, from others or from us, in order."""
-        for change in changes:
-            messages = change.get("messages") or []
-            if self.cursor.take([message["seq"] for message in messages] or [change["seq"]]):
-                self._apply(change, messages, via)
-        self.info["seq"] = max(self.info["seq"], self.cursor.seq)
+    async def reached(self, seq: int) -> None:
+        """Returns when all changes up to `seq` are on the screen."""
+        while self._seq < seq:
+            self._grew.clear()
+            await self._grew.wait()
 
-    def _apply(self, change: dict[str, Any], messages: list[Message], via: str) -> None:
-        kind, message_id = change["kind"], change.get("messageId")
-        if kind == "appended":
-            self.info["messageCount"] += len(messages)
-            self.messages(messages, via)
-        elif message_id is not None:
-            if message_id in self.own:
+    def _reach(self, seq: int) -> None:
+        self._seq = max(self._seq, seq)
+        self._grew.set()
+
+    def apply(self, change: Change) -> None:
+        """Show the next change, whoever made it."""
+        via = "" if change.origin is None or change.origin.client == "unknown" else change.origin.client
+        if self.asking and via == NAME:
+            via = ""
+        self._show_change(change, via)
+        self._reach(change.seq)
+
+    def _show_change(self, change: Change, via: str) -> None:
+        if isinstance(change, Appended):
+            self.count += len(change.messages)
+            self.messages(change.messages, via)
+        elif isinstance(change, Extended | Finished):
+            if change.message_id in self.own:
                 return
-            if kind == "extended":
-                self.extend(message_id, change["text"], change.get("offset"))
+            if isinstance(change, Extended):
+                self.extend(change.message_id, change.text, change.offset)
             else:
-                self.finish(message_id, change)
-        elif kind == "updated":
-            self.updated(change["session"], via)
-        elif kind == "note":
-            note = change["note"]
-            self._event(f"note {note['heading']}: {one_line(note['content'], 200)}", via)
-        elif kind in ("cleared", "truncated"):
-            self._gone(kind, change.get("afterSeq"), via)
+                self.finish(change.message_id, change.status, change.tool_calls or ())
+        elif isinstance(change, Updated):
+            if change.session is not None:
+                self.updated(change.session, via)
+        elif isinstance(change, Noted):
+            if change.note is not None:
+                self._event(f"note {change.note.heading}: {one_line(change.note.content, 200)}", via)
+        elif isinstance(change, Cleared):
+            self._gone("cleared", via)
+            self.count = 0
+        elif isinstance(change, Truncated):
+            self._gone(f"taken back: all messages after #{change.after_seq}", via)
+
+    def read_from(self, since: int) -> int:
+        """Where to read from again: messages with a greater seq may contain something that is not on the screen."""
+        unfinished = (stream.seq - 1 for message_id, stream in self._streams.items() if message_id not in self.own)
+        return max(0, min((since, *unfinished)))
+
+    def reread(self, change: Reread, messages: Iterable[Message]) -> None:
+        """Show what is new in `messages`: all after `read_from(change.since)`, as they are now."""
+        for message in messages:
+            if message.id in self.own:
+                continue
+            if message.id in self._streams:
+                self._more(message.id, content_text(message.content), 0)
+                if message.status != "streaming":
+                    self._end(message.id, message.status, message.tool_calls or ())
+            elif message.seq > change.since:
+                self._show(message, "")
+        self._tails()
+        self._reach(change.seq)
+        if change.session is not None:
+            self.updated(change.session)
+            self.count = change.session.message_count
+
+    def updated(self, info: SessionInfo, via: str = "") -> None:
+        """Take the session's fields as they are now, and show what changed."""
+        old, self.info = self.info, info
+        if info.name != old.name:
+            self._event(f"name: {info.name or '(none)'}", via)
+        if info.tags != old.tags:
+            self._event(f"tags: {' '.join(info.tags) or '(none)'}", via)
+        if info.archived != old.archived:
+            self._event("archived" if info.archived else "not archived", via)
+
+    def _gone(self, what: str, via: str) -> None:
+        self._streams.clear()
+        self._tails()
+        self._event(what, via)
 
     def _event(self, text: str, via: str) -> None:
         self._screen.info(one_line(f"{text} · {via}" if via else text))
-
-    def updated(self, info: dict[str, Any], via: str = "") -> None:
-        """Take the session's fields as they are now, and show what changed."""
-        old, self.info = self.info, {**info, "seq": max(self.info["seq"], info["seq"])}
-        if info["name"] != old["name"]:
-            self._event(f"name: {info['name'] or '(none)'}", via)
-        if info["tags"] != old["tags"]:
-            self._event(f"tags: {' '.join(info['tags']) or '(none)'}", via)
-        if info["archived"] != old["archived"]:
-            self._event("archived" if info["archived"] else "not archived", via)
-
-    def _gone(self, kind: str, after_seq: int | None, via: str) -> None:
-        self._streams.clear()
-        self._tails()
-        if kind == "cleared":
-            self.info["messageCount"] = 0
-            self._event("cleared", via)
-        else:
-            self._event(f"taken back: all messages after #{after_seq}", via)

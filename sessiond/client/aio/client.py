@@ -11,7 +11,7 @@ from sessiond.client.aio.link import Link
 from sessiond.client.aio.session import AsyncSession
 from sessiond.client.dialing import Target
 from sessiond.client.lookout import Lookout
-from sessiond.client.types import Hit, Imported, NewMessage, SessionInfo, Status
+from sessiond.client.types import Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
 
 
 class AsyncSessiond:
@@ -124,12 +124,27 @@ class AsyncSessiond:
         """
         cursor: str | None = None
         while True:
-            page = await self._link.call(requests.search(query, cursor, None, mode, filter), timeout_s)
+            page = await self.search_page(query, mode=mode, cursor=cursor, timeout_s=timeout_s, **filter)
             for hit in page.hits:
                 yield hit
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    async def search_page(
+        self,
+        query: str,
+        *,
+        mode: str = "text",
+        limit: int | None = None,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+        **filter: Any,
+    ) -> HitPage:
+        """One page of what `search` finds: at most `limit` hits, and how many there are in all. `cursor`: `next_cursor` of the page
+        before it.
+        """
+        return await self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
 
     async def changes(self, *, look_s: float = 1.0) -> AsyncChanges:
         """Live changes of all sessions, new ones included, from this call on. `session_id` of a change says where.
@@ -165,9 +180,9 @@ class AsyncSessiond:
         request = requests.import_(path, format=format, store=store, since=since, dry_run=dry_run)
         return await self._link.call(request, timeout_s)
 
-    async def save(self, *, timeout_s: float | None = None) -> None:
-        """Bring the files of all sessions up to date now."""
-        await self._link.call(requests.save(None), timeout_s)
+    async def save(self, *, timeout_s: float | None = None) -> list[SavedFile]:
+        """Bring the files of all sessions up to date now. Returns those that were written."""
+        return (await self._link.call(requests.save(None), timeout_s)).saved
 
     async def status(self, *, timeout_s: float | None = None) -> Status:
         """What runs, where, and how it is."""

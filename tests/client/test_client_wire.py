@@ -1,4 +1,4 @@
-"""The wire transcripts, replayed over the terminal client's own connection."""
+"""The wire transcripts, replayed over the Python client's connection."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import asyncio
 import socket
 from typing import Any
 
+import msgspec
 import pytest
-from sessiond_repl.connection import Connection
 
-from sessiond.errors import SessiondError
+from sessiond.client.aio.connection import Connection
+from sessiond.client.wire import Incoming
 from tests.home import Home
 from tests.wire.test_wire import FILES, Replay
 
 
-class ReplClient:
+class PythonClient:
     """What Replay asks of a client, with a loop of its own for each."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self._heard: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
         self._runner = asyncio.Runner()
-        self._connection = self._runner.run(Connection.over(connected, self._hear))
-        self._asked: list[asyncio.Task[Any]] = []
+        self._connection = self._runner.run(self._over(connected))
+        self._asked: list[asyncio.Task[Incoming]] = []
 
-    def _hear(self, method: str, params: dict[str, Any]) -> None:
-        self._heard.put_nowait((method, params))
+    async def _over(self, connected: socket.socket) -> Connection:
+        reader, writer = await asyncio.open_unix_connection(sock=connected)
+        return Connection(reader, writer, self._hear)
+
+    def _hear(self, incoming: Incoming) -> None:
+        assert incoming.method is not None
+        self._heard.put_nowait((incoming.method, msgspec.json.decode(incoming.params)))
 
     def send(self, method: str, params: Any) -> int:
-        self._asked.append(self._runner.get_loop().create_task(self._connection.call(method, params)))
+        self._asked.append(self._runner.get_loop().create_task(self._connection.ask(method, params)))
         return len(self._asked) - 1
 
     def answer(self, number: int) -> dict[str, Any]:
-        try:
-            return {"result": self._runner.run(_done(self._asked[number]))}
-        except SessiondError as error:
-            return {"error": {"message": error.message, "data": {"kind": error.kind, **error.data}}}
+        answer = self._runner.run(_done(self._asked[number]))
+        return {"result": msgspec.json.decode(answer.result)} if answer.error is None else {"error": answer.error}
 
     def notification(self, method: str) -> dict[str, Any]:
         while True:
@@ -44,27 +48,27 @@ class ReplClient:
                 return params
 
     def close(self) -> None:
-        self._runner.run(self._connection.close())
+        self._connection.close()
         self._runner.close()
 
 
-async def _done(task: asyncio.Task[Any]) -> Any:
+async def _done(task: asyncio.Task[Incoming]) -> Incoming:
     return await task
 
 
-class ReplHome:
+class PythonHome:
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def client(self) -> ReplClient:
-        return ReplClient(self._home.connect())
+    def client(self) -> PythonClient:
+        return PythonClient(self._home.connect())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_transcript(tmp_path, path):
-    """The daemon answers the terminal client as the transcript says."""
+    """The daemon responds to the Python client as the transcript says."""
     with Home(tmp_path) as home:
-        replay = Replay(ReplHome(home))
+        replay = Replay(PythonHome(home))
         try:
             for line in path.read_text().splitlines():
                 if line.strip() and not line.startswith("#"):
