@@ -171,3 +171,14 @@ def test_no_text_reads_as_if_translated(path):
     ]
     found = [(line, match.group(0)) for line, text in texts for match in _TRANSLATED.finditer(" ".join(text.split()))]
     assert found == []
+
+
+def test_subjects_of_new_commits_are_short():
+    """At most 60 characters, beginning with a capital, without a full stop. New: not yet in the repository that this one was cloned from."""
+    log = ["git", "log", "--no-merges", "--format=%s", "origin/HEAD..HEAD"]
+    done = subprocess.run(log, cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not a clone of another repository")
+    for subject in done.stdout.splitlines():
+        assert len(subject) <= 60, subject
+        assert subject[:1].isupper() and not subject.endswith("."), subject
