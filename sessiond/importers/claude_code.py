@@ -17,10 +17,17 @@ from sessiond.importers.claude_code_tree import off_path
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import Draft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.qwen import is_qwen
 from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener, open_source
 from sessiond.model.values import JsonObject
 
-_NO_CONTENT = frozenset({"file-history-snapshot", "progress", "last-prompt", "mode", "permission-mode"})
+_NO_CONTENT = frozenset(
+    {
+        "file-history-snapshot", "progress", "last-prompt", "mode", "permission-mode",
+        "api-request", "api-request-blob", "api-request-shape", "atis-latch", "cost-state", "tools-used",
+    }
+)  # fmt: skip
+"""Bookkeeping. A blob holds what was sent to the model: reminders of the tool's, and the prompt once more."""
 _SUMMARIES = 1000
 _SIBLINGS = 500
 _TAIL_BYTES = 32 * 1024
@@ -34,6 +41,8 @@ class ClaudeCode:
         if not path.endswith(".jsonl"):
             return 0
         for record in head_objects(head):
+            if is_qwen(record):
+                return 0
             if "sessionId" in record and (
                 "parentUuid" in record or record.get("type") in ("queue-operation", "progress")
             ):
@@ -62,7 +71,7 @@ class _Reader:
         self._summaries: list[tuple[Any, str]] = []
         self._title: str | None = None
         self._custom_title: str | None = None
-        self._before_start: list[tuple[int, JsonObject]] = []
+        self._before_start: list[JsonObject] = []
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind = record.get("type")
@@ -78,14 +87,12 @@ class _Reader:
             self._ignored[str(kind)] += 1
         elif kind == "system":
             yield from self._system(line, record)
-        elif kind == "attachment" or isinstance(message, dict):
-            yield from self._other(line, record, message)
         elif "uuid" in record:
-            yield from self._other(line, record, None)
+            yield from self._other(line, record, message if isinstance(message, dict) else None)
         elif self._draft.started:
-            yield from self._draft.keep(record, line)
+            self._draft.keep(record)
         else:
-            self._before_start.append((line, record))
+            self._before_start.append(record)
             del self._before_start[_SUMMARIES:]
 
     def _take_title(self, record: JsonObject) -> None:
@@ -106,8 +113,8 @@ class _Reader:
             metadata["sidechain"] = True
         time = record.get("timestamp")
         yield self._draft.start(createdAt=time, cwd=record.get("cwd"), parent=parent, metadata=metadata)
-        for line, kept in self._before_start:
-            yield from self._draft.keep(kept, line)
+        for kept in self._before_start:
+            self._draft.keep(kept)
         self._before_start = []
 
     def _is_subagent(self, record: JsonObject, owner: str) -> bool:

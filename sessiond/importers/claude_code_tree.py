@@ -9,6 +9,7 @@ hole it continues with the record before.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,13 +19,15 @@ from sessiond.importers.claude_code_user import marks
 from sessiond.importers.lines import raw_lines
 from sessiond.importers.record import Opener
 
-_PROMPT, _COMMAND, _ANSWER, _RESULT, _OTHER = range(5)
+PROMPT, COMMAND, ANSWER, RESULT, OTHER = range(5)
 _END, _OFF = -1, -2
 _CLIMB = 50
 """Maximum number of the tool's own records between a turn and the next prompt."""
 
 
-class _Record(msgspec.Struct, rename="camel"):
+class TreeRecord(msgspec.Struct, rename="camel"):
+    """As much of a record as decides its place in the tree."""
+
     type: Any = None
     uuid: Any = None
     parent_uuid: Any = None
@@ -38,12 +41,15 @@ class _Message(msgspec.Struct):
     content: Any = None
 
 
-_record = msgspec.json.Decoder(_Record).decode
+_record = msgspec.json.Decoder(TreeRecord).decode
 _message = msgspec.json.Decoder(_Message).decode
 
 
-def off_path(path: str, open_: Opener) -> frozenset[str]:
-    """The `uuid`s of all records on abandoned branches. Holds only ids and numbers. Raises OSError."""
+def off_path(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None = None) -> frozenset[str]:
+    """The `uuid`s of all records on abandoned branches. Holds only ids and numbers. Raises OSError. `kind`: what a record is,
+    where a tool other than Claude Code wrote it.
+    """
+    kind = kind or kind_of
     tree = _Tree()
     for _, raw in raw_lines(path, open_):
         if raw is None or b'"uuid"' not in raw:
@@ -51,27 +57,27 @@ def off_path(path: str, open_: Opener) -> frozenset[str]:
         try:
             record = _record(raw)
             if isinstance(record.uuid, str) and record.is_sidechain is not True:
-                tree.add(record.uuid, record.parent_uuid, _kind(record))
+                tree.add(record.uuid, record.parent_uuid, kind(record))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue  # reported when it is read as a turn; here it is a hole
     return tree.branches()
 
 
-def _kind(record: _Record) -> int:
+def kind_of(record: TreeRecord) -> int:
     if record.type == "assistant":
-        return _ANSWER
+        return ANSWER
     if record.type != "user" or record.is_meta is True or record.is_compact_summary is True:
-        return _OTHER
+        return OTHER
     message = bytes(record.message)
     if b'"tool_result"' in message:  # the usual case, and often large; in a text the quotation marks would be escaped
-        return _RESULT
+        return RESULT
     if not message.lstrip().startswith(b"{"):
-        return _OTHER
+        return OTHER
     parts = parts_of(_message(message).content)
     if parts.result_ids:
-        return _RESULT
+        return RESULT
     found = marks({}, text_of(parts.content))
-    return _OTHER if "injected" in found else _COMMAND if "command" in found else _PROMPT
+    return OTHER if "injected" in found else COMMAND if "command" in found else PROMPT
 
 
 class _Tree:
@@ -101,7 +107,7 @@ class _Tree:
         starts = [
             number
             for number, kind in enumerate(self._kinds)
-            if kind in (_PROMPT, _COMMAND) and following[number] == _OFF and self._leaves(number, following) >= 0
+            if kind in (PROMPT, COMMAND) and following[number] == _OFF and self._leaves(number, following) >= 0
         ]
         if not starts:
             return frozenset()
@@ -112,15 +118,15 @@ class _Tree:
         found: set[int] = set()
         for start in starts:
             below = _below(start, children)
-            answered = any(self._kinds[number] == _ANSWER for number in below)
-            if answered or (self._kinds[start] == _PROMPT and self._anew(self._leaves(start, following), following)):
+            answered = any(self._kinds[number] == ANSWER for number in below)
+            if answered or (self._kinds[start] == PROMPT and self._anew(self._leaves(start, following), following)):
                 found |= below
         return frozenset(uuid for uuid, number in self._numbers.items() if number in found)
 
     def _path(self) -> array[int]:
         """For each record on the path, the next one on it (_END at an end); _OFF for all others."""
         following = array("q", [_OFF]) * len(self._parents)
-        at = next((n for n in range(len(self._kinds) - 1, -1, -1) if self._kinds[n] != _OTHER), -1)
+        at = next((n for n in range(len(self._kinds) - 1, -1, -1) if self._kinds[n] != OTHER), -1)
         first = at
         while at >= 0:
             after = _END
@@ -142,7 +148,7 @@ class _Tree:
                 return -1
             if following[number] != _OFF:
                 return number if following[number] != _END else -1
-            if self._kinds[number] != _OTHER:
+            if self._kinds[number] != OTHER:
                 return -1
         return -1
 
@@ -150,9 +156,9 @@ class _Tree:
         """Whether a prompt comes next on the path, too."""
         for _ in range(_CLIMB):
             number = following[number]
-            if number < 0 or self._kinds[number] != _OTHER:
+            if number < 0 or self._kinds[number] != OTHER:
                 break
-        return number >= 0 and self._kinds[number] in (_PROMPT, _COMMAND)
+        return number >= 0 and self._kinds[number] in (PROMPT, COMMAND)
 
 
 def _below(start: int, children: dict[int, list[int]]) -> set[int]:

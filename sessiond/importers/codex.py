@@ -17,10 +17,13 @@ import msgspec
 
 from sessiond.importers.blocks import parts_of, text_of, tool_call
 from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.jsontext import encoded
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
 from sessiond.model.values import JsonObject
 
+_META_BYTES = 4096
+_BOOKKEEPING = frozenset({"token_usage_record", "world_state"})
 _TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INJECTED = re.compile(
@@ -96,10 +99,12 @@ class _Reader:
             yield from self._compacted(line, record, payload)
         elif record.get("record_type") == "state":
             self._ignored["state"] += 1
+        elif record.get("type") in _BOOKKEEPING:
+            self._ignored[str(record["type"])] += 1
         else:
             yield from self._begin(record, {})
             assert self._draft is not None
-            yield from self._draft.keep(record, line)
+            self._draft.keep(record)
 
     # The session
 
@@ -108,7 +113,7 @@ class _Reader:
             yield from self._begin(record, payload)
         else:
             # A fork begins with a copy of the session that it left, header included.
-            yield from self._draft.keep(record, line)
+            self._draft.keep(record)
 
     def _begin(self, record: JsonObject, meta: JsonObject) -> Iterator[Event]:
         if self._draft is not None:
@@ -122,6 +127,10 @@ class _Reader:
         metadata = {
             key: value for key, value in meta.items() if key not in ("id", "cwd", "timestamp") and value is not None
         }
+        for key in [key for key, value in metadata.items() if len(encoded(value) or b"") > _META_BYTES]:
+            # Codex's own instructions. Every list of sessions would carry them.
+            del metadata[key]
+            self._ignored[f"session_meta/{key}"] += 1
         if isinstance(git, dict) and git.get("branch"):
             metadata["gitBranch"] = git["branch"]
         parent = _parent_of(meta)
@@ -178,7 +187,7 @@ class _Reader:
             yield from self._tool(line, record, payload, str(kind))
 
     def _message(self, line: int, record: JsonObject, payload: JsonObject, **marks: Any) -> Iterator[Event]:
-        parts = parts_of(payload.get("content"))
+        parts = parts_of(_content(payload))
         role = payload.get("role") if isinstance(payload.get("role"), str) else "unknown"
         if role == "developer":
             marks["injected"] = True
@@ -384,3 +393,18 @@ def _contains(path: str, open_: Opener, needle: bytes) -> bool:
                 return True
             before = chunk[-len(needle) :]
     return False
+
+
+def _content(payload: JsonObject) -> Any:
+    """Without annotations that say nothing, so that a single text is a text. An item without an id keeps them: its id is made from
+    its content, and was made so before.
+    """
+    content = payload.get("content")
+    if not isinstance(content, list) or not payload.get("id"):
+        return content
+    return [
+        {key: value for key, value in block.items() if key != "annotations"}
+        if isinstance(block, dict) and block.get("annotations") == []
+        else block
+        for block in content
+    ]

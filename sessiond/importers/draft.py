@@ -91,6 +91,7 @@ class Draft:
         self._repeats: dict[str, int] = {}
         self._records: list[Any] = []
         self._records_bytes = 0
+        self._not_kept = 0
 
     def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
         """The start of the session. `info`: SessionInfo's wire fields; those that are None are left out."""
@@ -171,15 +172,11 @@ class Draft:
         self._seen.setdefault(fresh, 0)
         return fresh
 
-    def keep(self, record: Any, line: int | None = None) -> Iterator[Event]:
+    def keep(self, record: Any) -> None:
         """Keep a record that is not a message verbatim in the session's metadata (`records`), as long as there is room."""
         text = encoded(record) or b""
         if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
-            yield SkippedLine(
-                self.path,
-                line,
-                "another record that is not a message; the session's metadata keeps only the first ones",
-            )
+            self._not_kept += 1
             return
         self._records_bytes += len(text)
         self._records.append(fit(record))
@@ -188,6 +185,11 @@ class Draft:
         """The end of the session, after an update with what was not yet known at its start."""
         if not self.started:
             return
+        if self._not_kept:
+            reason = (
+                f"{self._not_kept} more records that are not messages; the session's metadata keeps only the first ones"
+            )
+            yield SkippedLine(self.path, None, reason)
         fields = {"model": self.model, **{key: value for key, value in fields.items() if value is not None}}
         late = _apart(metadata)
         if self._records:

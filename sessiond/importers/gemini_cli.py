@@ -2,6 +2,10 @@
 
 A message is written again whenever it grows (the last version counts), `$rewindTo` takes messages back, and `$set` changes
 the header. So the file is read twice: first to find which line of each id counts, then for the messages.
+
+`$set.messages` is a checkpoint of all that is sent to the model. Most of it is there as records, too; the rest is the tool's own:
+its first words about the machine, and the summary of a compression. A result is kept inside its call, and written once more as a
+message of the user's, which is passed over.
 """
 
 from __future__ import annotations
@@ -10,10 +14,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.blocks import tool_call
 from sessiond.importers.document import items, members
 from sessiond.importers.draft import Draft, suggest_id
-from sessiond.importers.jsontext import as_text
+from sessiond.importers.google_parts import content
 from sessiond.importers.lines import head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
@@ -35,7 +39,8 @@ class GeminiCli:
         return 90 if any("projectHash" in record and "sessionId" in record for record in head_objects(head)[:5]) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        about, last = _survey(path, open_)
+        survey = _Survey(path, open_)
+        about = survey.about
         draft = Draft(self.name, path, str(about.get("sessionId") or os.path.splitext(os.path.basename(path))[0]))
         folder = os.path.basename(os.path.dirname(path))
         parent = (
@@ -47,7 +52,7 @@ class GeminiCli:
         yield draft.start(
             createdAt=about.get("startTime"),
             name=about.get("summary"),
-            cwd=directories[0] if isinstance(directories, list) and directories else None,
+            cwd=directories[0] if isinstance(directories, list) and directories else _project_root(path),
             parent=parent,
             metadata={key: value for key, value in about.items() if key not in ("sessionId", "summary", "startTime")},
         )
@@ -56,14 +61,18 @@ class GeminiCli:
                 yield entry
                 continue
             line, record = entry
-            if (
-                isinstance(record.get("id"), str)
-                and isinstance(record.get("type"), str)
-                and last.get(record["id"], (line, 0))[0] == line
-            ):
-                rewound = record["id"] in last and last[record["id"]][1] == 1
-                yield from _message(draft, line, record, rewound=rewound)
+            for message, marks in survey.counted(line, record):
+                yield from _message(draft, line, message, marks)
         yield from draft.end(updatedAt=about.get("lastUpdated"))
+
+
+def _project_root(path: str) -> str | None:
+    """The folder that the sessions of a `chats` folder belong to."""
+    try:
+        with open(os.path.join(os.path.dirname(os.path.dirname(path)), ".project_root"), encoding="utf-8") as file:
+            return file.read(4096).strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _entries(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
@@ -80,24 +89,62 @@ def _entries(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | Skip
             yield number, item.value
 
 
-def _survey(path: str, open_: Opener) -> tuple[JsonObject, dict[str, tuple[int, int]]]:
-    """The final header and, for each message id, the line that counts and whether it was rewound."""
-    about: JsonObject = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
-    last: dict[str, tuple[int, int]] = {}
-    for entry in _entries(path, open_):
-        if isinstance(entry, SkippedLine):
-            continue
-        line, record = entry
+class _Survey:
+    """What the whole file says: the final header, and for each message id the line that counts and whether it was rewound."""
+
+    def __init__(self, path: str, open_: Opener) -> None:
+        self.about: JsonObject = members(path, open_, _ARRAYS) if path.endswith(".json") else {}
+        self._last: dict[str, tuple[int, int]] = {}
+        self._answered: set[str] = set()
+        """Calls that hold their result."""
+        self._told: set[str] = set()
+        """Messages of checkpoints that were given on."""
+        for entry in _entries(path, open_):
+            if not isinstance(entry, SkippedLine):
+                self._take(*entry)
+
+    def _take(self, line: int, record: JsonObject) -> None:
         if isinstance(record.get("$set"), dict):
-            about |= {key: value for key, value in record["$set"].items() if key != "messages"}
+            self.about |= {key: value for key, value in record["$set"].items() if key != "messages"}
         elif isinstance(record.get("$rewindTo"), str):
-            _rewind(last, record["$rewindTo"])
+            _rewind(self._last, record["$rewindTo"])
         elif isinstance(record.get("id"), str):
-            last.pop(record["id"], None)
-            last[record["id"]] = (line, 0)
-        elif "sessionId" in record:
-            about |= {key: value for key, value in record.items() if key != "messages"}
-    return about, last
+            self._last.pop(record["id"], None)
+            self._last[record["id"]] = (line, 0)
+            self._answered |= {str(call.get("id")) for call in _calls(record) if call.get("result") is not None}
+        elif "sessionId" in record:  # once more whenever the session is resumed
+            began = self.about.get("startTime") or record.get("startTime")
+            self.about |= {key: value for key, value in record.items() if key != "messages"} | {"startTime": began}
+
+    def counted(self, line: int, record: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
+        """The messages of a line that count, each with what is to be known of it."""
+        checkpoint = record["$set"].get("messages") if isinstance(record.get("$set"), dict) else None
+        for message in checkpoint if isinstance(checkpoint, list) else []:
+            known = not _is_message(message) or message["id"] in self._last or message["id"] in self._told
+            if not known and not self._repeats_results(message):
+                self._told.add(message["id"])
+                yield message, {"checkpoint": True, **({"injected": True} if message["type"] == "user" else {})}
+        if _is_message(record):
+            counts, rewound = self._last.get(record["id"], (line, 0))
+            if counts == line and not self._repeats_results(record):
+                yield record, {"rewound": True} if rewound else {}
+
+    def _repeats_results(self, record: JsonObject) -> bool:
+        """Whether it says nothing but results that their calls hold."""
+        parts = record.get("content")
+        if not isinstance(parts, list) or not parts:
+            return False
+        responses = [part.get("functionResponse") if isinstance(part, dict) else None for part in parts]
+        return all(isinstance(one, dict) and str(one.get("id")) in self._answered for one in responses)
+
+
+def _is_message(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("id"), str) and isinstance(record.get("type"), str)
+
+
+def _calls(record: JsonObject) -> list[JsonObject]:
+    calls = record.get("toolCalls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
 def _rewind(last: dict[str, tuple[int, int]], target: str) -> None:
@@ -109,22 +156,21 @@ def _rewind(last: dict[str, tuple[int, int]], target: str) -> None:
             last[message_id] = (line, 1)
 
 
-def _message(draft: Draft, line: int, record: JsonObject, *, rewound: bool) -> Iterator[Event]:
+def _message(draft: Draft, line: int, record: JsonObject, marks: JsonObject) -> Iterator[Event]:
     kind = record["type"]
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
         metadata["type"] = kind
-    if rewound:
-        metadata["rewound"] = True
+    metadata |= marks
     if isinstance(record.get("model"), str):
         draft.model = record["model"]
-    calls = [call for call in record.get("toolCalls") or [] if isinstance(call, dict)]
+    calls = _calls(record)
     fields: JsonObject = {"thinking": _thinking(record.get("thoughts"))}
     if calls:
         fields["toolCalls"] = [tool_call(c.get("id"), c.get("name"), c.get("args")) | _more(c) for c in calls]
     yield from draft.message(
         _ROLES.get(kind) or kind,
-        _content(record.get("content")),
+        content(record.get("content")),
         line=line,
         id=record["id"],
         time=record.get("timestamp"),
@@ -143,7 +189,7 @@ def _result(draft: Draft, line: int, record: JsonObject, call: JsonObject) -> It
     time = call.get("timestamp") or record.get("timestamp")
     yield from draft.message(
         "tool",
-        _content(call["result"]),
+        content(call["result"]),
         line=line,
         id=result_id,
         time=time,
@@ -165,24 +211,3 @@ def _thinking(thoughts: Any) -> str | None:
         return None
     said = [[t.get("subject"), t.get("description")] for t in thoughts if isinstance(t, dict)]
     return "\n\n".join(": ".join(str(part) for part in pair if part) for pair in said)
-
-
-def _content(value: Any) -> str | list[Any]:
-    """A list of parts from Google's API: strings, `{text}`, `{functionResponse: {response: {output}}}`,
-    `{inlineData}`, ..."""
-    if isinstance(value, str):
-        return value
-    parts = value if isinstance(value, list) else [value] if value is not None else []
-    blocks: list[Any] = []
-    for part in parts:
-        if isinstance(part, str):
-            blocks.append({"type": "text", "text": part})
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            blocks.append({"type": "text", **part})
-        elif isinstance(part, dict) and isinstance(part.get("functionResponse"), dict):
-            response = part["functionResponse"].get("response")
-            output = response.get("output", response.get("error")) if isinstance(response, dict) else response
-            blocks.append({"type": "text", "text": output if isinstance(output, str) else as_text(response)})
-        else:
-            blocks.append(part)
-    return simple(blocks)

@@ -1,4 +1,9 @@
-"""llm: `logs.db`. A row of `responses` is a prompt and its answer: two messages. The rows of a conversation are a session."""
+"""llm: `logs.db`. Two layouts may stand in one file.
+
+Up to 0.31 a row of `responses` is a prompt and its answer: two messages. The rows of a conversation are a session. Since 0.32 a
+thread is a session: `turns` say when, and from which message to which, each `messages` row names the one before it, and `parts`
+hold what was said. Rows of `responses` that a thread has taken over have the id of a turn.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import Any
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.llm_threads import Threads
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
 
@@ -26,6 +32,13 @@ class Llm:
 
 
 def _read(database: Database, path: str) -> Iterator[Event]:
+    threads = Threads(database)
+    yield from threads.read(path)
+    if not threads.there or database.columns("responses"):
+        yield from _responses(database, path, threads)
+
+
+def _responses(database: Database, path: str, threads: Threads) -> Iterator[Event]:
     known = database.require("responses", "id", "prompt", "response", "conversation_id", "datetime_utc")
     names = (
         {row["id"]: row for row in database.rows("SELECT * FROM conversations")}
@@ -37,6 +50,8 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     order = "conversation_id, datetime_utc, rowid"
     for row in database.rows(f"SELECT * FROM responses ORDER BY {order}"):  # noqa: S608  # constant columns
         source_id = str(row["conversation_id"] or row["id"])
+        if source_id in threads.ids or row["id"] in threads.turn_ids:
+            continue
         if draft is None or draft.source_id != source_id:
             if draft is not None:
                 yield from draft.end()
@@ -56,6 +71,20 @@ class _Extras:
         self._database = database
         self._calls = {"response_id", "name", "arguments", "tool_call_id"} <= database.columns("tool_calls")
         self._results = {"response_id", "output", "tool_call_id"} <= database.columns("tool_results")
+        self._fragments = {
+            kind: {"response_id", "fragment_id", "order"} <= database.columns(f"{kind}_fragments")
+            for kind in ("prompt", "system")
+        }
+
+    def fragments(self, response_id: Any, kind: str) -> list[str]:
+        """Texts that were put before the prompt or the system prompt (`-f`)."""
+        if not self._fragments[kind]:
+            return []
+        query = (
+            f"SELECT f.content FROM {kind}_fragments p JOIN fragments f ON f.id = p.fragment_id"  # noqa: S608  # two words
+            ' WHERE p.response_id = ? ORDER BY p."order"'
+        )
+        return [str(row["content"] or "") for row in self._database.rows(query, response_id)]
 
     def calls(self, response_id: Any) -> list[JsonObject]:
         if not self._calls:
@@ -74,8 +103,9 @@ def _exchange(draft: Draft, row: JsonObject, known: frozenset[str], extras: _Ext
     response_id = str(row["id"])
     if isinstance(row.get("model"), str):
         draft.model = row["model"]
-    if row.get("system"):
-        yield from draft.message("system", str(row["system"]), id=f"{response_id}-system", time=time)
+    system = "\n".join([*extras.fragments(row["id"], "system"), *([str(row["system"])] if row.get("system") else [])])
+    if system:
+        yield from draft.message("system", system, id=f"{response_id}-system", time=time)
     for result in extras.results(row["id"]):
         call_id = str(result.get("tool_call_id") or "")
         metadata = {"name": result.get("name"), "row": result.get("id")}
@@ -87,8 +117,9 @@ def _exchange(draft: Draft, row: JsonObject, known: frozenset[str], extras: _Ext
             metadata=metadata,
             toolCallId=call_id,
         )
-    if row.get("prompt"):
-        yield from draft.message("user", str(row["prompt"]), id=f"{response_id}-prompt", time=time)
+    prompt = "\n".join([*extras.fragments(row["id"], "prompt"), *([str(row["prompt"])] if row.get("prompt") else [])])
+    if prompt:
+        yield from draft.message("user", prompt, id=f"{response_id}-prompt", time=time)
     rest = {key: from_json(row[key]) for key in sorted(known - _USED) if row.get(key) not in (None, "")}
     metadata = {"model": row.get("model"), **rest}
     calls = extras.calls(row["id"])

@@ -75,7 +75,7 @@ class _Reader:
         elif kind == "session_info":
             self._name = record.get("name") if isinstance(record.get("name"), str) else self._name
         else:
-            yield from draft.keep(record, line)
+            draft.keep(record)
 
     def _begin(self, record: JsonObject) -> Event:
         header = record if record.get("type") == "session" else {}
@@ -102,7 +102,7 @@ class _Reader:
                 {"injected": True, **_rest(record, "content", "message")},
             )
         if not isinstance(message, dict):
-            yield from draft.keep(record, line)
+            draft.keep(record)
             return
         role = message.get("role") if isinstance(message.get("role"), str) else "unknown"
         used = {"role", "content", "toolCallId"}

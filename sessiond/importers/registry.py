@@ -25,6 +25,7 @@ from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
 from sessiond.importers.opencode import OpenCode
 from sessiond.importers.pi import Pi
+from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
 
 HEAD_BYTES = 64 * 1024
@@ -45,6 +46,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Aider(),
     Cline(),
     GeminiCli(),
+    Qwen(),
     Continue(),
     Gptel(),
     Llm(),
@@ -236,6 +238,7 @@ _PLACES: dict[str, _Candidates] = {
     "aider": lambda home, env: [env.get("AIDER_CHAT_HISTORY_FILE") or os.path.join(home, ".aider.chat.history.md")],
     "cline": _cline,
     "gemini-cli": lambda home, env: [os.path.join(home, ".gemini", "tmp")],
+    "qwen": lambda home, env: [os.path.join(home, ".qwen", name) for name in ("projects", "tmp")],
     "continue": lambda home, env: [
         os.path.join(env.get("CONTINUE_GLOBAL_DIR") or os.path.join(home, ".continue"), "sessions")
     ],

@@ -20,7 +20,7 @@ from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, Reader
-from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
+from sessiond.importers.record import Event, Ignored, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
 from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
@@ -68,6 +68,15 @@ class _File(msgspec.Struct):
     """Something was told that holds for all of it."""
     kept: int = 0
     """Sessions that it turned out to have."""
+    named: bool = False
+    """Not found in a folder."""
+    ignored: list[str] = msgspec.field(default_factory=list)
+    """Kinds of records that are not messages, with their number."""
+
+    def without_sessions(self) -> str:
+        """What to say of a file that its importer knows, and that has no session."""
+        text = f"is a {self.found.importer} file, but no conversation was found in it"
+        return f"{text} ({', '.join(self.ignored)})" if self.ignored else text
 
 
 class Intake:
@@ -178,7 +187,7 @@ class Intake:
         elif found is not None and found.importer == registry.NATIVE:
             await native.file(path)
         elif found is not None:
-            await self._read(_File(found, mark))
+            await self._read(_File(found, mark, named=named))
 
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark)
@@ -205,6 +214,8 @@ class Intake:
             await self._end(file)
             if not file.found.sure and not file.kept and not file.explained:
                 self._warn(file.found.path, None, f"holds no record of {file.found.importer}")
+            elif file.named and not file.kept and not file.explained:
+                self._warn(file.found.path, None, file.without_sessions())
         except BaseException:
             for one in (*file.arriving.values(), *([file.ended] if file.ended else [])):
                 await shielded(one.abandon())
@@ -260,6 +271,8 @@ class Intake:
             case SkippedLine():
                 self._warn(event.path, event.line, event.reason)
                 file.explained |= event.line is None and not event.taken
+            case Ignored():
+                file.ignored.append(f"{event.count} {event.reason}")
             case _:
                 pass
 

@@ -117,11 +117,14 @@ def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) ->
     with contextlib.closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE messages (id TEXT)")
     noise.write_text('{"foo":1}\n')
+    empty = folder / "snapshots.jsonl"
+    empty.write_text('{"type":"file-history-snapshot","messageId":"m"}\n')
     cases = [
         ([str(plain)], "not a file of any known tool"),
         ([str(pipe)], "not a regular file"),
         ([str(database)], "not a file of any known tool"),
         ([str(database), "--format", "goose"], "a database with an unknown schema"),
+        ([str(empty)], "no conversation was found in it"),
         ([str(noise), "--format", "codex"], "holds no record of codex"),
         ([str(noise), "--format", "gemini-cli", "--dry-run"], "holds no record of gemini-cli"),
         ([str(transcript(person)), "--format", "codex"], "is a claude-code file, not a codex file"),

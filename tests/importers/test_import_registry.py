@@ -159,6 +159,7 @@ def test_every_protocol_name_has_an_importer() -> None:
         "aider",
         "cline",
         "gemini-cli",
+        "qwen",
         "continue",
         "gptel",
         "llm",
@@ -169,7 +170,7 @@ def test_every_protocol_name_has_an_importer() -> None:
         "messages",
     ]
     tried = {name for name, importer in registry.BY_NAME.items() if not importer.experimental}
-    assert tried == {"claude-code", "codex", "pi", "aider", "cline", "messages"}
+    assert tried == {"claude-code", "codex", "pi", "aider", "cline", "qwen", "messages"}
 
 
 def test_memory_stays_flat_while_a_large_file_is_read(tmp_path: Path) -> None:
@@ -205,14 +206,12 @@ def test_only_files_are_recognised(tmp_path: Path) -> None:
 
 
 def test_what_no_session_can_hold_is_told(tmp_path: Path) -> None:
-    """More records that are not messages than the metadata has room for are reported one by one; a time of another type is
-    kept as it was.
-    """
+    """More records that are not messages than the metadata has room for are counted; a time of another type is kept as it was."""
     odd = {**turn("a"), "timestamp": [2026]}
     path = lines(tmp_path / f"{S}.jsonl", odd, *({"type": "marker", "n": n} for n in range(203)))
     stream = Stream(ClaudeCode().read(str(path), open_source))
     assert len(stream.only_info["metadata"]["records"]) == 200
-    assert [one.line for one in stream.skipped] == [202, 203, 204]
+    assert [one.reason.split()[0] for one in stream.skipped] == ["3"]
     assert stream.only[0]["metadata"]["sourceTimestamp"] == [2026]
 
 

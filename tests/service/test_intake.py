@@ -451,6 +451,18 @@ async def test_more_warnings_than_are_listed_are_counted(served, tmp_path, monke
     assert messages[-1].startswith("5 more")
 
 
+async def test_a_file_without_a_conversation_says_what_it_has(served, tmp_path):
+    """A file that was named says why nothing came of it; in a folder such files are usual, and say nothing."""
+    path = tmp_path / "p" / f"{S}.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"type":"file-history-snapshot","messageId":"m"}\n' * 2)
+    result = await served.bring(path)
+    assert [one["message"] for one in result["warnings"]] == [
+        "is a claude-code file, but no conversation was found in it (2 file-history-snapshot)"
+    ]
+    assert (await served.bring(path.parent))["warnings"] == []
+
+
 async def test_what_is_told_of_a_folder(served, tmp_path, monkeypatch):
     """An unknown format is refused; of a folder with too many files the first are taken and the rest is told; whoever waits hears
     how far it is.

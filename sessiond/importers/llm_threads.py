@@ -1,0 +1,127 @@
+"""llm since 0.32: a thread is a session. Its messages are found from its tip back to the first one, by `parent_hash`.
+
+A message is stored once however many threads have it, and knows no time: it has that of the turn that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.database import Database, from_json
+from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event
+from sessiond.model.values import JsonObject
+
+_MOST = 1_000_000
+"""Messages of a thread. Its chain is no longer than that unless it runs in a circle."""
+_USED = frozenset({"id", "thread_id", "parent_message_hash", "tip_message_hash", "datetime_utc"})
+
+
+class Threads:
+    """`there`: the file has them. `ids` and `turn_ids` are known after `read`."""
+
+    def __init__(self, database: Database) -> None:
+        self.there = {"id", "tip_message_hash"} <= database.columns("threads")
+        self.ids: set[str] = set()
+        self.turn_ids: set[str] = set()
+        self._database = database
+
+    def read(self, path: str) -> Iterator[Event]:
+        if not self.there:
+            return
+        self._database.require("turns", "id", "thread_id", "tip_message_hash", "datetime_utc")
+        self._database.require("messages", "hash", "parent_hash", "role")
+        self._database.require("parts", "message_hash", "position", "type", "text", "payload")
+        for thread in self._database.rows("SELECT * FROM threads ORDER BY id"):
+            self.ids.add(str(thread["id"]))
+            yield from self._thread(path, thread)
+
+    def _thread(self, path: str, thread: JsonObject) -> Iterator[Event]:
+        turns = list(
+            self._database.rows("SELECT * FROM turns WHERE thread_id = ? ORDER BY datetime_utc, id", thread["id"])
+        )
+        self.turn_ids.update(str(turn["id"]) for turn in turns)
+        began = [utc_moment(turn["datetime_utc"]) for turn in turns]
+        forked = thread.get("forked_from")
+        draft = Draft("llm", path, str(thread["id"]))
+        yield draft.start(
+            name=thread.get("name"),
+            createdAt=began[0] if began else utc_moment(thread.get("datetime_utc")),
+            model=next((turn.get("model") for turn in reversed(turns) if turn.get("model")), None),
+            parent={"sessionId": f"llm-{forked}", "seq": None} if isinstance(forked, str) else None,
+        )
+        by_tip = {turn["tip_message_hash"]: turn for turn in turns}
+        chain = self._chain(thread["tip_message_hash"])
+        turn: JsonObject | None = None
+        for place, message in enumerate(chain):
+            if turn is None or chain[place - 1]["hash"] in by_tip:
+                turn = next((by_tip[later["hash"]] for later in chain[place:] if later["hash"] in by_tip), None)
+            yield from self._message(draft, message, turn)
+        yield from draft.end()
+
+    def _chain(self, tip: Any) -> list[JsonObject]:
+        """The messages up to the tip, oldest first."""
+        found: list[JsonObject] = []
+        seen: set[Any] = set()
+        while tip is not None and tip not in seen and len(found) < _MOST:
+            seen.add(tip)
+            row = next(iter(self._database.rows("SELECT * FROM messages WHERE hash = ?", tip)), None)
+            if row is None:
+                break
+            found.append(row)
+            tip = row["parent_hash"]
+        return found[::-1]
+
+    def _message(self, draft: Draft, row: JsonObject, turn: JsonObject | None) -> Iterator[Event]:
+        parts = list(self._database.rows("SELECT * FROM parts WHERE message_hash = ? ORDER BY position", row["hash"]))
+        role, time = str(row["role"] or "unknown"), utc_moment(turn["datetime_utc"]) if turn else None
+        blocks: list[Any] = []
+        thoughts: list[str] = []
+        calls: list[JsonObject] = []
+        results: list[JsonObject] = []
+        for part in parts:
+            payload = from_json(part["payload"])
+            payload = payload if isinstance(payload, dict) else {"payload": payload} if payload is not None else {}
+            if part["type"] == "tool_call":
+                calls.append(tool_call(payload.get("tool_call_id"), payload.get("name"), payload.get("arguments")))
+            elif part["type"] == "tool_result":
+                results.append(payload)
+            elif part["type"] in ("reasoning", "thinking"):
+                thoughts.append(str(part["text"] or ""))
+            else:
+                text = part["text"] if part["text"] is not None else ""
+                blocks.append({**payload, "type": str(part["type"]), "text": text})
+        metadata: JsonObject = {}
+        if turn is not None and turn["tip_message_hash"] == row["hash"]:
+            metadata = {k: from_json(v) for k, v in turn.items() if k not in _USED and v not in (None, "")}
+            draft.model = turn["model"] if isinstance(turn.get("model"), str) else draft.model
+        if row.get("provider_metadata"):
+            metadata["providerMetadata"] = from_json(row["provider_metadata"])
+        if blocks or calls or thoughts or not results:
+            thinking = "\n\n".join(thoughts) if thoughts else None
+            yield from draft.message(
+                role,
+                simple(blocks),
+                id=str(row["hash"]),
+                time=time,
+                metadata=metadata,
+                thinking=thinking,
+                toolCalls=calls or None,
+            )
+        for nth, result in enumerate(results):
+            yield from _result(draft, f"{row['hash']}-{nth}", time, result)
+
+
+def _result(draft: Draft, message_id: str, time: str | None, result: JsonObject) -> Iterator[Event]:
+    output = result.get("output")
+    yield from draft.message(
+        "tool",
+        output if isinstance(output, str) else "" if output is None else as_text(output),
+        id=message_id,
+        time=time,
+        metadata={key: value for key, value in result.items() if key not in ("output", "tool_call_id") and value},
+        toolCallId=str(result.get("tool_call_id") or ""),
+    )

@@ -1,0 +1,117 @@
+"""Qwen Code: `~/.qwen/projects/<folder>/chats/<uuid>.jsonl`, one record per line. The tree is Claude Code's (`parentUuid`), a
+message's parts are Gemini's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Iterator
+from typing import Any
+
+from sessiond.importers import google_parts
+from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, TreeRecord, off_path
+from sessiond.importers.draft import Draft
+from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.record import Event, Ignored, Opener, open_source
+from sessiond.model.values import JsonObject
+
+_KINDS = {"user": PROMPT, "assistant": ANSWER, "tool_result": RESULT}
+_ROLES = {"user": "user", "assistant": "assistant"}
+_USED = frozenset({"type", "uuid", "timestamp", "message", "toolCallResult"})
+_NAME_CHARS = 80
+
+
+class Qwen:
+    name = "qwen"
+    experimental = False
+
+    def recognise(self, path: str, head: bytes) -> int:
+        if not path.endswith(".jsonl"):
+            return 0
+        return 96 if any(is_qwen(record) for record in head_objects(head)) else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
+        yield from read_with(_Reader(path, off_path(path, open_source, _kind)), path, open_)
+
+
+def is_qwen(record: JsonObject) -> bool:
+    """Whether a record with Claude Code's tree is one of Qwen Code's."""
+    message = record.get("message")
+    if "parentUuid" not in record or "sessionId" not in record:
+        return False
+    return "systemPayload" in record or (isinstance(message, dict) and isinstance(message.get("parts"), list))
+
+
+def _kind(record: TreeRecord) -> int:
+    return _KINDS.get(record.type, OTHER) if isinstance(record.type, str) else OTHER
+
+
+class _Reader:
+    def __init__(self, path: str, off_path: Container[str]) -> None:
+        self._path = path
+        self._off_path = off_path
+        self._draft = Draft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
+        self._ignored: Counter[str] = Counter()
+        self._name: str | None = None
+        self._first: str | None = None
+
+    def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
+        kind, message, payload = record.get("type"), record.get("message"), record.get("systemPayload")
+        parts = message.get("parts") if isinstance(message, dict) else None
+        if isinstance(parts, list):
+            yield from self._message(line, record, str(kind), parts)
+            return
+        if isinstance(payload, dict) and isinstance(payload.get("customTitle"), str):
+            self._name = payload["customTitle"]
+        self._ignored[f"{kind}/{record['subtype']}" if record.get("subtype") else str(kind)] += 1
+
+    def _message(self, line: int, record: JsonObject, kind: str, parts: list[Any]) -> Iterator[Event]:
+        if not self._draft.started:
+            about = {key: record[key] for key in ("gitBranch", "version", "sessionId") if record.get(key)}
+            yield self._draft.start(createdAt=record.get("timestamp"), cwd=record.get("cwd"), metadata=about)
+        said, thinking, calls, results = google_parts.split(parts)
+        metadata = {key: value for key, value in record.items() if key not in _USED}
+        if record.get("uuid") in self._off_path:
+            metadata["branch"] = True
+        if isinstance(record.get("model"), str):
+            self._draft.model = record["model"]
+        content = google_parts.content(said)
+        if kind == "user" and self._first is None and isinstance(content, str):
+            self._first = content
+        if said or calls or thinking or not results:
+            yield from self._draft.message(
+                _ROLES.get(kind, "system"),
+                content,
+                line=line,
+                id=record.get("uuid"),
+                time=record.get("timestamp"),
+                metadata=metadata,
+                thinking=thinking,
+                toolCalls=calls or None,
+            )
+            metadata = {}
+        for nth, (call_id, part) in enumerate(results):
+            yield from self._result(line, record, nth if said or nth else None, call_id, part, metadata)
+
+    def _result(
+        self, line: int, record: JsonObject, nth: int | None, call_id: str, part: Any, metadata: JsonObject
+    ) -> Iterator[Event]:
+        shown = record.get("toolCallResult")
+        uuid = record.get("uuid")
+        yield from self._draft.message(
+            "tool",
+            google_parts.content([part]),
+            line=line,
+            id=uuid if nth is None else f"{uuid}-{nth}",
+            time=record.get("timestamp"),
+            metadata={**metadata, "toolCallResult": shown} if shown else metadata,
+            toolCallId=call_id,
+        )
+
+    def end(self) -> Iterator[Event]:
+        first = " ".join(self._first.split())[:_NAME_CHARS] if self._first else None
+        yield from self._draft.end(name=self._name or first)
+        for kind, count in sorted(self._ignored.items()):
+            yield Ignored(self._path, kind, count)

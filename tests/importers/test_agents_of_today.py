@@ -1,0 +1,271 @@
+"""Files as the agents of 2026 write them: each record here has the shape that the real tool was seen to write."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from tests.importers.collected import lines, read, recognised
+
+S = "52f10111-4041-479b-86cb-b030cb98fcce"
+
+
+def texts(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    return [(one["role"], one["content"]) for one in messages]
+
+
+# Qwen Code 0.15
+
+
+def qwen(uuid: str, parent: str | None, kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "uuid": uuid, "parentUuid": parent, "sessionId": S, "timestamp": f"2026-11-23T10:11:1{uuid[-1]}.000Z",
+        "type": kind, "cwd": "/work", "version": "0.15.10", **more,
+    }  # fmt: skip
+
+
+def said(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"message": {"role": role, "parts": list(parts)}}
+
+
+CALL = {"functionCall": {"id": "call_1", "name": "run_shell_command", "args": {"command": "ls"}}}
+RESULT = {"functionResponse": {"id": "call_1", "name": "run_shell_command", "response": {"output": "apple.txt"}}}
+QWEN = [
+    qwen("u1", None, "user", **said("user", {"text": "What is here?"})),
+    qwen("u2", "u1", "system", subtype="ui_telemetry", systemPayload={"uiEvent": {"event.name": "x"}}),
+    qwen("u3", "u2", "assistant", model="m", **said("model", {"text": "hm", "thought": True}, {"text": "Let me look."}, CALL)),
+    qwen("u4", "u3", "tool_result", toolCallResult={"callId": "call_1", "status": "success"}, **said("user", RESULT)),
+    qwen("u5", "u4", "assistant", model="m", **said("model", {"text": "An apple."})),
+]  # fmt: skip
+
+
+def test_qwen_is_a_tool_of_its_own(tmp_path: Path) -> None:
+    """Its records have Claude Code's tree and were taken for Claude Code's, every message empty."""
+    path = lines(tmp_path / f"{S}.jsonl", *QWEN)
+    assert recognised(path) == "qwen"
+    stream = read(path)
+    assert texts(stream.only) == [
+        ("user", "What is here?"), ("assistant", "Let me look."), ("tool", "apple.txt"), ("assistant", "An apple."),
+    ]  # fmt: skip
+    asked = stream.only[1]
+    assert asked["thinking"] == "hm"
+    assert asked["toolCalls"] == [{"id": "call_1", "name": "run_shell_command", "arguments": {"command": "ls"}}]
+    assert stream.only[2]["toolCallId"] == "call_1"
+    assert stream.only[2]["metadata"]["toolCallResult"]["status"] == "success"
+    assert (stream.only_info["name"], stream.only_info["cwd"], stream.only_info["model"]) == (
+        "What is here?",
+        "/work",
+        "m",
+    )
+    assert stream.ignored == {"system/ui_telemetry": 1}
+
+
+def test_a_branch_of_qwen_is_marked(tmp_path: Path) -> None:
+    """What followed a prompt that was written again is kept, and marked."""
+    again = [
+        qwen("u6", "u5", "user", **said("user", {"text": "first try"})),
+        qwen("u7", "u6", "assistant", **said("model", {"text": "to the first"})),
+        qwen("u8", "u5", "user", **said("user", {"text": "second try"})),
+        qwen("u9", "u8", "assistant", **said("model", {"text": "to the second"})),
+    ]
+    stream = read(lines(tmp_path / f"{S}.jsonl", *QWEN, *again))
+    marked = [one["content"] for one in stream.only if one.get("metadata", {}).get("branch")]
+    assert marked == ["first try", "to the first"]
+
+
+def test_several_results_in_one_record_of_qwen(tmp_path: Path) -> None:
+    """Each is a message of its own, with the id of its call."""
+    other = {"functionResponse": {"id": "call_2", "name": "read", "response": {"error": "no such file"}}}
+    path = lines(tmp_path / f"{S}.jsonl", QWEN[0], qwen("u2", "u1", "tool_result", **said("user", RESULT, other)))
+    assert [(one.get("toolCallId"), one["content"]) for one in read(path).only[1:]] == [
+        ("call_1", "apple.txt"),
+        ("call_2", "no such file"),
+    ]
+    assert [one["id"] for one in read(path).only[1:]] == ["u2", "u2-1"]
+
+
+# Claude Code 2.1.330
+
+
+def claude(uuid: str | None, kind: str, **more: Any) -> dict[str, Any]:
+    ids = {} if uuid is None else {"uuid": uuid, "parentUuid": None, "isSidechain": False}
+    return {"type": kind, "sessionId": S, "timestamp": "2026-11-23T10:11:10.000Z", "cwd": "/work", **ids, **more}
+
+
+def test_what_claude_code_was_sent_is_not_said_again(tmp_path: Path) -> None:
+    """A blob of a request holds the prompt once more, and the tool's reminders. Records without a uuid are no messages."""
+    again = {"role": "user", "content": "<system-reminder>...</system-reminder>What is here?"}
+    path = lines(
+        tmp_path / f"{S}.jsonl",
+        claude("u1", "user", message={"role": "user", "content": "What is here?"}),
+        claude(None, "api-request", requestId="r"),
+        claude(None, "api-request-blob", message=again),
+        claude(None, "api-request-shape", shape="x" * 39_000),
+        claude(None, "cost-state", total=1),
+        claude(None, "something-new", message=again),
+        claude("u2", "assistant", message={"role": "assistant", "content": [{"type": "text", "text": "An apple."}]}),
+    )
+    stream = read(path)
+    assert texts(stream.only) == [("user", "What is here?"), ("assistant", "An apple.")]
+    kinds = ("api-request", "api-request-blob", "api-request-shape", "cost-state")
+    assert stream.ignored == dict.fromkeys(kinds, 1)
+    assert len(json.dumps(stream.only_info)) < 1_500
+    assert [one["type"] for one in stream.only_info["metadata"]["records"]] == ["something-new"]
+
+
+# Codex 0.169
+
+
+def test_codex_bookkeeping_is_not_in_every_list(tmp_path: Path) -> None:
+    """Its instructions, usage and state are counted; a single text with empty annotations is a text."""
+
+    def record(kind: str, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-11-23T10:11:52.000Z", "type": kind, "payload": payload}
+
+    answer = [{"type": "output_text", "text": "An apple.", "annotations": []}]
+    path = lines(
+        tmp_path / f"rollout-2026-11-23T10-11-52-{S}.jsonl",
+        record("session_meta", id=S, cwd="/work", base_instructions={"text": "x" * 20_000}, originator="codex_exec"),
+        record("world_state", files=["a"] * 1_000),
+        record("token_usage_record", total=5),
+        record("response_item", type="message", id="m1", role="assistant", content=answer),
+    )
+    stream = read(path)
+    assert texts(stream.only) == [("assistant", "An apple.")]
+    assert stream.only_info["metadata"]["originator"] == "codex_exec"
+    assert len(json.dumps(stream.only_info)) < 1_000
+    assert {"session_meta/base_instructions", "world_state", "token_usage_record"} <= set(stream.ignored)
+
+
+# Gemini CLI 0.61
+
+
+def gemini(id_: str, kind: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "type": kind, "content": content, "timestamp": "2026-11-23T10:11:33.000Z", **more}
+
+
+def test_gemini_says_each_result_once(tmp_path: Path) -> None:
+    """A call holds its result; the message of the user's that repeats it adds nothing. Without the call it is a result."""
+    head = {"sessionId": S, "projectHash": "h", "startTime": "2026-11-23T10:11:30.000Z"}
+    call = {"id": "call_1", "name": "ls", "args": {}, "result": [RESULT]}
+    chats = tmp_path / "slug" / "chats"
+    path = lines(
+        chats / "session-2026-11-23T10-11-4c14d029.jsonl",
+        head,
+        gemini("a", "user", [{"text": "What is here?"}]),
+        gemini("b", "gemini", "Let me look."),
+        gemini("b", "gemini", "Let me look.", toolCalls=[call]),
+        gemini("c", "user", [RESULT]),
+        gemini("d", "gemini", "An apple."),
+        {**head, "startTime": "2026-11-23T12:00:00.000Z"},
+    )
+    (chats.parent / ".project_root").write_text("/work\n")
+    stream = read(path)
+    assert texts(stream.only) == [
+        ("user", "What is here?"), ("assistant", "Let me look."), ("tool", "apple.txt"), ("assistant", "An apple."),
+    ]  # fmt: skip
+    assert (stream.only_info["cwd"], stream.only_info["createdAt"]) == ("/work", "2026-11-23T10:11:30.000Z")
+
+
+def test_the_summary_of_a_compression_of_gemini(tmp_path: Path) -> None:
+    """It is only in a checkpoint. What else the checkpoint has is there already, or repeats results."""
+    call = {"id": "call_1", "name": "ls", "args": {}, "result": [RESULT]}
+    checkpoint = [
+        gemini("s", "user", [{"text": "<state_snapshot>what was said before</state_snapshot>"}]),
+        gemini("a", "user", [{"text": "What is here?"}]),
+        gemini("b_response", "user", [RESULT]),
+    ]
+    path = lines(
+        tmp_path / "session-2026-11-23T10-11-4c14d029.jsonl",
+        {"sessionId": S, "projectHash": "h"},
+        gemini("a", "user", [{"text": "What is here?"}]),
+        gemini("b", "gemini", "", toolCalls=[call]),
+        {"$set": {"messages": checkpoint}},
+        {"$set": {"messages": checkpoint}},
+        gemini("e", "user", [{"text": "And now?"}]),
+    )
+    found = read(path).only
+    assert [one["content"] for one in found] == [
+        "What is here?", "", "apple.txt", "<state_snapshot>what was said before</state_snapshot>", "And now?",
+    ]  # fmt: skip
+    assert found[3]["metadata"] == {"checkpoint": True, "injected": True}
+
+
+# llm 0.36
+
+SCHEMA = """
+CREATE TABLE conversations (id TEXT, name TEXT, model TEXT);
+CREATE TABLE responses (id TEXT, model TEXT, prompt TEXT, system TEXT, response TEXT, conversation_id TEXT, datetime_utc TEXT);
+CREATE TABLE fragments (id INTEGER PRIMARY KEY, content TEXT);
+CREATE TABLE prompt_fragments (response_id TEXT, fragment_id INTEGER, "order" INTEGER);
+CREATE TABLE system_fragments (response_id TEXT, fragment_id INTEGER, "order" INTEGER);
+CREATE TABLE threads (id TEXT, name TEXT, tip_message_hash TEXT, forked_from TEXT, datetime_utc TEXT);
+CREATE TABLE turns (id TEXT, thread_id TEXT, parent_message_hash TEXT, tip_message_hash TEXT, model TEXT, input_tokens INTEGER, datetime_utc TEXT);
+CREATE TABLE messages (hash TEXT, parent_hash TEXT, role TEXT, provider_metadata TEXT);
+CREATE TABLE parts (id INTEGER PRIMARY KEY, message_hash TEXT, position INTEGER, type TEXT, tool_name TEXT, text TEXT, payload TEXT);
+"""
+
+
+def llm_db(path: Path) -> Path:
+    call = json.dumps({"name": "bash", "arguments": {"command": "ls"}, "tool_call_id": "call_1"})
+    result = json.dumps({"name": "bash", "output": "apple.txt", "tool_call_id": "call_1"})
+    parts = [
+        ("h1", "text", "What is here?", None), ("h2", "text", "Let me look.", None), ("h2", "tool_call", None, call),
+        ("h3", "tool_result", None, result), ("h4", "text", "An apple.", None),
+    ]  # fmt: skip
+    with sqlite3.connect(path) as db:
+        db.executescript(SCHEMA)
+        db.execute("INSERT INTO threads VALUES ('t1', 'Fruit', 'h4', NULL, '2026-11-23 10:11:25')")
+        for hash_, parent, role in (
+            ("h1", None, "user"),
+            ("h2", "h1", "assistant"),
+            ("h3", "h2", "tool"),
+            ("h4", "h3", "assistant"),
+        ):
+            db.execute("INSERT INTO messages VALUES (?, ?, ?, NULL)", (hash_, parent, role))
+        for nth, (hash_, kind, text, payload) in enumerate(parts):
+            db.execute("INSERT INTO parts VALUES (?, ?, ?, ?, 'x', ?, ?)", (nth, hash_, nth, kind, text, payload))
+        db.execute("INSERT INTO turns VALUES ('r1', 't1', 'h1', 'h2', 'm', 100, '2026-11-23T10:11:25+00:00')")
+        db.execute("INSERT INTO turns VALUES ('r2', 't1', 'h3', 'h4', 'm', 110, '2026-11-23T10:11:26+00:00')")
+        db.execute("INSERT INTO conversations VALUES ('c', 'Old', 'm'), ('t1', 'Fruit', 'm')")
+        db.execute(
+            "INSERT INTO responses VALUES ('r1', 'm', 'What is here?', '', 'Let me look.', 't1', '2026-11-23T10:11:25')"
+        )
+        db.execute("INSERT INTO responses VALUES ('r0', 'm', 'from before', '', 'yes', 'c', '2025-01-01T00:00:00')")
+        db.execute("INSERT INTO fragments VALUES (1, 'a long file'), (2, 'a rule')")
+        db.execute("INSERT INTO prompt_fragments VALUES ('r0', 1, 0)")
+        db.execute("INSERT INTO system_fragments VALUES ('r0', 2, 0)")
+    return path
+
+
+def test_threads_of_llm(tmp_path: Path) -> None:
+    """From the tip back to the first message, calls and results included, each with the time of its turn. What a thread has taken
+    over is not read twice.
+    """
+    stream = read(llm_db(tmp_path / "logs.db"))
+    thread = stream.messages["t1"]
+    assert texts(thread) == [
+        ("user", "What is here?"), ("assistant", "Let me look."), ("tool", "apple.txt"), ("assistant", "An apple."),
+    ]  # fmt: skip
+    assert thread[1]["toolCalls"] == [{"id": "call_1", "name": "bash", "arguments": {"command": "ls"}}]
+    assert thread[2]["toolCallId"] == "call_1"
+    assert [one["timestamp"][17:19] for one in thread] == ["25", "25", "26", "26"]
+    assert thread[3]["metadata"] == {"model": "m", "input_tokens": 110}
+    assert (stream.info["t1"]["name"], stream.info["t1"]["model"]) == ("Fruit", "m")
+    assert set(stream.messages) == {"t1", "c"}
+
+
+def test_fragments_of_llm(tmp_path: Path) -> None:
+    """Files that were given with `-f` and `--sf` are part of what was said."""
+    old = read(llm_db(tmp_path / "logs.db")).messages["c"]
+    assert texts(old) == [("system", "a rule"), ("user", "a long file\nfrom before"), ("assistant", "yes")]
+
+
+def test_a_chain_of_llm_that_runs_in_a_circle_ends(tmp_path: Path) -> None:
+    """A damaged file costs no more than the thread."""
+    path = llm_db(tmp_path / "logs.db")
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE messages SET parent_hash = 'h4' WHERE hash = 'h1'")
+    assert len(read(path).messages["t1"]) == 4
