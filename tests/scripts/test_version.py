@@ -41,6 +41,8 @@ def test_the_package_has_no_version_of_its_own() -> None:
 
 def test_no_other_file_holds_the_version() -> None:
     """A file of a new client that holds it must be added to the copies."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is not a checkout")
     pattern = rf"version[^0-9]+{re.escape(sessiond.__version__)}\b"
     found = subprocess.run(
         ["git", "grep", "-liE", pattern, "--", "sessiond", "clients", "*.toml"],
@@ -49,8 +51,6 @@ def test_no_other_file_holds_the_version() -> None:
         text=True,
         check=False,
     )
-    if found.returncode > 1:
-        pytest.skip("this is not a checkout")
     assert sorted(found.stdout.splitlines()) == sorted([version.SOURCE, *version.COPIES])
 
 
