@@ -26,8 +26,14 @@ from pathlib import Path
 from scripts import changelog, version, vsix
 
 ROOT = Path(__file__).resolve().parent.parent
-IN_WHEEL = (f"sessiond/{vsix.PACKAGE}",)
-"""Files that a build leaves out silently if an earlier step did not make them."""
+IN_WHEEL = (
+    f"sessiond/{vsix.PACKAGE}",
+    "/data/share/man/man1/sessiond.1",
+    "/data/share/bash-completion/completions/sessiond",
+    "/data/share/zsh/site-functions/_sessiond",
+    "/data/share/fish/vendor_completions.d/sessiond.fish",
+)
+"""The ends of names that a build leaves out silently if an earlier step did not make the files."""
 
 
 class Failed(Exception):
