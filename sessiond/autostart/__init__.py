@@ -1,13 +1,13 @@
 """Starting the daemon when its user logs in: one file for the system's service manager, systemd or launchd."""
 
 from sessiond.autostart.definition import Definition, Manager
-from sessiond.autostart.here import check_runs, manager_of, this_command
-from sessiond.autostart.install import Installed, State, install, remove, state
+from sessiond.autostart.install import Result, State, install, remove, state
+from sessiond.autostart.this_system import check_runs, manager_of, this_command
 
 __all__ = [
     "Definition",
-    "Installed",
     "Manager",
+    "Result",
     "State",
     "check_runs",
     "install",

@@ -14,8 +14,8 @@ _MAX_BYTES = 64 * 1024
 """More of a file than this need not be read to see whether it is ours."""
 
 
-class Installed(NamedTuple):
-    """What an installation did: whether the file changed, and why the service could not be started, if it could not."""
+class Result(NamedTuple):
+    """Whether the file changed, and what the service manager could not do, if anything."""
 
     changed: bool
     problem: str | None
@@ -28,7 +28,7 @@ class State(NamedTuple):
     running: bool | None
 
 
-def install(manager: Manager, definition: Definition, *, force: bool, start: bool) -> Installed:
+def install(manager: Manager, definition: Definition, *, force: bool, start: bool) -> Result:
     """Write the file, and start the service unless `start` is false. SessiondError for a file that is not ours, unless `force`."""
     text = manager.text(definition).encode()
     before = _read(manager.path)
@@ -39,19 +39,19 @@ def install(manager: Manager, definition: Definition, *, force: bool, start: boo
         fs.make_dirs(os.path.dirname(manager.path))
         atomic_write(fs, manager.path, text, _FILE_MODE)
     if not start:
-        return Installed(changed, None)
+        return Result(changed, None)
     try:
         manager.start(changed=changed)
     except SessiondError as error:
-        return Installed(changed, error.message)
-    return Installed(changed, None)
+        return Result(changed, error.message)
+    return Result(changed, None)
 
 
-def remove(manager: Manager, *, force: bool) -> Installed:
-    """Stop the service and remove its file. `changed` is false if there was none. SessiondError for a file that is not ours."""
+def remove(manager: Manager, *, force: bool) -> Result:
+    """Stop the service and remove its file. `changed` is false if the file was not there. SessiondError for a file that is not ours."""
     before = _read(manager.path)
     if before is None:
-        return Installed(False, None)
+        return Result(False, None)
     _refuse_foreign(manager, before, force=force)
     problems = []
     try:
@@ -63,7 +63,7 @@ def remove(manager: Manager, *, force: bool) -> Installed:
         manager.forget()
     except SessiondError as error:
         problems.append(error.message)
-    return Installed(True, problems[0] if problems else None)
+    return Result(True, problems[0] if problems else None)
 
 
 def state(manager: Manager, definition: Definition) -> State:
@@ -76,7 +76,7 @@ def state(manager: Manager, definition: Definition) -> State:
 
 
 def _read(path: str) -> bytes | None:
-    """The file that the service manager would read; None if there is none."""
+    """The file that the service manager would read; None if it does not exist."""
     try:
         with open(path, "rb") as file:
             return file.read(_MAX_BYTES)

@@ -73,4 +73,4 @@ class Launchd:
     def _launchctl(self, *arguments: str) -> None:
         said = run(["launchctl", *arguments])
         if said.code != 0:
-            raise SessiondError(f"`launchctl {' '.join(arguments)}` failed: {said.words}")
+            raise SessiondError(f"`launchctl {' '.join(arguments)}` failed: {said.reason}")

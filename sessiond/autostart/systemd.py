@@ -81,4 +81,4 @@ def quoted(word: str) -> str:
 def _systemctl(*arguments: str) -> None:
     said = run(["systemctl", "--user", *arguments])
     if said.code != 0:
-        raise SessiondError(f"`systemctl --user {' '.join(arguments)}` failed: {said.words}")
+        raise SessiondError(f"`systemctl --user {' '.join(arguments)}` failed: {said.reason}")

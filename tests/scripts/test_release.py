@@ -109,6 +109,10 @@ def test_a_release(checkout: Path, with_node: None, monkeypatch: pytest.MonkeyPa
     assert done.returncode == 0, done.stdout + done.stderr
     assert git(checkout, "status", "--porcelain") == ""
     assert git(checkout, "log", "-1", "--format=%s %D").strip() == "Release 7.8.9 HEAD -> main, tag: v7.8.9"
+    changed = set(git(checkout, "show", "--name-only", "--format=", "HEAD").splitlines())
+    written = {version.SOURCE, *version.COPIES, "CHANGELOG.md"}
+    assert written <= changed
+    assert all(name.startswith(("changelog.d/", "tests/golden_data/v7.8.9/")) for name in changed - written)
     assert "\n## [7.8.9] - " in (checkout / "CHANGELOG.md").read_text()
     assert [path.name for path in (checkout / "changelog.d").iterdir()] == ["README.md"]
     assert (checkout / "tests/golden_data/v7.8.9/expected.json").is_file()

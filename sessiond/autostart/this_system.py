@@ -18,7 +18,7 @@ _TRY_S = 30.0
 
 
 def manager_of(platform: str, environ: Mapping[str, str]) -> Manager:
-    """This system's service manager. SessiondError if it has none that we know."""
+    """This system's service manager. SessiondError if we do not know one."""
     if platform == "linux":
         return Systemd(environ)
     if platform == "darwin":
@@ -46,6 +46,6 @@ def check_runs(definition: Definition, environ: Mapping[str, str]) -> None:
     said = run([*command, "--version"], env=bare, folder="/", timeout_s=_TRY_S)
     if said.code != 0:
         raise SessiondError(
-            f"{' '.join(command)} does not run outside this shell: {said.words}",
+            f"{' '.join(command)} does not run outside this shell: {said.reason}",
             hint="install sessiond, then try again",
         )
