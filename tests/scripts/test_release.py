@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -212,3 +213,33 @@ def test_a_wheel_that_lacks_a_file_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(releasing, "run", built)
     with pytest.raises(releasing.Failed, match=r"does not contain sessiond/clients/vscode/sessiond\.vsix"):
         releasing.build(tmp_path)
+
+
+def test_the_wheel_is_tried_by_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's first command, with the wheel in place of the checkout; a README that shows something else is an error."""
+    ran: list[list[str]] = []
+
+    def record(command: list[str], folder: Path, env: object) -> str:
+        ran.append(command)
+        return "sessiond 7.8.9\n"
+
+    monkeypatch.setattr(releasing, "run", record)
+    readme = (ROOT / "README.md").read_text()
+    releasing.try_out(Path("/a b/x.whl"), "7.8.9", readme)
+    assert ran[0][:2] == ["sh", "-c"]
+    assert ".venv/bin/pip install -q '/a b/x.whl' && .venv/bin/sessiond demo" in ran[0][2]
+    with pytest.raises(releasing.Failed, match=r"says 'sessiond 7\.8\.9', not 'sessiond 9\.0\.0'"):
+        releasing.try_out(Path("/x.whl"), "9.0.0", readme)
+    with pytest.raises(releasing.Failed, match="the README's first command is not an installation and the demo"):
+        releasing.try_out(Path("/x.whl"), "7.8.9", "```sh\npipx install sessiond\n```\n")
+
+
+def test_the_build_tool_is_needed(checkout: Path, quick: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the Python in which it is missing, and what installs it."""
+    monkeypatch.setattr(releasing, "find_spec", lambda name: None)
+    with (
+        unchanged(checkout),
+        pytest.raises(releasing.Failed, match=rf"not installed in {re.escape(sys.executable)}; run: pip"),
+    ):
+        releasing.release(checkout, "7.8.9", dry_run=True, day=DAY)
+    assert quick == []
