@@ -1,4 +1,4 @@
-"""A step of the wheel's build: the packaged VS Code extension goes in if it was built (`npm run package` in clients/vscode)."""
+"""A step of the wheel's build: the packaged VS Code extension goes in if `scripts/vsix.py` has built it."""
 
 from __future__ import annotations
 

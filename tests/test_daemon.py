@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sessiond import endpoint
-from tests.shell import ROOT, Shell, wait_until
+from tests.shell import Shell, wait_until
 
 HELLO = b'{"jsonrpc":"2.0","id":1,"method":"daemon/hello"}\n'
 
@@ -318,13 +318,3 @@ def tcp_initialize(port: int, token: str) -> dict[str, dict[str, str]]:
         with connection.makefile("rb") as stream:
             answer = json.loads(stream.readline())
     return answer.get("result") or answer["error"]
-
-
-def test_the_version_is_the_packages() -> None:
-    """`sessiond --version`, daemon/hello and the package's metadata agree."""
-    import tomllib
-
-    import sessiond
-
-    with open(ROOT / "pyproject.toml", "rb") as file:
-        assert tomllib.load(file)["project"]["version"] == sessiond.__version__

@@ -1,5 +1,5 @@
 // The requests, notifications and types of the protocol. Written from docs/openrpc.json by
-//   python -m tests.clients.browser_types
+//   python -m scripts.browser_types
 
 export type JsonObject = Record<string, unknown>
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "backup": "backup",
     "gc": "gc",
     "setup": "setup",
+    "service": "service",
     "web": "web",
     "completion": "completion",
     "repl": "repl",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from sessiond.cli import vscode
 from sessiond.endpoint import client_folder, user_home
 
 EMACS = """\
@@ -71,13 +71,15 @@ NEW = {"vim": "source $VIMRUNTIME/defaults.vim\n"}
 
 @click.command("setup", short_help="Print or add the configuration lines for an editor.")
 @click.argument("editor", type=click.Choice(sorted(LINES)))
-@click.option("--write", is_flag=True, help="Add them to the configuration file, unless they are already there.")
+@click.option("--write", is_flag=True, help="Add them to the configuration file; vscode: install the extension.")
 def command(editor: str, write: bool) -> int:
     """Print the lines for an editor's configuration, or add them with --write."""
     lines = lines_for(editor)
     if not write:
         print(lines, end="")
         return 0
+    if editor == "vscode":
+        return vscode.install()
     if editor not in FILES:
         raise click.UsageError(
             f"--write does not know a configuration file for {editor}; print the lines and add them yourself"
@@ -106,7 +108,7 @@ def lines_for(editor: str, folder: str | None = None) -> str:
     if "\n" in folder:
         raise click.ClickException(f"{folder!r} contains a line break, which a configuration file cannot express")
     return LINES[editor].format(
-        folder=_IN_STRING.get(editor, str)(folder), runtimepath=_runtimepath(folder), install=vscode_install()
+        folder=_IN_STRING.get(editor, str)(folder), runtimepath=_runtimepath(folder), install=vscode.install_lines()
     )
 
 
@@ -131,16 +133,6 @@ def _runtimepath(folder: str) -> str:
         return f"set runtimepath^={folder}"
     quoted = _escaped(_IN_RUNTIMEPATH)(folder).replace("'", "''")
     return f"let &runtimepath = '{quoted},' . &runtimepath"
-
-
-def vscode_install() -> str:
-    """The commands that install the VS Code extension: from the built package, or building it first."""
-    folder = Path(client_folder("vscode"))
-    package = folder / "sessiond.vsix"
-    if package.is_file():
-        return f"code --install-extension {shlex.quote(str(package))}"
-    where = shlex.quote(str(folder)) if folder.is_dir() else "clients/vscode  # in sessiond's sources"
-    return f"cd {where}\nnpm install && npm run package  # Node 22 or later\ncode --install-extension sessiond.vsix"
 
 
 def configuration_file(editor: str) -> Path:

@@ -54,9 +54,15 @@ class Backups:
     """One at a time; who comes second waits."""
 
     def __init__(
-        self, fs: FileSystem, where: Places, config: Config, clock: Clock, journal: JournalWriter, mounts: Mounts,
+        self,
+        fs: FileSystem,
+        where: Places,
+        config: Config,
+        clock: Clock,
+        journal: JournalWriter,
+        mounts: Mounts,
         open_sessions: OpenSessions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._open_sessions = open_sessions
         self._fs = fs
         self._where = where
@@ -126,9 +132,15 @@ class _Copy:
     """One backup on its way."""
 
     def __init__(
-        self, fs: FileSystem, where: Places, config: Config, mounts: Mounts, open_sessions: OpenSessions, tree: Tree,
+        self,
+        fs: FileSystem,
+        where: Places,
+        config: Config,
+        mounts: Mounts,
+        open_sessions: OpenSessions,
+        tree: Tree,
         progress: Progress | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._open_sessions = open_sessions
         self._fs = fs
         self._where = where

@@ -102,10 +102,15 @@ class SessionDocuments:
             document = opened[wire_id]
             if document is not None:
                 lines = {place.message.id: place.start_line for place in document.places}
-                symbols.append(Symbol(
-                    name=_one_line(hit.snippet), kind=hit.role or "session", container=hit.name or wire_id,
-                    uri="file://" + quote(os.fsencode(document.path)), line=lines.get(hit.message_id or "", 0),
-                ))  # fmt: skip
+                symbols.append(
+                    Symbol(
+                        name=_one_line(hit.snippet),
+                        kind=hit.role or "session",
+                        container=hit.name or wire_id,
+                        uri="file://" + quote(os.fsencode(document.path)),
+                        line=lines.get(hit.message_id or "", 0),
+                    )
+                )
         return symbols
 
     async def _by_id(self, wire_id: str) -> _Document | None:

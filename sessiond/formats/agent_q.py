@@ -195,9 +195,14 @@ class _Schema:
         message_id = values.get(":id")
         usable = isinstance(message_id, str) and 0 < len(message_id) <= 256
         return Seen(
-            key=key_of(role, content, at, rest), role=role, content=content, timestamp=at, id=message_id if usable else None,
-            rest=rest, near=None if usable else key_of(role, at),
-        )  # fmt: skip
+            key=key_of(role, content, at, rest),
+            role=role,
+            content=content,
+            timestamp=at,
+            id=message_id if usable else None,
+            rest=rest,
+            near=None if usable else key_of(role, at),
+        )
 
     def show_message(self, message: Message, indent: int) -> dict[str, str]:
         column = indent + 1

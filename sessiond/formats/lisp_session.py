@@ -90,9 +90,16 @@ def encode(schema: Schema, session: Session, before: Files) -> list[Write]:
     plan = _plan(schema, session, main, side, raw or b"")
     content = main.file.encoded(plan.text) if main is not None else plan.text.encode()
     new = build(
-        session, lambda message: plan.shown.get(message.id), before=side, main_before=raw, main_after=content,
-        info=_info(session), keep_copies=True, witnessed=plan.witnessed, shown_info=plan.info,
-    )  # fmt: skip
+        session,
+        lambda message: plan.shown.get(message.id),
+        before=side,
+        main_before=raw,
+        main_after=content,
+        info=_info(session),
+        keep_copies=True,
+        witnessed=plan.witnessed,
+        shown_info=plan.info,
+    )
     writes = [Write(beside, encode_sidecar(new), "replace"), Write(path, content, "replace")]
     return [write for write in writes if before.get(write.path) != write.data]
 
@@ -139,9 +146,17 @@ def update(schema: Schema, session: Session, tail: Tail, files: Files, changes: 
         info["updatedAt"] = max(one.at, info.get("updatedAt", one.at))
     seq = changes[-1].seq
     new = msgspec.structs.replace(
-        side, seq=max(side.seq, seq), through=seq, mark=msgspec.structs.replace(side.mark, seq=seq), was=None, cut=[],
-        info=info, notes=list(notes.values()), state=state, saved_at=saved_at,
-    )  # fmt: skip
+        side,
+        seq=max(side.seq, seq),
+        through=seq,
+        mark=msgspec.structs.replace(side.mark, seq=seq),
+        was=None,
+        cut=[],
+        info=info,
+        notes=list(notes.values()),
+        state=state,
+        saved_at=saved_at,
+    )
     return [Write(path, encode_sidecar(new), "replace")]
 
 
@@ -155,9 +170,16 @@ def adopt_numbering(schema: Schema, decoded: Decoded, before: Files) -> list[Wri
         return []
     plan = _plan(schema, session, main, side, raw)
     built = build(
-        session, lambda message: plan.shown.get(message.id), before=side, main_before=raw, main_after=raw,
-        info=_info(session), keep_copies=True, witnessed=plan.witnessed, shown_info=schema.info(main.values),
-    )  # fmt: skip
+        session,
+        lambda message: plan.shown.get(message.id),
+        before=side,
+        main_before=raw,
+        main_after=raw,
+        info=_info(session),
+        keep_copies=True,
+        witnessed=plan.witnessed,
+        shown_info=schema.info(main.values),
+    )
     ids = set(weave_file(main, schema.info(main.values), side, raw, session.seq).ids)
     entries = sorted([*built.entries, *still_shown(side, session, ids)], key=lambda entry: entry.seq)
     mark = Mark.of(raw, decoded.through)

@@ -131,9 +131,19 @@ def emacs_char(literal: str) -> int:
 
 
 _COMMON_NAMES = {
-    "space": " ", "newline": "\n", "linefeed": "\n", "tab": "\t", "page": "\f", "return": "\r", "backspace": "\b",
-    "rubout": "\x7f", "nul": "\0", "null": "\0", "escape": "\x1b", "esc": "\x1b",
-}  # fmt: skip
+    "space": " ",
+    "newline": "\n",
+    "linefeed": "\n",
+    "tab": "\t",
+    "page": "\f",
+    "return": "\r",
+    "backspace": "\b",
+    "rubout": "\x7f",
+    "nul": "\0",
+    "null": "\0",
+    "escape": "\x1b",
+    "esc": "\x1b",
+}
 
 
 def common_char(literal: str) -> str:

@@ -37,15 +37,43 @@ from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, same_json
 
 __all__ = [
-    "EPOCH", "FOLDER", "Appending", "Entry", "Mark", "Seen", "Shown", "Sidecar", "Standing", "Woven", "append_writes",
-    "build", "decode_sidecar", "encode_sidecar", "key_of", "merge_info", "renumber", "restore_beside", "settled_writes", "sidecar_path",
-    "standing_of", "still_shown", "through_of", "torn_at", "weave",
-]  # fmt: skip
+    "EPOCH",
+    "FOLDER",
+    "Appending",
+    "Entry",
+    "Mark",
+    "Seen",
+    "Shown",
+    "Sidecar",
+    "Standing",
+    "Woven",
+    "append_writes",
+    "build",
+    "decode_sidecar",
+    "encode_sidecar",
+    "key_of",
+    "merge_info",
+    "renumber",
+    "restore_beside",
+    "settled_writes",
+    "sidecar_path",
+    "standing_of",
+    "still_shown",
+    "through_of",
+    "torn_at",
+    "weave",
+]
 
 _INFO_DEFAULTS: dict[str, Json] = {
-    "name": None, "model": None, "tags": [], "archived": False, "summary": None, "metadata": {}, "cwd": None,
+    "name": None,
+    "model": None,
+    "tags": [],
+    "archived": False,
+    "summary": None,
+    "metadata": {},
+    "cwd": None,
     "parent": None,
-}  # fmt: skip
+}
 
 
 class Shown(msgspec.Struct, frozen=True):

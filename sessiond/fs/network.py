@@ -7,9 +7,25 @@ import re
 
 MOUNTS = "/proc/self/mountinfo"
 _REMOTE = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "smb3", "smbfs",
-    "vboxsf", "virtiofs",
-}  # fmt: skip
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "coda",
+    "gfs2",
+    "glusterfs",
+    "gpfs",
+    "lustre",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "ocfs2",
+    "smb3",
+    "smbfs",
+    "vboxsf",
+    "virtiofs",
+}
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 

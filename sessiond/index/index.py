@@ -326,9 +326,15 @@ class Index:
         return self._regex
 
     def _feed(
-        self, session_id: str, size: int, apply: Callable[..., None], *, bulk: bool = False, gone: bool = False,
+        self,
+        session_id: str,
+        size: int,
+        apply: Callable[..., None],
+        *,
+        bulk: bool = False,
+        gone: bool = False,
         shows: Unseen | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows))
         self._tell_semantic(gone=gone)
 

@@ -1,7 +1,7 @@
 """The registry of our own methods: what each takes, gives, may answer as an error, and who handles it.
 
-To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, a line
-in the changelog.
+To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, an
+entry in `changelog.d/`.
 """
 
 from __future__ import annotations

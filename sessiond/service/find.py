@@ -33,9 +33,18 @@ _PAUSE_S = 0.1
 _CURSOR_CHARS = 24
 """More than any cursor of the trash has."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
-    "store": (str,), "tags": (list,), "archived": (bool,), "deleted": (bool,), "model": (str,), "cwd": (str,), "since": (str,),
-    "until": (str,), "name": (str,), "role": (str,), "sessionId": (str,),
-}  # fmt: skip
+    "store": (str,),
+    "tags": (list,),
+    "archived": (bool,),
+    "deleted": (bool,),
+    "model": (str,),
+    "cwd": (str,),
+    "since": (str,),
+    "until": (str,),
+    "name": (str,),
+    "role": (str,),
+    "sessionId": (str,),
+}
 
 
 class Finder:
@@ -129,8 +138,12 @@ class Finder:
             sort.lstrip("-")
         ]
         found.sort(key=lambda one: one[1].trash_id)
-        found.sort(key=lambda one: (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or ""),
-                   reverse=sort.startswith("-"))  # fmt: skip
+        found.sort(
+            key=lambda one: (
+                (getattr(one[1].info, key) or 0) if key == "message_count" else str(getattr(one[1].info, key) or "")
+            ),
+            reverse=sort.startswith("-"),
+        )
         start = _offset(cursor)
         page = [presentation.info(_in_trash(store, one), self._most) for store, one in found[start : start + limit]]
         page = page[: presentation.by_bytes(page, self._limits.page_most)]

@@ -81,9 +81,12 @@ class Place:
         return msgspec.structs.replace(described, message_count=count)
 
     async def _arrived(
-        self, session: Session, parts: AsyncIterator[list[Message]], put: Callable[[OpenSession], Awaitable[Saved]],
+        self,
+        session: Session,
+        parts: AsyncIterator[list[Message]],
+        put: Callable[[OpenSession], Awaitable[Saved]],
         count: int | None = None,
-    ) -> SessionInfo:  # fmt: skip
+    ) -> SessionInfo:
         one = self.open_sessions.of(self.store, session.local_id)
 
         async def arrive() -> IndexedInfo:

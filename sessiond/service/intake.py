@@ -147,12 +147,18 @@ class Intake:
 
     def _tell(self) -> None:
         read = min(self._done + self._reader.counter.bytes, self._total)
-        self._progress({
-            "percentage": min(99, 100 * read // self._total),
-            "message": f"{self._files} of {self._total_files} files, {len(self._sessions)} sessions, {self._messages} messages",
-            "files": self._files, "totalFiles": self._total_files, "bytes": read, "totalBytes": self._total,
-            "sessions": len(self._sessions), "messages": self._messages,
-        })  # fmt: skip
+        self._progress(
+            {
+                "percentage": min(99, 100 * read // self._total),
+                "message": f"{self._files} of {self._total_files} files, {len(self._sessions)} sessions, {self._messages} messages",
+                "files": self._files,
+                "totalFiles": self._total_files,
+                "bytes": read,
+                "totalBytes": self._total,
+                "sessions": len(self._sessions),
+                "messages": self._messages,
+            }
+        )
 
     # Files
 

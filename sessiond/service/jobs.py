@@ -26,15 +26,37 @@ class Job:
     """
 
     __slots__ = (
-        "alone", "answer", "apart", "begun", "early", "end", "error", "guard", "look", "origin", "plan", "result", "save", "then", "whole",
-    )  # fmt: skip
+        "alone",
+        "answer",
+        "apart",
+        "begun",
+        "early",
+        "end",
+        "error",
+        "guard",
+        "look",
+        "origin",
+        "plan",
+        "result",
+        "save",
+        "then",
+        "whole",
+    )
 
     def __init__(
-        self, *, plan: Callable[[Draft], object] | None = None, look: Callable[[Session], object] | None = None,
-        alone: Callable[[], Awaitable[object]] | None = None, save: bool = False, origin: Peer | None = None,
-        guard: Guard | None = None, whole: bool = False, apart: bool = False, then: Callable[[], object] | None = None,
+        self,
+        *,
+        plan: Callable[[Draft], object] | None = None,
+        look: Callable[[Session], object] | None = None,
+        alone: Callable[[], Awaitable[object]] | None = None,
+        save: bool = False,
+        origin: Peer | None = None,
+        guard: Guard | None = None,
+        whole: bool = False,
+        apart: bool = False,
+        then: Callable[[], object] | None = None,
         early: EarlyReply | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.plan = plan
         self.look = look
         self.alone = alone

@@ -32,9 +32,13 @@ class NativeIntake:
     """`warn(path, line, message)`; `took(SessionInfo or None, messages)` for each session."""
 
     def __init__(
-        self, place: Place, warn: Callable[[str, int | None, str], None], took: Callable[[SessionInfo | None, int], None],
-        *, dry_run: bool,
-    ) -> None:  # fmt: skip
+        self,
+        place: Place,
+        warn: Callable[[str, int | None, str], None],
+        took: Callable[[SessionInfo | None, int], None],
+        *,
+        dry_run: bool,
+    ) -> None:
         self._place = place
         self._warn = warn
         self._took = took
@@ -115,9 +119,13 @@ class NativeIntake:
         await self._decoded("jsonl", found.local_id, files, lambda _: path, found.place)
 
     async def _decoded(
-        self, name: str, local_id: str, files: dict[str, bytes], path_of: Callable[[str], str],
+        self,
+        name: str,
+        local_id: str,
+        files: dict[str, bytes],
+        path_of: Callable[[str], str],
         line_of: Callable[[int | None], int | None] = lambda line: line,
-    ) -> None:  # fmt: skip
+    ) -> None:
         decoded = await asyncio.to_thread(formats.get(name).decode, local_id, files)
         for problem in decoded.problems:
             self._warn(path_of(problem.path), line_of(problem.line), problem.message)

@@ -46,9 +46,16 @@ _SPARED_AT_A_TIME, _SPARE_MORE_S = 64, 0.01
 
 class OpenSessions:
     def __init__(
-        self, catalog: Catalog, clock: Clock, limits: Limits, new_id: Callable[[], str], moves: MoveGuard, *, interval_s: float,
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        limits: Limits,
+        new_id: Callable[[], str],
+        moves: MoveGuard,
+        *,
+        interval_s: float,
         idle_s: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stores: dict[str, Store] = {}
         self.catalog = catalog
         self.limits = limits
@@ -443,5 +450,5 @@ def check_store(stores: dict[str, Store], name: str | None) -> Store:
     if store is None:
         raise InvalidParams(
             f"store: there is no store {name!r}", hint=f"one of {', '.join(sorted(stores))}", field="store"
-        )  # fmt: skip
+        )
     return store

@@ -240,9 +240,14 @@ class Draft:
                     )
                 return kept
         note = Note(
-            id=note_id or "n" + self._new_id()[1:], seq=self.seq + 1, heading=heading, content=content, thread=thread, tick=tick,
+            id=note_id or "n" + self._new_id()[1:],
+            seq=self.seq + 1,
+            heading=heading,
+            content=content,
+            thread=thread,
+            tick=tick,
             timestamp=self._now,
-        )  # fmt: skip
+        )
         self._check_head(note.wire(), note=note)
         self._notes[note.id] = note
         self._add(Noted.of(note))

@@ -23,8 +23,14 @@ from sessiond.service.size_limits import json_bytes, largest_message, message_by
 from sessiond.store.port import FileWarning
 
 _HEAVY: tuple[tuple[str, Json], ...] = (
-    ("metadata", {}), ("summary", None), ("tags", []), ("name", None), ("model", None), ("cwd", None), ("parent", None),
-)  # fmt: skip
+    ("metadata", {}),
+    ("summary", None),
+    ("tags", []),
+    ("name", None),
+    ("model", None),
+    ("cwd", None),
+    ("parent", None),
+)
 """What of an info may be large, and what is shown in its place."""
 _TEXTS = ("name", "summary", "model", "cwd")
 _SHORT_CHARS = 2000

@@ -5,7 +5,6 @@ Wire ids go in, results as `sessiond.schema` has them come out; what goes wrong 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from sessiond.clock import Clock
 from sessiond.errors import InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.limits import Limits
-from sessiond.model.changes import Appended, Change, Cleared, Created, Truncated
-from sessiond.model.message import check_message, check_tool_calls, is_plain, wire_from_client
+from sessiond.model.changes import Cleared, Truncated
+from sessiond.model.message import check_message, check_tool_calls, is_plain
 from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json, is_session_id
 from sessiond.schema.daemon import AdoptResult, IndexStatus, StoreStatus
 from sessiond.schema.notes_state import NoteListResult, NoteResult, StateResult
-from sessiond.schema.notifications import Changed, Restored
 from sessiond.schema.sessions import (
     AppendResult,
     ExportResult,
@@ -37,14 +35,14 @@ from sessiond.schema.sessions import (
 from sessiond.schema.types import SessionInfo
 from sessiond.service import paging, presentation
 from sessiond.service.catalog import Catalog
+from sessiond.service.creation import begin
 from sessiond.service.deletion import Deletion
 from sessiond.service.find import Finder
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
 from sessiond.service.planning import Draft
-from sessiond.service.size_limits import head_bytes
-from sessiond.service.subscribers import OF_THE_DAEMON, EarlyReply, Peer, send_later
+from sessiond.service.subscribers import EarlyReply, Peer, send_restored
 from sessiond.service.transfer import Transfer
 from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
@@ -72,9 +70,18 @@ class Service:
     """`stores`: by name, `default` among them. `home_paths`: the daemon's own folders, where no export may go."""
 
     def __init__(
-        self, *, stores: Mapping[str, Store], index: Index, clock: Clock, limits: Limits, home_paths: Sequence[str] = (),
-        adopt_folder: AdoptFolder | None = None, moves: MoveGuard | None = None, interval_s: float = 300.0, idle_s: float = 2.0,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        stores: Mapping[str, Store],
+        index: Index,
+        clock: Clock,
+        limits: Limits,
+        home_paths: Sequence[str] = (),
+        adopt_folder: AdoptFolder | None = None,
+        moves: MoveGuard | None = None,
+        interval_s: float = 300.0,
+        idle_s: float = 2.0,
+    ) -> None:
         self.limits = limits
         self.index = index
         self._adopt_folder = adopt_folder
@@ -82,8 +89,14 @@ class Service:
         self._bringers: set[int] = set()
         self.catalog = Catalog(index)
         self.open_sessions = OpenSessions(
-            self.catalog, clock, limits, lambda: "m" + secrets.token_hex(8), self._moves, interval_s=interval_s, idle_s=idle_s
-        )  # fmt: skip
+            self.catalog,
+            clock,
+            limits,
+            lambda: "m" + secrets.token_hex(8),
+            self._moves,
+            interval_s=interval_s,
+            idle_s=idle_s,
+        )
         self.catalog.owners = self.open_sessions
         self.stores = self.open_sessions.stores
         for store in stores.values():
@@ -137,10 +150,18 @@ class Service:
     # Opening
 
     async def new(
-        self, peer: Peer | None, *, session_id: str | None = None, name: str | None = None, model: str | None = None, cwd: str | None = None,
-        tags: list[str] | None = None, metadata: dict[str, Json] | None = None, store: str | None = None,
+        self,
+        peer: Peer | None,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Json] | None = None,
+        store: str | None = None,
         messages: list[dict[str, Json]] | None = None,
-    ) -> SessionInfo:  # fmt: skip
+    ) -> SessionInfo:
         target = check_store(self.stores, store)
         if session_id is not None and not is_session_id(session_id):
             raise InvalidParams(
@@ -153,48 +174,13 @@ class Service:
         fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
 
         async def make(one: OpenSession) -> SessionInfo:
-            await self._begin(one, fields, checked, peer)
+            await begin(self.open_sessions, one, fields, checked, peer)
             return self.open_sessions.info(one)
 
         if session_id is not None:
             one = self.open_sessions.of(target, session_id)
             return await one.alone(partial(make, one))
         return await self.open_sessions.make_fresh(target, make)
-
-    async def _begin(
-        self, one: OpenSession, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]], peer: Peer | None
-    ) -> None:
-        """A new session, durable and told of when this returns. AlreadyExists."""
-        await one.notice_removal()
-        await one.stored.begin()
-        session = Session(one.local_id, self.open_sessions.now())
-        one.room.of(session).check_head(fields, lambda: head_bytes(session, fields, {}, []))
-        changes = self._first_changes(session, fields, messages)
-        await one.stored.commit(session, changes)
-        one.session = session
-        self.open_sessions.loaded(one)
-        if peer is not None:
-            one.attach(peer)
-        one.publish(changes, peer)
-        self.open_sessions.changed(one, changes)
-
-    def _first_changes(
-        self, session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]
-    ) -> list[Change]:
-        at = session.created_at
-        changes: list[Change] = [Created(seq=0, at=at, info={"createdAt": at, **fields})]
-        made = []
-        ids: set[str] = set()
-        for seq, wire in enumerate(messages, 1):
-            message_id = wire.get("id") or "m" + secrets.token_hex(8)
-            if message_id in ids:
-                field = f"messages[{seq - 1}].id"
-                raise InvalidParams(f"{field}: {message_id!r} appears twice", field=field)
-            ids.add(message_id)
-            made.append(wire_from_client(wire, message_id=message_id, seq=seq, now=at))
-        if made:
-            changes.append(Appended(seq=len(made), at=at, messages=made))
-        return changes
 
     async def open(
         self, peer: Peer, session_id: str, *, last: int | None = None, since: int | None = None, restore: bool = False
@@ -222,18 +208,8 @@ class Service:
 
         result = await one.alone(shown)
         if restore:
-            self._send_restored(peer, result)
+            send_restored(peer, result)
         return result
-
-    def _send_restored(self, peer: Peer, result: OpenResult) -> None:
-        """So that every panel repaints: one event, then all state."""
-        info = result.session
-        state = {"kind": "state", "seq": info.seq, "values": result.state, "replay": True}
-        changed = Changed(session_id=info.session_id, seq=info.seq, changes=[state], origin=OF_THE_DAEMON, replay=True)
-        restored = Restored(session=info, message_count=info.message_count)
-        send_later(
-            asyncio.get_running_loop().call_soon, peer, [("session/restored", restored), ("session/changed", changed)]
-        )
 
     async def close_session(self, peer: Peer, session_id: str) -> None:
         await self.open_sessions.leave(self.open_sessions.at(session_id), peer)
@@ -241,9 +217,14 @@ class Service:
     # Messages
 
     async def append(
-        self, peer: Peer | None, session_id: str, messages: list[dict[str, Json]], expected_seq: int | None = None, *,
+        self,
+        peer: Peer | None,
+        session_id: str,
+        messages: list[dict[str, Json]],
+        expected_seq: int | None = None,
+        *,
         early: EarlyReply | None = None,
-    ) -> AppendResult:  # fmt: skip
+    ) -> AppendResult:
         checked = self._check_messages(messages)
         one = self.open_sessions.at(session_id)
         if not checked:
@@ -274,9 +255,14 @@ class Service:
         return await one.change(lambda draft: draft.extend(message_id, text, offset), peer)
 
     async def finish(
-        self, peer: Peer | None, session_id: str, message_id: str, status: str | None = None, metadata: dict[str, Json] | None = None,
+        self,
+        peer: Peer | None,
+        session_id: str,
+        message_id: str,
+        status: str | None = None,
+        metadata: dict[str, Json] | None = None,
         tool_calls: list[Json] | None = None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         status = status or "done"
         if status not in _FINISHED:
             raise InvalidParams(f"status: expected one of {', '.join(_FINISHED)}", field="status")
@@ -307,8 +293,7 @@ class Service:
         self, peer: Peer | None, session_id: str, fields: Mapping[str, Json], expected_seq: int | None = None
     ) -> SessionInfo:
         self._check_name(fields.get("name"))
-        normal = {key: ([] if key == "tags" else {} if key == "metadata" else False if key == "archived" else None) if v is None else v
-                  for key, v in fields.items()}  # fmt: skip
+        normal = {key: _cleared(key) if value is None else value for key, value in fields.items()}
         one = self.open_sessions.at(session_id)
 
         shown = partial(self.open_sessions.info, one)
@@ -407,9 +392,15 @@ class Service:
     # Notes and state
 
     async def note_append(
-        self, peer: Peer | None, session_id: str, heading: str, content: str, thread: str | None = None, tick: int | None = None,
+        self,
+        peer: Peer | None,
+        session_id: str,
+        heading: str,
+        content: str,
+        thread: str | None = None,
+        tick: int | None = None,
         id: str | None = None,
-    ) -> NoteResult:  # fmt: skip
+    ) -> NoteResult:
         if not heading.strip():
             raise InvalidParams("heading: expected some text", field="heading")
         one = self.open_sessions.at(session_id)
@@ -470,9 +461,15 @@ class Service:
             self._bringers.add(peer.id)
 
     async def search(
-        self, peer: Peer | None, *, query: str, mode: str = "text", limit: int | None = None, cursor: str | None = None,
+        self,
+        peer: Peer | None,
+        *,
+        query: str,
+        mode: str = "text",
+        limit: int | None = None,
+        cursor: str | None = None,
         filter: dict[str, Json] | None = None,
-    ) -> SearchResult:  # fmt: skip
+    ) -> SearchResult:
         if peer is not None and peer.id in self._bringers:
             self._bringers.discard(peer.id)
             await self.catalog.searchable()
@@ -484,9 +481,16 @@ class Service:
         return await self.transfer.export(self.open_sessions.at(session_id), format, path, overwrite)
 
     async def import_(
-        self, peer: Peer | None, path: str, *, format: str | None = None, store: str | None = None, since: str | None = None,
-        dry_run: bool = False, progress: Callable[[dict[str, Json]], None] | None = None,
-    ) -> ImportResult:  # fmt: skip
+        self,
+        peer: Peer | None,
+        path: str,
+        *,
+        format: str | None = None,
+        store: str | None = None,
+        since: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[dict[str, Json]], None] | None = None,
+    ) -> ImportResult:
         target = check_store(self.stores, store)
         return await self.transfer.import_(path, target, format=format, since=since, dry_run=dry_run, progress=progress)
 
@@ -507,3 +511,8 @@ class Service:
         moved = await self.transfer.move(one, check_store(self.stores, store), dry_run)
         self._brought(peer)
         return moved
+
+
+def _cleared(field: str) -> Json:
+    """What a null sets a field of a session to."""
+    return {"tags": [], "metadata": {}, "archived": False}.get(field)

@@ -6,11 +6,13 @@ to resync, and from the seq that it is told on, what follows is contiguous again
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVarTuple, Unpack
 
 from sessiond.model.wire import encode as _encode
-from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Resync, Saved
+from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Restored, Resync, Saved
+from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import SessionInfo, ShownChange, Wire
 from sessiond.store.port import Saved as SavedFile
 
@@ -131,3 +133,13 @@ def send_later(call_soon: CallSoon, peer: Peer, notifications: Iterable[tuple[st
     """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
     for method, params in notifications:
         call_soon(peer.notify_owed, method, _encode(params))
+
+
+def send_restored(peer: Peer, result: OpenResult) -> None:
+    """After the response to an open: one event, then all state, so that every panel is redrawn."""
+    info = result.session
+    state = {"kind": "state", "seq": info.seq, "values": result.state, "replay": True}
+    changed = Changed(session_id=info.session_id, seq=info.seq, changes=[state], origin=OF_THE_DAEMON, replay=True)
+    restored = Restored(session=info, message_count=info.message_count)
+    notifications = [("session/restored", restored), ("session/changed", changed)]
+    send_later(asyncio.get_running_loop().call_soon, peer, notifications)

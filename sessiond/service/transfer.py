@@ -37,7 +37,7 @@ EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 class Transfer:
     def __init__(
         self, open_sessions: OpenSessions, catalog: Catalog, limits: Limits, home_paths: Sequence[str], moves: MoveGuard
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._open_sessions = open_sessions
         self._catalog = catalog
         self._limits = limits

@@ -87,9 +87,12 @@ class Incoming:
     """The same for the service, off the loop. ReadOnly where the disk will not; then only `abandon` is left to do."""
 
     def __init__(
-        self, receiving: Receiving, run: Run, guard: Callable[[str], AbstractContextManager[None]],
+        self,
+        receiving: Receiving,
+        run: Run,
+        guard: Callable[[str], AbstractContextManager[None]],
         take: Callable[[Receiving, Session], Awaitable[Saved]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._receiving = receiving
         self._run = run
         self._guard = guard

@@ -64,9 +64,18 @@ class StoreContext:
     """
 
     def __init__(
-        self, *, name: str, fmt: Format, files: StoreFiles, trash: Trash, journal: Journal, clock: Clock, limits: Limits, run: Run,
+        self,
+        *,
+        name: str,
+        fmt: Format,
+        files: StoreFiles,
+        trash: Trash,
+        journal: Journal,
+        clock: Clock,
+        limits: Limits,
+        run: Run,
         run_save: Run,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = name
         self.format = fmt
         self.files = files
@@ -205,9 +214,15 @@ class StoreContext:
         known.forget()
 
     async def discard(
-        self, session: Session, trash_id: str, reason: str, files: Files | None = None, *, told: bool = False,
+        self,
+        session: Session,
+        trash_id: str,
+        reason: str,
+        files: Files | None = None,
+        *,
+        told: bool = False,
         own: bytes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put a copy into the trash. The caller lets nobody change `session` meanwhile, or passes a snapshot. `told`, `own`: as
         in `Trash.put`.
         """

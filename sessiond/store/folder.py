@@ -39,16 +39,33 @@ _SCAN_BATCH = 500
 
 class FolderStore:
     def __init__(
-        self, *, name: str, fmt: Format, files: StoreFiles, trash: Trash, journal: Journal, clock: Clock, limits: Limits, run: Run,
+        self,
+        *,
+        name: str,
+        fmt: Format,
+        files: StoreFiles,
+        trash: Trash,
+        journal: Journal,
+        clock: Clock,
+        limits: Limits,
+        run: Run,
         run_save: Run | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = name
         self.format = fmt.name
         self.taken_state_keys = fmt.abilities.state_keys
         self.path = files.root
         self._around = StoreContext(
-            name=name, fmt=fmt, files=files, trash=trash, journal=journal, clock=clock, limits=limits, run=run, run_save=run_save or run
-        )  # fmt: skip
+            name=name,
+            fmt=fmt,
+            files=files,
+            trash=trash,
+            journal=journal,
+            clock=clock,
+            limits=limits,
+            run=run,
+            run_save=run_save or run,
+        )
         self._files = files
         self._run = run
         self._recovered: dict[str, list[bytes]] = {}

@@ -26,8 +26,14 @@ _LOOK_S = 2.0
 """How often it is looked whether the folder at the path is still the one that is watched."""
 
 _CHANGES = (
-    inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | inotify.MOVED_FROM | inotify.MOVED_TO | inotify.CREATE | inotify.DELETE
-)  # fmt: skip
+    inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.CREATE
+    | inotify.DELETE
+)
 _OF_ITSELF = inotify.DELETE_SELF | inotify.MOVE_SELF
 _GONE = _OF_ITSELF | inotify.UNMOUNT | inotify.IGNORED
 _COMES = inotify.CREATE | inotify.MOVED_TO | inotify.ATTRIB

@@ -102,9 +102,16 @@ class Mounts:
         files = StoreFiles(self._fs, root, fmt, marker=marker)
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
         store = FolderStore(
-            name=name, fmt=fmt, files=files, trash=trash, journal=self._journal, clock=self._clock, limits=self._limits,
-            run=off_loop, run_save=off_loop_to_save,
-        )  # fmt: skip
+            name=name,
+            fmt=fmt,
+            files=files,
+            trash=trash,
+            journal=self._journal,
+            clock=self._clock,
+            limits=self._limits,
+            run=off_loop,
+            run_save=off_loop_to_save,
+        )
         mine = {session: batches for (store, session), batches in self._pending.items() if store == name}
         store.expect(mine)
         for session in mine:

@@ -44,9 +44,15 @@ class StoredSession:
     """`failed(error)`, `worked()`: told of each save, so that the store knows how its folder is."""
 
     def __init__(
-        self, around: StoreContext, local_id: str, recovered: list[Change], *, twice: bool = False, failed: Callable[[str, OSError], None],
+        self,
+        around: StoreContext,
+        local_id: str,
+        recovered: list[Change],
+        *,
+        twice: bool = False,
+        failed: Callable[[str, OSError], None],
         worked: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.local_id = local_id
         self._around = around
         self._known = FileState(local_id, recovered)

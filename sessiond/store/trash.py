@@ -94,9 +94,16 @@ class Trash:
 
     @_alone
     def put(
-        self, trash_id: str, session: Session, files: Files, *, at: str, reason: str, told: bool = False,
+        self,
+        trash_id: str,
+        session: Session,
+        files: Files,
+        *,
+        at: str,
+        reason: str,
+        told: bool = False,
         own: bytes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make an entry, durable when this returns. An older one of the same id that says more is renamed to `ID.was-SEQ`; one that
         says no more goes. `told`: the session says all that is in `files`. `own`: what `mark` said of an entry that was made of these
         files before they grew.

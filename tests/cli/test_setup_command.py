@@ -69,8 +69,8 @@ def test_the_file_that_is_there(user, editor, there):
 
 
 def test_no_file_is_known(user):
-    """Of VS Code no file is known to which a line could be added: it says so and touches nothing."""
-    done = user("setup", "vscode", "--write")
+    """A program in the browser has no configuration file: the command says so and touches nothing."""
+    done = user("setup", "browser", "--write")
     assert done.code == 2
     assert not [path for path in user.path.iterdir() if path.name.startswith(".")]
 
@@ -142,3 +142,51 @@ def test_23_a_configuration_in_any_encoding(user, content):
     assert text.startswith(content)
     assert b"runtimepath" in text
     assert user("setup", "vim", "--write").out == f"{path} already has them\n"
+
+
+def editor(user: Shell, name: str, script: str) -> None:
+    """A command on the user's PATH, which has nothing else but the system's programs."""
+    folder = user.path / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    user.env["PATH"] = f"{folder}:/bin"
+
+
+def packaged(user: Shell) -> Path:
+    """The extension of a package in a folder with a blank."""
+    installed_in(user, "a b")
+    path = user.path / "a b" / "clients" / "vscode" / "sessiond.vsix"
+    path.write_bytes(b"PK")
+    return path
+
+
+def test_vscode_gets_the_package(user):
+    """The first editor that is there installs it; the output names the command for another one."""
+    package = packaged(user)
+    editor(user, "codium", 'printf "%s\\n" "$@" >"$HOME/arguments"')
+    editor(user, "cursor", "exit 1")
+    done = user("setup", "vscode", "--write")
+    assert done.code == 0, done
+    assert (user.path / "arguments").read_text() == f"--install-extension\n{package}\n"
+    assert done.out.splitlines() == [
+        "installed with codium; reload the windows that are open",
+        f"for cursor: cursor --install-extension '{package}'",
+    ]
+
+
+def test_vscode_says_why_not(user):
+    """No editor, an editor that fails, and a package that was never built are errors that say what to do."""
+    package = packaged(user)
+    user.env["PATH"] = "/bin"
+    done = user("setup", "vscode", "--write")
+    assert done.code == 1
+    assert "none of code, codium" in done.err
+    assert f"choose {package}" in done.err
+    editor(user, "code", "echo the disk is full >&2; exit 3")
+    done = user("setup", "vscode", "--write")
+    assert (done.code, done.err) == (1, "sessiond: code could not install the extension: the disk is full\n")
+    package.unlink()
+    done = user("setup", "vscode", "--write")
+    assert done.code == 1
+    assert "does not contain the built extension; `sessiond setup vscode` prints how to build it" in done.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.clients import browser_types
+from scripts import browser_types
 from tests.clients.browsers import Web, browser, until, web
 
 __all__ = ["browser", "web"]
@@ -276,6 +276,6 @@ def test_offsets_count_code_points(page: Page) -> None:
 def test_the_types_are_those_of_the_protocol() -> None:
     """`protocol.d.ts` is what the generator makes of the OpenRPC document, with every request in it."""
     written = browser_types.TARGET.read_text()
-    assert written == browser_types.text(), "run: python -m tests.clients.browser_types"
+    assert written == browser_types.text(), "run: python -m scripts.browser_types"
     for one in json.loads(browser_types.SOURCE.read_text())["methods"]:
         assert f"'{one['name']}': {{ params:" in written

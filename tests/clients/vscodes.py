@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
+from scripts import vsix
 from tests.clients.vims import ROOT, WIRE, House
 from tests.programs import need
 from tests.shell import wait_until
@@ -96,11 +97,12 @@ def build() -> None:
 
 
 def package(at: House) -> Path:
-    """The extension as a person installs it, made by the documented steps."""
+    """The extension as a person installs it, made by the documented steps, and normalized as a release does."""
     path = at.path / "sessiond.vsix"
     with (CLIENT / "node_modules" / ".building").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         node("node_modules/@vscode/vsce/vsce", *PACKAGE, "--out", str(path))
+    vsix.normalize(path)
     return path
 
 

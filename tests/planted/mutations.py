@@ -642,9 +642,9 @@ MUTATIONS = [
     ),
     Planted(
         "a session is told of before it is durable",
-        "service/sessions.py",
-        "        await one.stored.commit(session, changes)\n        one.session = session\n",
-        "        one.session = session\n        await one.stored.commit(session, changes)\n",
+        "service/creation.py",
+        "    await one.stored.commit(session, changes)\n    one.session = session\n",
+        "    one.session = session\n    await one.stored.commit(session, changes)\n",
         ("tests/service/test_open_session.py", "-k", "before_it_is_durable"),
     ),
     Planted(

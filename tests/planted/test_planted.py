@@ -30,7 +30,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The program and its tests, copied once; each bug gets links to this copy."""
     folder = tmp_path_factory.mktemp("planted")
     copy = folder / "original"
-    for name in ("sessiond", "tests", "docs"):
+    for name in ("sessiond", "scripts", "tests", "docs"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("planted", "golden_data", "bench"))
     (copy / "clients" / "repl").mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", copy)

@@ -353,9 +353,13 @@ async def test_a_session_that_goes_while_others_are_saved(service: Service, stor
 
 
 async def test_a_connection_that_ends_while_its_session_is_deleted(
-    service: Service, store: MemoryStore, peer: FakePeer, other: FakePeer, caplog: pytest.LogCaptureFixture,
+    service: Service,
+    store: MemoryStore,
+    peer: FakePeer,
+    other: FakePeer,
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Whether it ends before the delete has its turn or right in the middle of it: that is nothing to tell anybody of."""
     for session_id in "ab":
         await service.new(peer, session_id=session_id, messages=[user("1")])

@@ -207,7 +207,21 @@ ALIASES = {"exit": "quit", "q": "quit", "?": "help"}
 COMMANDS: dict[str, tuple[Command, str]] = {
     function.__name__[1:]: (function, function.__doc__ or "")
     for function in (
-        _sessions, _new, _save, _load, _reset, _name, _tag, _archive, _search, _fork, _notes, _export, _older, _help, _quit,
+        _sessions,
+        _new,
+        _save,
+        _load,
+        _reset,
+        _name,
+        _tag,
+        _archive,
+        _search,
+        _fork,
+        _notes,
+        _export,
+        _older,
+        _help,
+        _quit,
     )
-}  # fmt: skip
+}
 """Name -> its function, and its text in `/help`."""

@@ -1,0 +1,55 @@
+"""How a new session begins."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+from sessiond.errors import InvalidParams
+from sessiond.model.changes import Appended, Change, Created
+from sessiond.model.message import wire_from_client
+from sessiond.model.session import Session
+from sessiond.model.values import Json
+from sessiond.service.open_session import OpenSession
+from sessiond.service.open_sessions import OpenSessions
+from sessiond.service.size_limits import head_bytes
+from sessiond.service.subscribers import Peer
+
+
+async def begin(
+    open_sessions: OpenSessions,
+    one: OpenSession,
+    fields: dict[str, Json],
+    messages: Sequence[Mapping[str, Json]],
+    peer: Peer | None,
+) -> None:
+    """A new session, durable and announced when this returns. AlreadyExists."""
+    await one.notice_removal()
+    await one.stored.begin()
+    session = Session(one.local_id, open_sessions.now())
+    one.room.of(session).check_head(fields, lambda: head_bytes(session, fields, {}, []))
+    changes = _first_changes(session, fields, messages)
+    await one.stored.commit(session, changes)
+    one.session = session
+    open_sessions.loaded(one)
+    if peer is not None:
+        one.attach(peer)
+    one.publish(changes, peer)
+    open_sessions.changed(one, changes)
+
+
+def _first_changes(session: Session, fields: dict[str, Json], messages: Sequence[Mapping[str, Json]]) -> list[Change]:
+    at = session.created_at
+    changes: list[Change] = [Created(seq=0, at=at, info={"createdAt": at, **fields})]
+    made = []
+    ids: set[str] = set()
+    for seq, wire in enumerate(messages, 1):
+        message_id = wire.get("id") or "m" + secrets.token_hex(8)
+        if message_id in ids:
+            field = f"messages[{seq - 1}].id"
+            raise InvalidParams(f"{field}: {message_id!r} appears twice", field=field)
+        ids.add(message_id)
+        made.append(wire_from_client(wire, message_id=message_id, seq=seq, now=at))
+    if made:
+        changes.append(Appended(seq=len(made), at=at, messages=made))
+    return changes
