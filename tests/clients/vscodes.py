@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 import pytest
 
-from scripts import vsix
 from tests.clients.vims import ROOT, WIRE, House
 from tests.programs import need
 from tests.shell import wait_until
@@ -26,13 +25,6 @@ VERSION = "4.139.1"
 CACHE = Path(os.environ.get("SESSIOND_CACHE") or Path.home() / ".cache" / "sessiond-tests") / f"code-server-{VERSION}"
 SERVER = CACHE / "node_modules" / "code-server"
 NODE = CACHE / "node_modules" / "node" / "bin" / "node"
-PACKAGE = (
-    json.loads((CLIENT / "package.json").read_text())["scripts"]["package"]
-    .split("vsce ", 1)[1]
-    .split(" -o ")[0]
-    .split()
-)
-"""What the extension's own script says to vsce."""
 WINDOW = {"width": 1280, "height": 800}
 CHROMIUM = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
@@ -97,12 +89,11 @@ def build() -> None:
 
 
 def package(at: House) -> Path:
-    """The extension as a person installs it, made by the documented steps, and normalized as a release does."""
+    """The extension as a person installs it, made by the documented steps."""
     path = at.path / "sessiond.vsix"
     with (CLIENT / "node_modules" / ".building").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        node("node_modules/@vscode/vsce/vsce", *PACKAGE, "--out", str(path))
-    vsix.normalize(path)
+        node("package.mjs", str(path))
     return path
 
 
