@@ -119,7 +119,7 @@ async def test_the_health_of_a_store_is_logged(
     store.emit(HealthChanged(None))
     assert [record.getMessage() for record in caplog.records] == [
         "store default: the disk is full",
-        "store default: well again",
+        "store default: usable again",
     ]
 
 
