@@ -121,9 +121,7 @@ class AutoSave:
     async def _save(self, one: OpenSession) -> None:
         problem = one.store.problem
         if problem is not None and problem.kind in ("unavailable", "readOnly"):
-            one.retry_at = (
-                self._clock.monotonic() + _RETRY_S
-            )  # the failure is already reported, and nothing is tried there
+            one.retry_at = self._clock.monotonic() + _RETRY_S  # already reported, and nothing is tried there
         else:
             await one.save()
 

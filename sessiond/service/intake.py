@@ -109,9 +109,7 @@ class Intake:
                 await self._give_names()
         finally:
             await shielded(self._stored())
-        if (
-            self._place.catalog.ready.is_set()
-        ):  # otherwise all sessions are being read for the index, and searches say so
+        if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"

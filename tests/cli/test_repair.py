@@ -201,7 +201,7 @@ def test_a_damaged_entry_of_the_trash(stopped: Shell) -> None:
     meta = stopped.data / "trash" / "default" / "gone" / "meta.json"
     meta.write_bytes(b"{")
     [said] = repaired(stopped).values()
-    assert "made anew" in said
+    assert "recreated" in said
     assert stopped("restore", "gone").code == 0
     assert words(stopped, "gone") == ["deleted words"]
 

@@ -53,7 +53,7 @@ def test_an_unmounted_folder_is_known(root: Path) -> None:
     store = root / "store"
     mounter(root).claim("s", str(store)).release()
     store.rename(root / "elsewhere")
-    with pytest.raises(OutOfReach, match="no folder"):
+    with pytest.raises(OutOfReach, match="is not a folder"):
         mounter(root).claim("s", str(store))
     store.mkdir()
     with pytest.raises(OutOfReach, match="not mounted"):

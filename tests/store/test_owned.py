@@ -252,7 +252,7 @@ async def test_a_file_that_somebody_writes_all_the_time(house: House, service: S
         return perform(*args)
 
     house.store._files.perform = restless  # type: ignore[method-assign]
-    with pytest.raises(Unavailable, match="all the time"):
+    with pytest.raises(Unavailable, match="constantly being written"):
         await asyncio.wait_for(service.save("a"), 30)
     assert service.open_sessions.is_dirty("a")
     house.store._files.perform = perform  # type: ignore[method-assign]
