@@ -173,7 +173,7 @@ export interface ExtendParams {
 /** A part of a file that could not be understood and was left as it is. */
 export interface FileWarning {
   path: string
-  /** 1-based; null where there are no lines. */
+  /** 1-based; null if the file has no lines. */
   line: number | null
   message: string
 }
@@ -682,7 +682,7 @@ export interface StatusResult {
 
 /** Why a store cannot be reached or written. */
 export interface StoreProblem {
-  /** `saveFailed`: of one session, which is tried again. */
+  /** `saveFailed`: the save of one session failed and is tried again. */
   kind: "readOnly" | "saveFailed" | "unavailable"
   message: string
 }
