@@ -312,8 +312,7 @@ class Connection:
         gate = self._lsp
         if gate is None:
             raise NotInitialized(
-                f"`initialize` must come before {method!r}",
-                hint="sessiond's own methods do not need it",
+                f"`initialize` must come before {method!r}", hint="sessiond's own methods do not need it"
             )
         if method == "shutdown":
             self._shut_down = envelope.id is not ABSENT
