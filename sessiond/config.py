@@ -1,4 +1,4 @@
-"""The settings and where they come from: a flag beats the environment, which beats `config.toml`, which beats the default.
+"""The settings and their sources: a flag beats the environment, which beats `config.toml`, which beats the default.
 
 `SETTINGS` lists every key once with its kind; the tables of the file, the environment variables and the flags follow from
 it. Stores are set only in the file. Every mistake is a ConfigError that names the place and the key and says what to write
@@ -94,7 +94,7 @@ class Config(msgspec.Struct, frozen=True):
     """For every setting in `values`, where its value came from."""
 
     def explained(self) -> dict[str, dict[str, Any]]:
-        """The settings that somebody has set, as `sessiond status` shows them: `{name: {value, source}}`."""
+        """The settings that are not defaults, as `sessiond status` shows them: `{name: {value, source}}`."""
         return {
             name: {"value": value, "source": self.sources[name]}
             for name, value in self.values.items()
@@ -114,7 +114,7 @@ def load(
 
 
 def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Config:
-    """The same, given the file's text. Looks up on disk where links lead, and changes nothing."""
+    """The same, given the file's text. Resolves links on disk, and changes nothing."""
     tables = _parse(path, text)
     values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
@@ -151,7 +151,7 @@ def _read(fs: FileSystem, path: str) -> str:
 def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
     if not text:
         return {}
-    import tomllib  # most people have no such file, and a daemon should start fast
+    import tomllib  # most users do not have the file, and a daemon should start fast
 
     try:
         tables = tomllib.loads(text)

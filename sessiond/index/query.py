@@ -3,7 +3,7 @@
     query   = blanks between items; every group must hold                    a b         a AND b
     group   = item { OR item }                                               a b OR c    a AND (b OR c)
     item    = [-] ( "phrase" | word* | key:value | literal )
-    key     = role | tag | in | before | after | cwd | model | store;  a value may stand in quotes
+    key     = role | tag | in | before | after | cwd | model | store;  a value may be in quotes
 
 Any other item is literal: its words, in order, one right after another (`foo.bar()` is the phrase foo bar). So are an `OR`
 with nothing on one side, an unbalanced quote, an unknown key, an invalid date. Items without any word are left out.

@@ -1,6 +1,6 @@
 """The index file: its tables, and how it is created, checked and replaced. Synchronous; called on the index's own threads.
 
-    session   one row a session; `info` is IndexedInfo as JSON, the columns beside it are what lists filter and sort by
+    session   one row for each session; `info` is IndexedInfo as JSON, lists filter and sort by the other columns
     tag       its tags
     history   what a list's order was: the keys that a session had before the change that came with `epoch`
     doc       one row a message, note or session name, placed by (session, kind, seq); its key (the message's or note's id)

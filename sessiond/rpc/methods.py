@@ -104,7 +104,7 @@ Order: TypeAlias = Literal["session", "after", "barrier", "free"]
            overtakes nothing that names the same session, and nothing of that overtakes it. Its handler's first step belongs
            to no task: it must neither ask for the current task nor use a timeout.
 `after`    It concerns many sessions. It waits for all earlier requests that do something; later ones may overtake it.
-`barrier`  As `after`, and all later ones but the free ones wait for it: nobody can tell beforehand which sessions it touches.
+`barrier`  As `after`, and all later ones but the free ones wait for it: it is not known beforehand which sessions it touches.
 `free`     It depends on nothing, and may overtake everything.
 """
 
