@@ -1,4 +1,4 @@
-"""The daemon's life, with real processes: one per home, started on demand, ended in order."""
+"""The daemon's life, with real processes: one per home, started on demand, ended in an orderly way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay as an editor runs it: a real process between pipes, with a socket of the test's own at the other end."""
+"""The relay as an editor runs it: a real process between pipes, with the test's own socket at the other end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor --repair` puts right what can be, keeps a copy of what it changes, says in words what was done, and never works beside a daemon."""
+"""`doctor --repair` repairs what it can, keeps a copy of what it changes, says what was done, and refuses to work while a daemon runs."""
 
 from __future__ import annotations
 

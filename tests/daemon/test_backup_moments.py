@@ -1,4 +1,4 @@
-"""daemon/backup.py: what happens around a backup at its odd moments, with the parts of a daemon put together by hand."""
+"""daemon/backup.py: odd moments of a backup, with the parts of a daemon put together by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client does its worst, in several ways; the others are answered, and memory stays within bounds."""
+"""One client does its worst, in several ways; the others are answered, and memory remains bounded."""
 
 from __future__ import annotations
 

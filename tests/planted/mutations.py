@@ -1,4 +1,4 @@
-"""The planted bugs: what is put wrong in a copy of the program, and which few tests must notice it."""
+"""The planted bugs: what is changed in a copy of the program, and which few tests must notice it."""
 
 from __future__ import annotations
 

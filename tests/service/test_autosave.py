@@ -1,5 +1,5 @@
-"""When a session is saved by itself, and what keeps the journal from growing: the real owners of sessions on a disk and in a time that are
-made up. An hour is over as soon as there is nothing left to do in it.
+"""When a session is saved by itself, and what keeps the journal from growing: the real owners of sessions on a fake disk and
+in fake time. An hour is over as soon as nothing is left to do in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""service/find.py and what the service refuses: what a list or a search may ask, and with which words it is told."""
+"""service/find.py and what the service refuses: what a list or a search may ask for, and the words of each error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""service/native_import.py: importing what lies in a format of ours, a file or a folder of them."""
+"""service/native_import.py: importing a file or a folder of files in our own formats."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One open session: the order of its jobs, what is answered when, and what may never happen while its files are written, replaced or
-removed under it.
+"""One open session: the order of its jobs, what is answered when, and what must never happen while its files are written,
+replaced or removed.
 """
 
 from __future__ import annotations

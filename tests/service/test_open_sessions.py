@@ -1,4 +1,4 @@
-"""Open sessions while their store, their clients and the clock do as they like: what is told, what is kept, what is let go."""
+"""Open sessions while their store, their clients and the clock do anything: what is reported, kept and released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder that is not the one: an empty mount point, another disk at the same path. Nothing is written there."""
+"""A folder that is not the right one: an empty mount point, another disk at the same path. Nothing is written there."""
 
 from __future__ import annotations
 

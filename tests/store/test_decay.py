@@ -1,4 +1,4 @@
-"""A file of ours that decays is noticed at its next load; an edit is not taken for decay, and damage is never blessed by what comes after."""
+"""A file of ours that decays is noticed at its next load; an edit is not taken for decay, and later writes never hide damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole new session that is put at once: what is answered is what lies on the disk, also where somebody else writes there."""
+"""A whole new session that is put at once: the answer agrees with the disk, even if another program writes there."""
 
 from __future__ import annotations
 

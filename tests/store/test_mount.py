@@ -1,4 +1,4 @@
-"""Taking a folder: who may have it, what tells it from an empty mount point, and what is done where it cannot be written."""
+"""Claiming a folder: who may have it, what tells it from an empty mount point, and what is done if it cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A folder store under the real owners of its sessions: who waits for whom, what is read once, and what outlives a save, a merge, a delete."""
+"""A folder store under the real owners of its sessions: who waits for whom, what is read once, and what survives a save, a
+merge, a delete.
+"""
 
 from __future__ import annotations
 
