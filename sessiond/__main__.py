@@ -1,4 +1,4 @@
-"""`sessiond` and `python -m sessiond`. Editors wait for the first branch, so the second one's imports stay out of it."""
+"""`sessiond` and `python -m sessiond`. Editors wait for the first branch, so it avoids the imports of the second."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def main() -> int:
-    """No arguments, or those that editors add by themselves: the relay. Anything else: the command line."""
+    """Without arguments, or with those that editors add: the relay. Otherwise the command line."""
     _fill_standard()
     arguments = sys.argv[1:]
-    completing = "_SESSIOND_COMPLETE" in os.environ  # a shell asks without arguments what could follow
+    completing = "_SESSIOND_COMPLETE" in os.environ  # for completions a shell calls us without arguments
     added = all(argument == "--stdio" or argument.startswith("--clientProcessId=") for argument in arguments)
     if added and not completing:
         from sessiond import relay
@@ -19,7 +19,7 @@ def main() -> int:
     if arguments[:2] == ["serve", "--ready-fd"] and len(arguments) == 3:  # a client starts the daemon and waits for it
         import gc
 
-        gc.disable()  # imports make much and leave nothing behind; `process` turns it on again
+        gc.disable()  # imports create many objects and little garbage; `process` turns it on again
         from sessiond.daemon import process
 
         process.main({}, int(arguments[2]))
@@ -31,12 +31,12 @@ def main() -> int:
 
 
 def _fill_standard() -> None:
-    """Open what of 0, 1 and 2 is closed on /dev/null, or the next file or socket would be taken for it."""
+    """Open those of 0, 1 and 2 that are closed on /dev/null; otherwise the next file or socket would take their place."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 if __name__ == "__main__":

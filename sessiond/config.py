@@ -1,4 +1,4 @@
-"""The settings and where they come from: a flag beats the environment, which beats `config.toml`, which beats the default.
+"""The settings and their sources: a flag beats the environment, which beats `config.toml`, which beats the default.
 
 `SETTINGS` lists every key once with its kind; the tables of the file, the environment variables and the flags follow from
 it. Stores are set only in the file. Every mistake is a ConfigError that names the place and the key and says what to write
@@ -118,7 +118,7 @@ def load(
 
 
 def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flags: Mapping[str, object]) -> Config:
-    """The same, given the file's text. Looks up on disk where links lead, and changes nothing."""
+    """The same, given the file's text. Resolves links on disk, and changes nothing."""
     tables = _parse(path, text)
     values: Values = {name: setting.default for name, setting in SETTINGS.items()}
     sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
@@ -155,7 +155,7 @@ def _read(fs: FileSystem, path: str) -> str:
 def _parse(path: str, text: str) -> dict[str, Table]:
     if not text:
         return {}
-    import tomllib  # most people have no such file, and a daemon should start fast
+    import tomllib  # most users do not have the file, and a daemon should start fast
 
     try:
         tables = tomllib.loads(text)

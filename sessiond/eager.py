@@ -1,25 +1,26 @@
-"""Eager tasks: coroutines that start, and go on, in the turn of the loop in which they can.
+"""Eager tasks: coroutines that start and continue in the same turn of the loop as soon as they can.
 
 Theory of operation
 -------------------
 asyncio puts a round of the loop between a result and the coroutine that awaits it: a task is woken by `call_soon`. A durable
-append has several such steps, and each round costs as much as the work that is done in it. An eager task is a coroutine
-that is driven without these rounds, as long as all that it awaits is an `EagerFuture`:
+append has several such steps, and each round costs as much as the work in it. An eager task is a coroutine that is driven
+without these rounds, as long as it awaits only `EagerFuture`s:
 
     ready ──> running ──awaits an EagerFuture──> waiting ──it is settled──> ready
                  │
                  └──awaits anything else──> an asyncio task goes on with it, for the rest of its life
 
-Nothing runs inside something else: who settles a future only makes its waiter ready. What is ready runs at the end of the
-outermost `turn`, in the order in which it became ready; without a turn, in the next round of the loop. So a coroutine that
-settles ten futures goes on to its own next await before the first of the ten moves.
+Tasks never run inside one another: settling a future only makes its waiter ready. Ready tasks run at the end of the
+outermost `turn`, in the order in which they became ready; without a turn, in the next round of the loop. So a coroutine that
+settles ten futures continues to its own next await before the first of the ten moves.
 
-Cancellation is that of asyncio's tasks: what the task awaits is cancelled, and the coroutine is told of it where it waits.
+Cancellation works as with asyncio's tasks: what the task awaits is cancelled, and the error is raised where the coroutine
+waits.
 
-As long as no asyncio task has taken over, the coroutine belongs to none: it must neither ask for the current task nor use
+Until an asyncio task takes over, the coroutine does not belong to a task: it must neither ask for the current task nor use
 `asyncio.timeout`.
 
-What may never happen: a coroutine runs while it runs; one that is ready is forgotten; one is resumed before what it awaits
+What must never happen: a coroutine is resumed while it runs; a ready one is forgotten; one is resumed before what it awaits
 is settled.
 """
 
@@ -34,16 +35,16 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _STEPS_A_TURN = 1024
-"""Beyond that the loop sees to everybody else first."""
+"""After this many the loop runs everything else first."""
 
 
 class EagerFuture(asyncio.Future[T]):
-    """A future like any other, but that an eager task which awaits it goes on in the turn in which it is settled. Not for
-    other threads.
+    """A future like any other, except that an eager task that awaits it continues in the turn in which it is settled. Not
+    for other threads.
     """
 
     waiter: EagerTask | None = None
-    """The eager task that goes on with it; others wait for it as for any future."""
+    """The eager task that continues when it is settled; others wait for it as for any future."""
 
     def set_result(self, result: T) -> None:
         super().set_result(result)
@@ -63,7 +64,7 @@ class EagerFuture(asyncio.Future[T]):
 
 
 class EagerTask:
-    """A coroutine that goes on as soon as it can. It raises nothing: an error that it lets out goes to the loop's handler."""
+    """A coroutine that continues as soon as it can. It never raises: an unhandled error goes to the loop's handler."""
 
     __slots__ = ("_awaits", "_context", "_must_cancel", "_name", "_task", "_work")
 
@@ -74,18 +75,18 @@ class EagerTask:
         self._awaits: EagerFuture[Any] | None = None
         self._must_cancel = False
         self._task: asyncio.Task[None] | None = None
-        """What goes on with it."""
+        """The asyncio task that has taken over."""
 
     @property
     def is_eager(self) -> bool:
-        """Until a task of asyncio's has taken over."""
+        """Whether it still runs eagerly: an asyncio task has not taken over."""
         return self._task is None
 
     def done(self) -> bool:
         return self._work is None if self._task is None else self._task.done()
 
     def cancel(self) -> bool:
-        """As with a task: False where it is over."""
+        """As with a task: False if it is done."""
         if self._task is not None:
             return self._task.cancel()
         if self._work is None:
@@ -95,13 +96,13 @@ class EagerTask:
         return True
 
     def close(self) -> None:
-        """It never goes on: its loop is gone."""
+        """It never continues: its loop is gone."""
         if self._work is not None:
             self._work.close()
             self._work = None
 
     def step(self) -> None:
-        """Up to the next thing that it has to wait for."""
+        """Run up to the next thing that it has to wait for."""
         work, self._awaits = self._work, None
         if work is None:
             return
@@ -123,7 +124,7 @@ class EagerTask:
             )
         else:
             if type(awaits) is EagerFuture and awaits.waiter is None:
-                awaits._asyncio_future_blocking = False  # as a task says that it has understood
+                awaits._asyncio_future_blocking = False  # as a task does to accept the future
                 awaits.waiter = self
                 self._awaits = awaits
                 if self._must_cancel and awaits.cancel():
@@ -132,21 +133,21 @@ class EagerTask:
                 self._hand_over(work, awaits)
 
     def _hand_over(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
-        """A task of asyncio's goes on."""
+        """Let an asyncio task continue."""
         self._task = asyncio.get_running_loop().create_task(_GoOn(work, awaits), name=self._name, context=self._context)
         if self._must_cancel:
             self._task.cancel()
 
 
 class _GoOn(Coroutine[Any, Any, None]):
-    """Stands in for `work` from that wait on. No generator: one that is cancelled before its first step never runs, and
+    """Represents `work` from that wait on. Not a generator: one that is cancelled before its first step never runs, and
     `work`, which has begun, would never learn of it.
     """
 
     def __init__(self, work: Coroutine[Any, Any, None], awaits: Any) -> None:
         self._work = work
         self._first = [awaits]
-        self._mark(awaits, False)  # till the task is there, somebody else may wait for it
+        self._mark(awaits, False)  # until the task exists, other code may wait for it
 
     def send(self, value: Any) -> Any:
         if not self._first:
@@ -157,7 +158,7 @@ class _GoOn(Coroutine[Any, Any, None]):
 
     @staticmethod
     def _mark(awaits: Any, blocking: bool) -> None:
-        """As a future's own `__await__` and a task do it between them. None is a bare `yield`."""
+        """As a future's `__await__` and a task do it together. None is a bare `yield`."""
         if awaits is not None:
             awaits._asyncio_future_blocking = blocking
 
@@ -169,12 +170,12 @@ class _GoOn(Coroutine[Any, Any, None]):
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
-        raise TypeError("only a task goes on with this")
+        raise TypeError("only a task can continue this")
 
 
 class Turn(threading.local):
-    """What is ready in this thread's loop, and whether somebody will see to it. `with turn:` what becomes ready inside goes on
-    when the outermost one ends, in this turn of the loop.
+    """The ready tasks of this thread's loop, and whether they will be run. `with turn:` tasks that become ready inside
+    continue when the outermost one ends, in this turn of the loop.
     """
 
     def __init__(self) -> None:
@@ -190,7 +191,7 @@ class Turn(threading.local):
         self.ready.append(task)
 
     def _forget_other_loops(self) -> None:
-        """What an earlier loop of this thread left behind can never go on."""
+        """Close tasks of an earlier loop of this thread: they can never continue."""
         loop = asyncio.get_running_loop()
         if self.loop is not loop:
             self.loop = loop
@@ -211,7 +212,7 @@ class Turn(threading.local):
                 asyncio.get_running_loop().call_soon(self.run)
 
     def finish(self) -> None:
-        """Run all that is ready, and what becomes ready by that."""
+        """Run everything that is ready, and what becomes ready by that."""
         while self.ready:
             self.run()
 

@@ -1,8 +1,8 @@
-"""Where things lie, and where the daemon can be reached. The relay imports this: nothing but `os` and `sys` at the top.
+"""Where files are, and where the daemon can be reached. The relay imports this: only `os` and `sys` at the top.
 
-Two facts rule this file. A client and a daemon may disagree about XDG_RUNTIME_DIR and TMPDIR (an editor and a tmux do),
-so the socket's real path stands in a record in the *data folder*, which depends on neither. And a socket's path holds
-about a hundred bytes, so a long run folder gives way to a short private one.
+Two facts shape this file. A client and a daemon may disagree about XDG_RUNTIME_DIR and TMPDIR (as an editor and tmux do), so
+the socket's real path is in a record in the *data folder*, which depends on neither. And a socket's path has at most about a
+hundred bytes, so a short private folder replaces a long run folder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _RECORD_BYTES = 4096
 
 
 class NoHome(Exception):
-    """Nobody says where this user's files lie; the text says what would."""
+    """The place of this user's files is unknown; the text says what would determine it."""
 
 
 class Places:
-    """The five folders, absolute. `home` is SESSIOND_HOME, or None where the platform decides."""
+    """The five folders, absolute. `home` is SESSIOND_HOME, or None if the platform decides."""
 
     __slots__ = ("cache", "config", "data", "home", "log", "run")
 
@@ -47,17 +47,17 @@ class Places:
 
     @property
     def index_file(self) -> str:
-        """Of this data folder: outside SESSIOND_HOME several may share one cache folder."""
+        """The index of this data folder: outside SESSIOND_HOME several may share one cache folder."""
         return f"{self.cache}/index.sqlite3" if self.home else f"{self.cache}/index-{_digest(self.data)}.sqlite3"
 
     @property
     def start_log(self) -> str:
-        """What a daemon says on stderr before its log is open; relays show the end of it when a start failed."""
+        """The stderr of a daemon before its log is open; relays show the end of it after a failed start."""
         return self.log + "/start.log"
 
 
 class Endpoint:
-    """What a running daemon says of itself in the data folder. True at the moment of writing, and no more than that."""
+    """What a running daemon records about itself in the data folder. It was true at the moment of writing, but may not be now."""
 
     __slots__ = ("instance", "pid", "protocol", "socket", "version")
 
@@ -69,13 +69,13 @@ class Endpoint:
         self.instance = instance
 
     def encode(self) -> bytes:
-        """One `key=value` a line, so that reading it back needs no parser worth importing."""
+        """One `key=value` per line, so that reading it back does not need to import a parser."""
         lines = [f"{name}={getattr(self, name)}" for name in ("socket", "protocol", "pid", "version", "instance")]
         return os.fsencode("\n".join(lines) + "\n")
 
 
 def places(environ: Mapping[str, str] | None = None) -> Places:
-    """The folders for this user: below SESSIOND_HOME where that is set, else what platformdirs says for "sessiond". NoHome."""
+    """The folders for this user: below SESSIOND_HOME if that is set, otherwise those of platformdirs for "sessiond". NoHome."""
     env = os.environ if environ is None else environ
     home = env.get("SESSIOND_HOME")
     if home:
@@ -89,7 +89,7 @@ def places(environ: Mapping[str, str] | None = None) -> Places:
 
 
 def client_folder(client: str) -> str:
-    """Where a client's own files lie: inside the installed package, or beside it in a checkout."""
+    """Where a client's own files are: inside the installed package, or next to it in a checkout."""
     package = os.path.dirname(os.path.abspath(__file__))
     installed = f"{package}/clients/{client}"
     return installed if os.path.isdir(installed) else f"{os.path.dirname(package)}/clients/{client}"
@@ -120,7 +120,7 @@ def _macos(env: Mapping[str, str]) -> Places:
 
 
 def _elsewhere() -> Places:
-    import platformdirs  # slow, and right everywhere: for systems that the two above do not know
+    import platformdirs  # slow, but right everywhere: for systems other than those above
 
     dirs = platformdirs.PlatformDirs(APP, appauthor=False)
     return Places(
@@ -133,9 +133,9 @@ def _elsewhere() -> Places:
 
 
 def user_home(env: Mapping[str, str]) -> str:
-    """HOME, or what the system knows. NoHome."""
+    """HOME, or the home that the system knows. NoHome."""
     user = env.get("HOME", "")
-    if not os.path.isabs(user):  # an empty or relative HOME is none
+    if not os.path.isabs(user):  # an empty or relative HOME does not count
         import pwd
 
         try:
@@ -148,7 +148,7 @@ def user_home(env: Mapping[str, str]) -> str:
 
 
 def _absolute(path: str) -> str:
-    """From the folder that we were started in. Whoever is started by us starts in another one."""
+    """Relative to the folder that we were started in. Processes that we start have another one."""
     try:
         return os.path.abspath(path)
     except FileNotFoundError:
@@ -161,14 +161,14 @@ def _xdg_dir(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def _runtime_dir(env: Mapping[str, str]) -> str:
-    """The first that is a private folder of ours: XDG_RUNTIME_DIR, /run/user/UID; else one in the temporary folder."""
+    """The first that is a private folder of ours: XDG_RUNTIME_DIR, /run/user/UID; otherwise one in the temporary folder."""
     uid = os.geteuid()
     for base in (env.get("XDG_RUNTIME_DIR", ""), f"/run/user/{uid}"):
         if os.path.isabs(base) and privacy_problem(base, exact=True) is None:
             return os.path.join(base, APP)
     for name in ("TMPDIR", "TEMP", "TMP"):
         base = env.get(name, "")
-        if os.path.isabs(base) and os.path.isdir(base):  # a relative one is another folder for everybody
+        if os.path.isabs(base) and os.path.isdir(base):  # a relative one means another folder for each process
             break
     else:
         base = "/tmp"  # noqa: S108  the folder made there is checked to be ours and private
@@ -176,13 +176,13 @@ def _runtime_dir(env: Mapping[str, str]) -> str:
 
 
 def privacy_problem(path: str, *, exact: bool = False) -> str | None:
-    """Why `path` is not a folder that is ours alone, or None if it is. With `exact` its mode must be 0700 to the bit."""
+    """Why `path` is not a private folder of ours, or None if it is. With `exact` its mode must be exactly 0700."""
     try:
         info = os.lstat(path)
     except OSError as error:
         return f"{path}: {error.strerror}"
     if info.st_mode & 0o170000 != 0o040000:
-        return f"{path} is not a folder"  # a link neither: it could be turned elsewhere
+        return f"{path} is not a folder"  # nor may it be a link, which could be redirected
     if info.st_uid != os.geteuid():
         return f"{path} belongs to uid {info.st_uid}, not to {os.geteuid()}"
     mode = info.st_mode & 0o777
@@ -192,7 +192,7 @@ def privacy_problem(path: str, *, exact: bool = False) -> str | None:
 
 
 def make_private_dir(path: str) -> None:
-    """`path` is a folder of ours with mode 0700 afterwards, its parents made where missing. OSError says why not."""
+    """Make `path` a folder of ours with mode 0700, with its parents if they are missing. OSError says why not."""
     parent = os.path.dirname(path)
     if parent not in ("", "/") and not os.path.isdir(parent):
         make_private_dir(parent)
@@ -214,8 +214,8 @@ def make_private_dir(path: str) -> None:
 def prepare_socket_path(where: Places) -> str:
     """Where the daemon binds: in the run folder, or in /tmp/sessiond-UID if that is too long or cannot be ours.
 
-    Makes the folder. Outside SESSIOND_HOME several data folders may share one run folder, so the name holds a digest
-    of the data folder. OSError if no folder will do; its text names each and what is wrong with it.
+    Creates the folder. Outside SESSIOND_HOME several data folders may share one run folder, so the name contains a digest of
+    the data folder. OSError if no folder can be used; its text names each and what is wrong with it.
     """
     problems = []
     digest = _digest(where.data)
@@ -237,13 +237,13 @@ def prepare_socket_path(where: Places) -> str:
 
 
 def _digest(data: str) -> str:
-    import hashlib  # the daemon's side only
+    import hashlib  # only the daemon needs it
 
     return hashlib.sha256(os.fsencode(os.path.realpath(data))).hexdigest()[:12]
 
 
 def read_endpoint(data: str) -> Endpoint | None:
-    """The record in the data folder, or None if there is none that can be read."""
+    """The record in the data folder, or None if it cannot be read."""
     try:
         fd = os.open(data + "/endpoint", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

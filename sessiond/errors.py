@@ -1,19 +1,19 @@
-"""What can go wrong, as one tree. Wire codes are assigned in `rpc/`, not here.
+"""All errors, as one tree. Wire codes are assigned in `rpc/`, not here.
 
     SessiondError
     ├── InvalidParams      a field of a request is missing, of the wrong type, or out of range
-    ├── SessionNotFound    no such session, in no store, nor in the trash where that was asked
+    ├── SessionNotFound    the session is not in a store, nor in the trash if that was searched
     ├── Conflict           another change came first, or the same id with other content
     ├── AlreadyExists      an id or a path is taken
     ├── BadFile            a session file that cannot be read; it is left untouched
-    ├── TooLarge           a named limit was broken
+    ├── TooLarge           a named limit was exceeded
     ├── ReadOnly           the disk failed or is full; reading still works
-    ├── Indeterminate      the disk failed in the middle: it may or may not be there
-    ├── Unavailable        a store is out of reach (unmounted, locked by another daemon)
+    ├── Indeterminate      the disk failed midway: the change may or may not be stored
+    ├── Unavailable        a store cannot be reached (unmounted, locked by another daemon)
     ├── Unauthorized       no token, a wrong one, or a forbidden origin
     ├── Cancelled          ended by the caller or by a time limit before anything was durable
-    ├── ConfigError        the configuration cannot be used; said at start
-    └── DaemonUnreachable  no daemon runs and none could be started
+    ├── ConfigError        the configuration cannot be used; reported at start
+    └── DaemonUnreachable  no daemon is running and none could be started
 
 `message` says what happened, `hint` what the reader can do about it, `data` what a program needs to decide.
 """
@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 
 class SessiondError(Exception):
-    """Root of the tree. `kind` is what clients decide by."""
+    """Root of the tree. Clients decide by `kind`."""
 
     kind: ClassVar[str] = "internalError"
 
@@ -64,13 +64,13 @@ class BadFile(SessiondError):
 
 
 class TooLarge(SessiondError):
-    """`data["limit"]` is the limit that was broken, in its own unit."""
+    """`data["limit"]` is the limit that was exceeded, in its own unit."""
 
     kind = "tooLarge"
 
 
 class ReadOnly(SessiondError):
-    """`data["reason"]` is the operating system's word for it. Nothing was acknowledged that is not durable."""
+    """`data["reason"]` is the operating system's message. Nothing was acknowledged that is not durable."""
 
     kind = "readOnly"
 

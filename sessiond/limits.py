@@ -1,4 +1,4 @@
-"""Every bound in one place, each with its unit. `config.toml` may change those that `Limits` holds.
+"""Every bound in one place, each with its unit. `config.toml` may change those in `Limits`.
 
 A queue, message, file or wait without a name here is a mistake.
 """
@@ -13,23 +13,24 @@ MIB = 1024 * KIB
 MAX_JSON_DEPTH = 100
 MAX_SEXP_DEPTH = 1000
 MAX_SEXP_NODES = 4_000_000
-"""Data in one S-expression. A message has about 20."""
+"""Nodes in one S-expression. A message has about 20."""
 INT64_MIN = -(2**63)
 UINT64_MAX = 2**64 - 1
 MAX_HEADER_LINES = 64
 """Fields before one message. The base protocol has two; each costs more than its bytes."""
 SAVES_AT_A_TIME = 16
-"""Of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more than these make no
-more files durable in a second."""
+"""Saves of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more of them
+would not make more files durable in a second.
+"""
 LARGE_SAVES_AT_A_TIME = 4
-"""Of sessions of `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
+"""Saves of sessions with `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
 LARGE_SAVE_BYTES = 256 * KIB
 LEAVING_AT_A_TIME = 16
-"""Sessions that a connection which has ended leaves at once."""
+"""Sessions that a connection leaves at once after its end."""
 MESSAGES_AT_A_TIME = 32
-"""Of one connection in a turn of the loop. Whoever sends hundreds at once does not keep the others waiting for all of them."""
+"""Messages of one connection in a turn of the loop. A client that sends hundreds at once does not keep others waiting for all of them."""
 MAX_SOCKET_PATH_BYTES = 107
-"""What `sun_path` holds on Linux, less its NUL. macOS has 103; `endpoint.py` takes the smaller there."""
+"""The size of `sun_path` on Linux, without its NUL. macOS has 103; `endpoint.py` uses that there."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -39,54 +40,54 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     unauthenticated_message_bytes: int = 64 * KIB
     header_bytes: int = 8 * KIB
     http_header_bytes: int = 32 * KIB
-    """Request line and headers of a WebSocket handshake or of a request for the page; cookies of other local pages come
-    along.
+    """Request line and headers of a WebSocket handshake or of a request for the page; cookies of other local pages are
+    included.
     """
     first_message_s: float = 10.0
     connections: int = 1024
     in_flight_requests: int = 256
-    """Of one connection; beyond it the socket is not read till some are answered."""
+    """For one connection; beyond this the socket is not read until some are answered."""
     batch_requests: int = 1000
     """Requests of one JSON-RPC batch."""
     outgoing_bytes: int = 4 * MIB
-    """What may wait for one slow reader before its notifications are dropped and it is told to resync."""
+    """How much may wait for one slow reader before its notifications are dropped and it is told to resync."""
     linger_s: float = 2.0
-    """After a fatal error the answer is sent and what still comes is thrown away for this long, so that no reset
-    overtakes it.
+    """After a fatal error the answer is sent and input is discarded for this long, so that a reset does not overtake the
+    answer.
     """
     close_s: float = 30.0
-    """A connection that ends may take its last answers as long as it reads something in every such span."""
+    """A connection that ends may take its last answers as long as it reads something within each such period."""
     ping_s: float = 20.0
     """A WebSocket peer is pinged this often; one that sends nothing at all between two pings is gone."""
     page_messages: int = 1000
     default_page_messages: int = 200
     page_bytes: int = 16 * MIB
-    """A page of messages is cut here (`hasMore`), well under `message_bytes`."""
+    """A page of messages is cut at this size (`hasMore`), well under `message_bytes`."""
     list_page: int = 1000
     default_list_page: int = 50
     append_messages: int = 10_000
     retained_changes: int = 4096
-    """Changes kept per open session, so that `since` can be answered with what happened."""
+    """Changes kept for each open session, so that `since` can be answered with the changes."""
     name_chars: int = 1000
     query_bytes: int = 128 * KIB
     regex_s: float = 5.0
     search_s: float = 10.0
     """A text search or a list that takes longer ends as `cancelled`."""
     held_hits_bytes: int = 16 * MIB
-    """Orders of hits kept for cursors; the longest unused go first, their cursors are then stale."""
+    """Orders of hits kept for cursors; the longest unused are dropped first, which makes their cursors stale."""
     index_waiting_bytes: int = 16 * MIB
-    """What may wait to be written into the index: more waits for room, and is fed again later while the index's disk is
+    """How much may wait to be written into the index: more waits for room, or is fed again later if the index's disk is
     full.
     """
     export_bytes: int = 48 * MIB
     idle_session_s: float = 60.0
-    """A saved session that nobody has open is dropped from memory after this."""
+    """A saved session that is not open is dropped from memory after this time."""
     idle_sessions_bytes: int = 16 * MIB
-    """What such sessions may hold together; beyond it those that were used longest ago are dropped after a second."""
+    """How much memory such sessions may use together; beyond this those that were used longest ago are dropped after a second."""
     empty_session_s: float = 600.0
     segment_bytes: int = 16 * MIB
     segment_step_bytes: int = 256 * KIB
-    """A segment takes so much room at once where the disk gives it. 1: it grows with each record."""
+    """How much room a segment takes at once, if the disk has it. 1: it grows with each record."""
     journal_bytes: int = 64 * MIB
     """Above this, sessions are saved so that the journal can be trimmed."""
     record_bytes: int = 80 * MIB
@@ -94,27 +95,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     reserve_bytes: int = 1 * MIB
     """Kept on disk so that a full one can still be recovered from."""
     damaged_copies: int = 64
-    """Torn ends of the journal that are kept aside; the oldest go first."""
+    """Torn ends of the journal that are kept aside; the oldest are removed first."""
     glanced_file_bytes: int = 4 * MIB
-    """Of a native session file of at least this length the end is read first, and the whole right after."""
+    """For a native session file of at least this length the end is read first, and the whole right after."""
     glanced_end_bytes: int = 2 * MIB
-    """That end."""
+    """The length of that end."""
     settle_s: float = 0.5
-    """An outside write is read once size and mtime stood still for this long."""
+    """An outside edit is read once size and mtime have not changed for this long."""
     look_around_s: float = 2.0
-    """How often it is looked whether adopted folders are still there, and whether those that were gone are back."""
+    """How often to check whether adopted folders are still there, and whether missing ones are back."""
     daemon_idle_exit_s: float = 1800.0
     shutdown_s: float = 30.0
     log_bytes: int = 4 * MIB
     log_files: int = 3
     trash_days: float = 30.0
-    """What has lain in the trash while so many days were seen to pass leaves it by itself (time without a daemon counts for a
-    day at most); 0: never. Nothing else ever expires.
+    """Entries are removed from the trash after this many counted days (time without a daemon counts as a day at most); 0:
+    never. Nothing else ever expires.
     """
 
     @property
     def page_most(self) -> int:
-        """Bytes at which a page is cut: well under what an answer may have, however the limits are set."""
+        """Bytes at which a page is cut: well under the largest response, however the limits are set."""
         return min(self.page_bytes, self.message_bytes // 2)
 
 

@@ -1,6 +1,6 @@
-"""The processes that work for the daemon, and frames on the pipes between.
+"""Starts the processes that work for the daemon, and frames messages on the pipes between them.
 
-frame   length (4 bytes, little endian) and so many bytes
+frame   length (4 bytes, little endian), then that many bytes
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ _LENGTH = struct.Struct("<I")
 def start(
     script: str, *arguments: str, bare: bool = False, env: Mapping[str, str] | None = None, own_session: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Our own interpreter with a script of ours, nothing of the user's folder or environment on its path, and pipes to and
-    from it. `bare`: without `site`, for a script that needs the standard library only. OSError where it cannot be started.
+    """Start our own interpreter with a script of ours, without the user's folder or environment on its path, and with pipes
+    to and from it. `bare`: without `site`, for a script that needs only the standard library. OSError if it cannot be
+    started.
     """
     return subprocess.Popen(  # noqa: S603  our own interpreter and our own script
-        # File names are UTF-8 for them as they are for the daemon.
+        # File names are UTF-8 for them, as for the daemon.
         [sys.executable, "-I", "-X", "utf8", *(["-S"] if bare else []), script, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -33,7 +34,7 @@ def start(
 
 
 def read_frame(file: IO[bytes]) -> bytes | None:
-    """The next frame's bytes; None at the end, also where the end cuts a frame."""
+    """The next frame's bytes; None at the end, even if the end cuts a frame."""
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None

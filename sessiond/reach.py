@@ -1,14 +1,14 @@
 """Find this user's daemon, or start one: what the relay and the command line do first.
 
-An editor waits for this, so it imports `os` and `_socket` and next to nothing else. What happens:
+An editor waits for this, so it imports little besides `os` and `_socket`. What happens:
 
     dial the socket that the data folder's record names
         it answers, and the record names our protocol version -> done
         it answers, another version                           -> daemon/hello; older: daemon/stop, newer: refuse
         nobody there                                          -> start a daemon, wait for its word, daemon/hello, dial
 
-Whoever starts a daemon does not own it: several may start one at once, the one that gets the lock stays, the others
-end with "taken", and those who started them just dial again. A client never removes a socket.
+A client that starts a daemon does not own it: several may start one at once, the one that gets the lock remains, the others
+end with "taken", and their clients just dial again. A client never removes a socket.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PATIENCE_S = 20.0
-"""Until a daemon that is being started must have answered."""
+"""How long a daemon that is being started may take to answer."""
 START_AGAIN_S = 1.0
-"""After a start found the lock taken: by then whoever has it should answer, or be gone."""
+"""The wait after a start found the lock taken: by then its owner should answer, or be gone."""
 DIAL_PAUSE_S = 0.02
 HELLO_S = 5.0
 START_LOG_BYTES = 64 * 1024
@@ -39,7 +39,7 @@ class Unreachable(Exception):
 
 
 def reach(where: endpoint.Places, *, start: bool = True, patience_s: float = PATIENCE_S) -> _socket.socket:
-    """A fresh connection to this user's daemon, of our protocol version; starts one if there is none and `start`.
+    """A fresh connection to this user's daemon with our protocol version; with `start`, starts one if necessary.
 
     Raises Unreachable, at the latest after `patience_s`.
     """
@@ -67,17 +67,17 @@ class _Reach:
                     return connection
                 agreed = self._agree(connection)
                 if agreed:
-                    continue  # that one spoke newline-delimited JSON; the client's own needs a fresh one
+                    continue  # that connection used newline-delimited JSON; the client needs a fresh one
             elif not self.start:
                 raise Unreachable(self.why)
             elif self._start_one():
-                # It runs this very code, whatever the record says: on a full disk that is the last daemon's.
+                # It runs this code, whatever the record says: on a full disk the record is the last daemon's.
                 agreed = True
                 continue
             self._pause()
 
     def _dial(self, path: str) -> _socket.socket | None:
-        """A connection to the socket at `path`, or None if nobody is there who may be trusted."""
+        """A connection to the socket at `path`, or None if no trusted process is there."""
         problem = endpoint.privacy_problem(os.path.dirname(path))
         if problem is not None:
             self.why = f"the socket's folder cannot be trusted: {problem}"
@@ -88,7 +88,7 @@ class _Reach:
             connection.connect(path)
             uid = peer_uid(connection)
         except OSError as error:
-            self.why = f"nobody answers at {path} ({error})"
+            self.why = f"nothing responds at {path} ({error})"
             connection.close()
             return None
         if uid != os.geteuid():
@@ -98,17 +98,17 @@ class _Reach:
         return connection
 
     def _agree(self, connection: _socket.socket) -> bool:
-        """Ask who is there. True if we can talk to it; False if it is gone or has been told to stop."""
+        """Ask for the daemon's version. True if we can talk to it; False if it is gone or has been told to stop."""
         try:
             connection.settimeout(max(0.1, min(HELLO_S, self.deadline - time.monotonic())))
             hello = call(connection, "daemon/hello")
             if not self.start:
-                return True  # whoever starts none replaces none: `status` and `stop` understand any, earlier or later
+                return True  # without `start` nothing is replaced: `status` and `stop` understand any version
             theirs = hello.get("protocolVersion")
             if not isinstance(theirs, int) or theirs > endpoint.PROTOCOL_VERSION:
                 raise Unreachable(
-                    f"a newer daemon runs (version {hello.get('version')}, protocol {theirs}; this one speaks protocol "
-                    f"{endpoint.PROTOCOL_VERSION}): update this sessiond, or end that daemon with `sessiond stop`"
+                    f"a newer daemon is running (version {hello.get('version')}, protocol {theirs}; this one speaks protocol "
+                    f"{endpoint.PROTOCOL_VERSION}): update this sessiond, or stop that daemon with `sessiond stop`"
                 )
             if theirs == endpoint.PROTOCOL_VERSION:
                 return True
@@ -121,7 +121,7 @@ class _Reach:
         return False
 
     def _start_one(self) -> bool:
-        """Start a daemon, unless one was started a moment ago. Whether it said that it is ready."""
+        """Start a daemon, unless one was started a moment ago. Returns whether it reported that it is ready."""
         if time.monotonic() < self.next_start:
             return False
         self.next_start = time.monotonic() + START_AGAIN_S
@@ -139,7 +139,7 @@ class _Reach:
         raise Unreachable(word)
 
     def _word_of(self, pipe: int) -> str:
-        """What the daemon being started says: "ready", "taken", an error for people, or "" if it just ended."""
+        """The word of the daemon that is being started: "ready", "taken", an error for people, or "" if it just ended."""
         said = b""
         try:
             while True:
@@ -170,11 +170,11 @@ def _readable(fd: int, timeout_s: float) -> bool:
 
 
 def is_held(where: endpoint.Places) -> bool:
-    """Whether some daemon owns the data folder, be it one that does not answer. It lets go of the lock last of all."""
+    """Whether a daemon owns the data folder, even one that does not answer. It releases the lock at its very end."""
     import fcntl
 
     try:
-        fd = os.open(where.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # at once also where a FIFO lies
+        fd = os.open(where.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # does not block, even on a FIFO
     except OSError:
         return False
     try:
@@ -187,7 +187,7 @@ def is_held(where: endpoint.Places) -> bool:
 
 
 def peer_uid(connection: _socket.socket) -> int:
-    """Whose process is at the other end of a Unix socket. OSError where the system does not say."""
+    """The user of the process at the other end of a Unix socket. OSError if the system does not say."""
     if sys.platform == "darwin":
         # struct xucred { u_int cr_version; uid_t cr_uid; ... }, level SOL_LOCAL (0), LOCAL_PEERCRED (1)
         return int.from_bytes(connection.getsockopt(0, 1, 76)[4:8], sys.byteorder)
@@ -196,8 +196,8 @@ def peer_uid(connection: _socket.socket) -> int:
 
 
 def call(connection: _socket.socket, method: str) -> dict[str, Any]:
-    """One request without params in newline-delimited JSON, and its result. OSError or ValueError if there is none."""
-    import json  # off the fast path: only after a start or before a change of versions
+    """Send one request without params in newline-delimited JSON, and return its result. OSError or ValueError if that fails."""
+    import json  # not on the fast path: only after a start or before a change of versions
 
     connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"%s"}\n' % method.encode())
     line = b""
@@ -214,9 +214,9 @@ def call(connection: _socket.socket, method: str) -> dict[str, Any]:
 
 
 def spawn(where: endpoint.Places) -> int:
-    """Start a daemon that outlives us. Returns the reading end of a pipe on which it says how that went.
+    """Start a daemon that outlives us. Returns the reading end of a pipe on which it reports the outcome.
 
-    Forked twice, so that it is nobody's child: a relay may live for days and would leave a zombie.
+    Forks twice, so that it is not our child: a relay may live for days and would leave a zombie.
     """
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     reading, writing = os.pipe()
@@ -241,7 +241,7 @@ def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, lo
         for name in ("TMPDIR", "TEMP", "TMP"):
             if not os.path.isabs(os.environ.get(name, "/")):
                 del os.environ[name]
-        # `-m` looks in the current folder first: the one that holds this very package, never the editor's project.
+        # `-m` searches the current folder first: make that the parent of this package, never the editor's project.
         os.chdir(package_parent)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
@@ -249,10 +249,10 @@ def _become_daemon(where: endpoint.Places, package_parent: str, writing: int, lo
         os.closerange(3, writing)
         os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
         os.set_inheritable(writing, True)
-        # UTF-8 in file names whatever this client's locale is: the daemon is everybody's.
+        # UTF-8 in file names whatever this client's locale is: all clients share the daemon.
         command = [sys.executable, "-X", "utf8", "-m", "sessiond", "serve", "--ready-fd", str(writing)]
         os.execv(sys.executable, command)  # noqa: S606  our own interpreter and our own package
-    except BaseException as error:  # whatever it is, the relay's own code must not run on in the child
+    except BaseException as error:  # in any case the relay's own code must not continue in the child
         os.write(writing, f"failed {sys.executable} could not be run: {error}\n".encode())
     finally:
         os._exit(127)
@@ -287,6 +287,6 @@ def _last_word(where: endpoint.Places, begin: int) -> str:
             lines = file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         lines = []
-    # The last line says what is wrong; the way to it is for the file.
+    # The last line says what is wrong; the traceback remains in the file.
     said = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f"{said}; more in {where.start_log}" if said else f"it said nothing; look into {where.log}"
+    return f"{said}; more in {where.start_log}" if said else f"it reported nothing; look into {where.log}"

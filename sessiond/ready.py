@@ -1,4 +1,4 @@
-"""Has msgspec look at struct types in good time."""
+"""Makes msgspec analyse struct types early."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import msgspec
 
 
 def ready(*types: Any) -> None:
-    """To be called when a module is loaded, of each type that it decodes by `type=` or converts to.
+    """Call this when a module is loaded, with each type that it decodes by `type=` or converts to.
 
-    msgspec looks at a struct type at its first use, and puts it into its cache before it is through with that. A second thread that uses
-    the type meanwhile reads what is not there yet: the process ends with a segmentation fault.
+    msgspec analyses a struct type at its first use, and puts it into its cache before that is finished. A second thread that
+    uses the type meanwhile reads uninitialised data: the process ends with a segmentation fault.
     """
     for one in types:
         msgspec.json.Decoder(one)

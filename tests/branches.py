@@ -1,7 +1,7 @@
-"""Judges a measure of branches: `python -m tests.branches branches.json` (`sh tests/coverage` makes that file).
+"""Checks a branch measurement: `python -m tests.branches branches.json` (`sh tests/coverage` makes that file).
 
 In `STRICT` every branch is taken, or says in `tests/uncovered.toml` why it is not. Elsewhere at least `SHARE` of them are.
-An entry that is no longer needed is an error too, so the list stays the truth.
+An entry that is no longer needed is an error too, so the list remains accurate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds what a daemon sends to what its schema says, key by key. Every test client that speaks to a daemon uses it."""
+"""Compares what a daemon sends with its schema, key by key. Every test client of a daemon uses it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rounds of kill -9 under eight clients, and the count of what they did to acknowledged messages.
+"""Rounds of kill -9 under eight clients, and the count of their effect on acknowledged messages.
 
-A life is one home through some rounds. In a round eight clients write to three sessions as fast as they are answered, one
-of them a reply that streams in; the daemon is killed at a random moment, now and then while it still starts; the next one
-is asked for everything that is new. What a client was not answered it sends once more, as a client does.
+A life is one home over some rounds. In a round eight clients write to three sessions as fast as they get answers, one of
+them a streamed reply; the daemon is killed at a random moment, sometimes while it is still starting; the next one is asked
+for everything new. A client sends unanswered requests again, as real clients do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Real programs that tests run: skipped with the reason where one is not installed, failed where that must not happen
-(CI=true).
-"""
+"""Real programs that tests run: skipped with the reason if one is not installed, failed if that must not happen (CI=true)."""
 
 from __future__ import annotations
 

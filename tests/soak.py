@@ -1,5 +1,5 @@
-"""Long runs: `tests/soak --seconds N` does rounds of kill -9 until the time is over, and meanwhile lets simulated daemons
-live; it prints what it counted.
+"""Long runs: `tests/soak --seconds N` does rounds of kill -9 until the time is over, and meanwhile runs simulated daemons;
+it prints what it counted.
 
     rounds, acknowledged, lost, doubled, reordered, changed; simulated lives
 

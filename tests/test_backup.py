@@ -1,4 +1,4 @@
-"""A backup is a consistent copy, whole or not there, that proves itself and starts as a home of its own."""
+"""A backup is a consistent copy, complete or not there, that can be verified and started as a home."""
 
 from __future__ import annotations
 

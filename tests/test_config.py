@@ -1,4 +1,4 @@
-"""Flags beat the environment, the environment beats the file, and whatever is wrong is said in one line."""
+"""Flags beat the environment, the environment beats the file, and every mistake is reported in one line."""
 
 from __future__ import annotations
 

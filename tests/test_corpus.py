@@ -1,6 +1,6 @@
 """The real files of other tools, all the way through the daemon: every session, message, role, time and text is there.
 
-What is expected is read from the files here, without the importers.
+The expected values are read from the files here, without the importers.
 """
 
 from __future__ import annotations

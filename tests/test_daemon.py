@@ -1,4 +1,4 @@
-"""The daemon's life, with real processes: one per home, started on demand, ended in order."""
+"""The daemon's life, with real processes: one per home, started on demand, ended in an orderly way."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_second_daemon_is_refused(home: Shell) -> None:
     pid = home.pid()
     second = home("serve")
     assert second.code == 75
-    assert f"a daemon (pid {pid}) owns {home.data}; end it with `sessiond stop` first" in second.err
+    assert f"a daemon (pid {pid}) owns {home.data}; stop it with `sessiond stop` first" in second.err
     assert home.pid() == pid
 
 

@@ -1,4 +1,4 @@
-"""What we want held about the shape of the documentation."""
+"""Rules about the shape of the documentation."""
 
 from __future__ import annotations
 

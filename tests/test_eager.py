@@ -1,4 +1,4 @@
-"""Coroutines that go on in the turn of the loop in which they can."""
+"""Coroutines that continue in the same turn of the loop as soon as they can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie."""
+"""Where files are."""
 
 from __future__ import annotations
 

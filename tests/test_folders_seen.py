@@ -1,4 +1,4 @@
-"""Issue 14, 17: what others do with folders of sessions is listed without a restart: made, renamed, moved in and out, removed."""
+"""Changes of other programs to folders of sessions are listed without a restart: created, renamed, moved in and out, removed."""
 
 from __future__ import annotations
 

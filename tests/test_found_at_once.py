@@ -1,4 +1,4 @@
-"""From the answer to an append on, a search finds it: no waiting, no second try."""
+"""From the answer to an append on, a search finds it, without waiting or a second try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port's promises, on the disk and on the fake; then what only the one or the other can show."""
+"""The port's promises, on the disk and on the fake; then what only one of them can show."""
 
 from __future__ import annotations
 

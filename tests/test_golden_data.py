@@ -1,4 +1,4 @@
-"""What any version left is opened by every later one; what a newer one left is refused and not touched."""
+"""Every version opens the data of earlier ones; data of a newer one is refused and not touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""13, with a real daemon: a disk that is away for long, with words that were not saved, and everybody else goes on."""
+"""With a real daemon: a disk is away for long, with unsaved words, and everything else continues."""
 
 from __future__ import annotations
 

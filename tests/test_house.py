@@ -1,4 +1,4 @@
-"""What we want held about the shape of the code itself."""
+"""Rules about the shape of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No two modules need each other: a module is understood with those it imports, and they without it."""
+"""Two modules never need each other: a module can be understood with those it imports, and they without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 while the index is filled, by an import or from files that it has never seen: everything is found again by itself."""
+"""kill -9 while the index is filled, by an import or from unknown files: afterwards everything is found again."""
 
 from __future__ import annotations
 

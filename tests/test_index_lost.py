@@ -1,5 +1,5 @@
-"""The index may be deleted at any time: lists and searches of a running daemon are right again by themselves, and say what they may lack
-till then.
+"""The index may be deleted at any time: lists and searches of a running daemon become right again by themselves, and say
+until then that something may be missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session file whose name is not UTF-8, which a file system allows: one session like every other, at every door."""
+"""A session file whose name is not UTF-8, which a file system allows: a session like any other, over every transport."""
 
 from __future__ import annotations
 

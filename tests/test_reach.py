@@ -1,4 +1,4 @@
-"""Finding the daemon: who is trusted, what is said of one that does not answer, and of one that could not be started."""
+"""Finding the daemon: who is trusted, and what is reported if it does not answer or could not be started."""
 
 from __future__ import annotations
 

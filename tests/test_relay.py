@@ -1,4 +1,4 @@
-"""The relay as an editor runs it: a real process between pipes, with a socket of the test's own at the other end."""
+"""The relay as an editor runs it: a real process between pipes, with the test's own socket at the other end."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_a_newer_daemon_is_refused_with_a_clear_word(
     process = run()
     out, err = process.communicate(b"x", timeout=20)
     assert (process.returncode, out) == (69, b"")
-    assert b"a newer daemon runs (version 9.9, protocol 2" in err
+    assert b"a newer daemon is running (version 9.9, protocol 2" in err
     assert len(heard) == 1
     assert b"daemon/hello" in heard[0]
 

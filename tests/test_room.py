@@ -1,4 +1,4 @@
-"""15: whatever is accepted can be listed, opened, read, forked and exported again; what could not be is refused when it is written."""
+"""Everything accepted can be listed, opened, read, forked and exported again; what could not be is refused when it is written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process that has imported the daemon once and forks it whenever it is told: a start costs milliseconds instead of a
-third of a second, so that rounds of kill -9 can be run by the thousand. What is forked is the real daemon from `main` on.
+"""A process that has imported the daemon once and forks it on request: a start costs milliseconds instead of a third of a
+second, so that thousands of rounds of kill -9 can be run. The fork is the real daemon from `main` on.
 
-The other side, `python -m tests.zygote`, reads one JSON document a line: `{"env", "log"}` forks, `{"wait": pid}` reaps.
+The other side, `python -m tests.zygote`, reads one JSON document per line: `{"env", "log"}` forks, `{"wait": pid}` reaps.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@ export interface Entry { number?: number, method: string, params: Record<string,
 export type OutboxListener = (...event: ['problem', SessiondError] | ['refused', { entry: Entry, error: SessiondError }] | ['sent' | 'dropped', Entry]) => void
 
 export interface OutboxOptions {
-  /** Of the IndexedDB database; tabs of one origin with the same name share the queue. */
+  /** The name of the IndexedDB database; tabs of one origin with the same name share the queue. */
   name?: string
-  /** Milliseconds before something is sent again that the daemon could not take for now. */
+  /** Milliseconds before a request that the daemon temporarily refused is sent again. */
   retryMs?: number
   handlers?: Record<string, (connection: Connection, params: any) => Promise<void>>
 }
 
-/** Requests kept while the daemon is away, and sent in order, each once. */
+/** Requests that are kept while the daemon is away, and sent in order, each once. */
 export declare class Outbox {
   constructor(options?: OutboxOptions)
   add(method: string, params: Record<string, unknown>): Promise<boolean>

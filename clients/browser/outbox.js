@@ -1,15 +1,15 @@
-// What was written while the daemon was away: kept in IndexedDB, sent in order when it is back, each once.
+// Requests made while the daemon was away: kept in IndexedDB, sent in order when it is back, each once.
 //
-// An entry is one request whose repetition adds nothing (a message by its id, a whole value of state), so a lost answer costs a
-// repetition and no more. Tabs of one origin share the queue; one at a time sends. Where IndexedDB takes nothing (its quota is
-// full, or it is switched off) entries are kept in memory, and `problem` says that they will not outlive the tab.
+// An entry is one request whose repetition adds nothing (a message by its id, a whole value of state), so a lost answer only costs a
+// repetition. Tabs of one origin share the queue; one at a time sends. If IndexedDB cannot store entries (its quota is full, or it is
+// switched off) they are kept in memory, and `problem` says that they will not outlive the tab.
 
 import { Disconnected, SessiondError } from './sessiond.js'
 
 const QUEUE = 'queue'
 const SNAPSHOTS = 'snapshots'
 
-// Temporary states of the daemon: the entry stays and is sent again later.
+// Temporary states of the daemon: the entry is kept and sent again later.
 const LATER = new Set(['disconnected', 'readOnly', 'indeterminate', 'unavailable', 'internalError', 'cancelled'])
 
 export class Outbox {
@@ -23,8 +23,8 @@ export class Outbox {
   #handlers
 
   /**
-   * `name`: of the IndexedDB database. `retryMs`: how long to wait after a temporary refusal by the daemon. `handlers`: what to do for
-   * entries whose `method` is no request, as (connection, params).
+   * `name`: of the IndexedDB database. `retryMs`: how long to wait after a temporary refusal by the daemon. `handlers`: functions
+   * (connection, params) for entries whose `method` is not a request.
    */
   constructor({ name = 'sessiond', retryMs = 2000, handlers = {} } = {}) {
     this.#name = name
@@ -33,8 +33,9 @@ export class Outbox {
   }
 
   /**
-   * Events as `listener(name, details)`: `problem` (error); `refused` ({entry, error}), told before the entry is taken out, so that a
-   * listener can keep its words; `sent` (entry) and `dropped` (entry, after `refused`), told when it is out. Returns what ends it.
+   * Events as `listener(name, details)`: `problem` (error); `refused` ({entry, error}), before the entry is removed, so that a
+   * listener can keep its text; `sent` (entry) and `dropped` (entry, after `refused`), after it is removed. Returns a function that
+   * removes the listener.
    */
   listen(listener) {
     this.#listeners.add(listener)
@@ -46,13 +47,13 @@ export class Outbox {
   }
 
   /**
-   * Keep a request. Resolves when it is kept, with whether it would outlive this tab; rejects never: what the disk does not take is
-   * in memory, and `problem` says so.
+   * Keep a request. Resolves when it is kept, with whether it would outlive this tab; never rejects: what cannot go to the disk is in
+   * memory, and `problem` says so.
    */
   async add(method, params) {
     const entry = { method, params }
     if (this.#memory.length === 0) {
-      // Behind what only memory has nothing may be put elsewhere: it would be sent first.
+      // After an entry that is only in memory, everything must go to memory: otherwise it would be sent first.
       try {
         await this.#store(QUEUE, 'readwrite', (store) => store.add(entry))
         return true
@@ -64,12 +65,12 @@ export class Outbox {
     return false
   }
 
-  /** All that waits, oldest first. */
+  /** All waiting entries, oldest first. */
   async entries() {
     return [...(await this.#kept()), ...this.#memory]
   }
 
-  /** Take out of the queue what `test(entry)` holds for. */
+  /** Remove entries for which `test(entry)` is true. */
   async drop(test) {
     for (const entry of await this.#kept()) {
       if (test(entry)) await this.#store(QUEUE, 'readwrite', (store) => store.delete(entry.number))
@@ -86,7 +87,7 @@ export class Outbox {
     }
   }
 
-  /** Send all that waits over a connection. Resolves when nothing waits any more or it cannot go on for now. */
+  /** Send all waiting entries over a connection. Resolves when the queue is empty or sending cannot continue for now. */
   flush(connection) {
     this.#again = true
     this.#flushing ??= this.#run(connection).finally(() => { this.#flushing = null })
@@ -118,7 +119,7 @@ export class Outbox {
     }
   }
 
-  // What to tell of it once it is out of the queue: 'sent' or 'dropped'; null where it stays.
+  // The event to emit once it is out of the queue: 'sent' or 'dropped'; null if it remains.
   async #send(connection, entry) {
     try {
       const handler = this.#handlers[entry.method]
@@ -137,12 +138,12 @@ export class Outbox {
     return 'sent'
   }
 
-  /** The last state that was kept under a key; undefined if none. */
+  /** The last state that was kept under a key; undefined if there is none. */
   async snapshot(key) {
     try {
       return await this.#store(SNAPSHOTS, 'readonly', (store) => store.get(key))
     } catch {
-      return undefined // it only spares a wait for the daemon
+      return undefined // it only saves a wait for the daemon
     }
   }
 
@@ -155,7 +156,7 @@ export class Outbox {
   }
 
   async #store(name, mode, work) {
-    const forget = () => { this.#database = null } // opened anew by whatever comes next
+    const forget = () => { this.#database = null } // the next call opens it again
     this.#database ??= openDatabase(this.#name, forget).catch((error) => {
       forget()
       throw error
@@ -170,7 +171,7 @@ export class Outbox {
   }
 }
 
-// `closed` is called when the browser closed it under us: its data were cleared, say.
+// `closed` is called when the browser closed it unexpectedly, for example because its data was cleared.
 function openDatabase(name, closed) {
   return new Promise((resolve, reject) => {
     if (globalThis.indexedDB === undefined) throw new Error('IndexedDB is switched off')

@@ -173,7 +173,7 @@ export interface ExtendParams {
 /** A part of a file that could not be understood and was left as it is. */
 export interface FileWarning {
   path: string
-  /** 1-based; null where there are no lines. */
+  /** 1-based; null if the file has no lines. */
   line: number | null
   message: string
 }
@@ -224,7 +224,7 @@ export interface HelloResult {
   instanceId: string
 }
 
-/** A message, or a session's name or note (`messageId` null), with the piece of it that shows why it was found. A note and a name have no `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not overlap. `score` only grows with relevance: it orders the hits of one answer and means nothing between answers. */
+/** A message, or a session's name or note (`messageId` null), with the piece of it that shows why it was found. Notes and names lack a `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not overlap. `score` only grows with relevance: it orders the hits of one result and cannot be compared between results. */
 export interface Hit {
   sessionId: string
   name: string | null
@@ -234,7 +234,7 @@ export interface Hit {
   role: string | null
   timestamp: string
   snippet: string
-  /** Code points of the snippet, each [start, end), of what was found; none where only the meaning is near. */
+  /** Code points of the snippet, each [start, end), of what was found; empty if only the meaning is near. */
   ranges: Array<Array<number>>
   score: number
 }
@@ -682,7 +682,7 @@ export interface StatusResult {
 
 /** Why a store cannot be reached or written. */
 export interface StoreProblem {
-  /** `saveFailed`: of one session, which is tried again. */
+  /** `saveFailed`: the save of one session failed and is tried again. */
   kind: "readOnly" | "saveFailed" | "unavailable"
   message: string
 }

@@ -5,7 +5,7 @@ export declare const PROTOCOL_VERSION: 1
 
 export interface ErrorBody { code?: number, message?: string, data?: JsonObject & { kind?: string, hint?: string } }
 
-/** What the daemon answered instead of a result. Decide by `kind`; people read `message` and `hint`. */
+/** An error that the daemon returned. Decide by `kind`; people read `message` and `hint`. */
 export declare class SessiondError extends Error {
   constructor(error: ErrorBody)
   code: number
@@ -14,27 +14,27 @@ export declare class SessiondError extends Error {
   data: JsonObject
 }
 
-/** There is no connection, or it ended before the answer: what was asked may have been done or not. */
+/** There is no connection, or it ended before the answer: the request may or may not have been carried out. */
 export declare class Disconnected extends SessiondError {
   constructor(message?: string)
 }
 
-/** Takes the listener off again. */
+/** Removes the listener. */
 export type Off = () => void
 
 export interface ConnectionOptions {
   /** `ws://127.0.0.1:8712` */
   url: string
-  /** From the file that `sessiond status` names. */
+  /** From the file that `sessiond status` shows. */
   token?: string | null
-  /** How this client is called where its changes are shown. */
+  /** The name of this client where its changes are shown. */
   client?: string
-  /** Milliseconds before the first attempt to come back; doubled with each, up to `maxBackoffMs`. */
+  /** Milliseconds before the first attempt to reconnect; doubled with each, up to `maxBackoffMs`. */
   backoffMs?: number
   maxBackoffMs?: number
   /** Milliseconds that an attempt may take. */
   connectMs?: number
-  /** Makes the socket, where it is not `new WebSocket(url)`. */
+  /** Makes the socket, if not `new WebSocket(url)`. */
   socket?: (url: string) => WebSocket
   /** Awaited before every attempt; see `prove`. */
   beforeConnect?: () => Promise<void>
@@ -45,7 +45,7 @@ export type ConnectionState = 'idle' | 'connecting' | 'open' | 'waiting' | 'clos
 export interface ConnectionEvents {
   state: [{ state: ConnectionState, error: Error | null, retryMs: number | null }]
   notification: { [M in keyof Notifications]: [method: M, params: Notifications[M]] }[keyof Notifications]
-  /** An error answer that belongs to no request. */
+  /** An error answer that does not belong to a request. */
   problem: [SessiondError]
 }
 
@@ -55,10 +55,10 @@ export declare class Connection {
   constructor(options: ConnectionOptions)
   readonly state: ConnectionState
   readonly url: string
-  /** The answer to `initialize`, once it has come. */
+  /** The answer to `initialize`, once it has arrived. */
   readonly server: JsonObject | null
   readonly limits: Record<string, number> | null
-  /** Connect and stay connected. Rejects where the daemon never lets us in (a wrong token, another version). */
+  /** Connect and stay connected. Rejects if the daemon will never admit us (a wrong token, another version). */
   connect(): Promise<JsonObject>
   /** Try at once instead of waiting for the next attempt. */
   retry(): void
@@ -73,9 +73,9 @@ export declare class Connection {
 
 export interface RoomEvents {
   opened: [OpenResult]
-  /** Apply it with `applyChange`: that a change comes a second time changes nothing then. */
+  /** Apply it with `applyChange`: then a change that comes twice has no further effect. */
   change: [change: Change, how: { own: boolean, replay: boolean }]
-  /** What was held is to be replaced by this. */
+  /** Replace the present content by this. */
   reset: [OpenResult]
   caughtUp: [OpenResult]
   saved: [Notifications['session/saved']]
@@ -101,9 +101,9 @@ export declare class Room {
 export interface Model { info: SessionInfo, messages: Message[], notes: Note[], state: JsonObject }
 
 export declare function modelOf(result: OpenResult): Model
-/** Whether anything was changed. Applied a second time a change changes nothing. */
+/** Returns whether anything changed. Applying a change again has no effect. */
 export declare function applyChange(model: Model, change: Change): boolean
-/** Add streamed text by its offset in code points. Whether anything was added. */
+/** Add streamed text by its offset in code points. Returns whether anything was added. */
 export declare function extend(message: Message, change: { text: string, offset?: number }): boolean
 export declare function codePoints(text: string): number
 export declare function newId(prefix?: string): string

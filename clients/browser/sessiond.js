@@ -1,4 +1,4 @@
-// A client of sessiond for browsers and Node: one WebSocket, JSON-RPC 2.0, one message a text frame.
+// A client of sessiond for browsers and Node: one WebSocket, JSON-RPC 2.0, one text frame for each message.
 //
 //   const connection = new Connection({ url: 'ws://127.0.0.1:8765', token, client: 'my-app' })
 //   await connection.connect()
@@ -6,7 +6,7 @@
 //   room.on('change', (change) => { ... })
 //   await room.opened
 //
-// Types are in sessiond.d.ts. No build step, nothing imported.
+// Types are in sessiond.d.ts. It has neither a build step nor imports.
 
 export const PROTOCOL_VERSION = 1
 
@@ -15,7 +15,7 @@ const DEFAULTS = {
   client: 'browser', backoffMs: 250, maxBackoffMs: 15_000, connectMs: 15_000, socket: (url) => new globalThis.WebSocket(url),
 }
 
-/** What the daemon answered instead of a result. Decide by `kind`; people read `message` and `hint`. */
+/** An error that the daemon returned. Decide by `kind`; people read `message` and `hint`. */
 export class SessiondError extends Error {
   constructor({ code = 0, message = 'the request failed', data = {} }) {
     super(message)
@@ -27,7 +27,7 @@ export class SessiondError extends Error {
   }
 }
 
-/** There is no connection, or it ended before the answer: what was asked may have been done or not. */
+/** There is no connection, or it ended before the answer: the request may or may not have been carried out. */
 export class Disconnected extends SessiondError {
   constructor(message = 'there is no connection to the daemon') {
     super({ message, data: { kind: 'disconnected', hint: 'it is tried again by itself' } })
@@ -35,7 +35,7 @@ export class Disconnected extends SessiondError {
   }
 }
 
-// A listener's fault is reported like any other and costs no other listener anything.
+// A listener's error is reported like any other and does not affect other listeners.
 function safely(work) {
   try {
     work()
@@ -47,7 +47,7 @@ function safely(work) {
 class Emitter {
   #listeners = new Map()
 
-  /** Call `listener` for every event of this name ('*': for all, with the name first). Returns what takes it off again. */
+  /** Call `listener` for every event of this name ('*': for all, with the name first). Returns a function that removes it. */
   on(name, listener) {
     const all = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, all.add(listener))
@@ -61,7 +61,7 @@ class Emitter {
 }
 
 /**
- * A connection that comes back by itself. Events: `state` ({state, error, retryMs}), `notification` (method, params), and every
+ * A connection that reconnects by itself. Events: `state` ({state, error, retryMs}), `notification` (method, params), and every
  * notification under its own method's name.
  */
 export class Connection extends Emitter {
@@ -89,7 +89,7 @@ export class Connection extends Emitter {
     return this.#options.url
   }
 
-  /** Connect and stay connected. Resolves once the daemon has let us in; rejects where it never will (a wrong token). */
+  /** Connect and stay connected. Resolves once the daemon has admitted us; rejects if it never will (a wrong token). */
   connect() {
     this.#initialize ??= new Promise((resolve, reject) => {
       const off = this.on('state', ({ state, error }) => {
@@ -101,12 +101,12 @@ export class Connection extends Emitter {
     return this.#initialize
   }
 
-  /** Try at once instead of waiting for the next attempt (the network is back, the person asked for it). */
+  /** Try at once instead of waiting for the next attempt (the network is back, the user requested it). */
   retry() {
     if (this.state === 'waiting') this.#dial()
   }
 
-  /** The result of a request. Rejects with SessiondError, Disconnected, or an AbortError where `signal` cancelled it. */
+  /** The result of a request. Rejects with SessiondError, Disconnected, or an AbortError if `signal` cancelled it. */
   async call(method, params = {}, { signal } = {}) {
     signal?.throwIfAborted()
     if (this.state !== 'open') throw new Disconnected()
@@ -186,7 +186,7 @@ export class Connection extends Emitter {
         if (error.kind === 'unauthorized') this.#refuse(error)
         else {
           this.#problem ??= error
-          socket.close() // the daemon may leave it open, and nothing more would come
+          socket.close() // the daemon may leave it open, and nothing more would arrive
         }
         return
       }
@@ -218,7 +218,7 @@ export class Connection extends Emitter {
   #later() {
     const { backoffMs, maxBackoffMs } = this.#options
     const most = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(this.#attempts++, 16))
-    const retryMs = Math.round(most * (0.5 + Math.random() / 2)) // a hundred tabs do not come back in one moment
+    const retryMs = Math.round(most * (0.5 + Math.random() / 2)) // a hundred tabs must not reconnect at the same moment
     this.#timer = setTimeout(() => this.#dial(), retryMs)
     this.#tell('waiting', { error: this.#problem, retryMs })
   }
@@ -251,7 +251,7 @@ export class Connection extends Emitter {
       }
       const limit = this.limits?.messageBytes ?? Infinity
       if (text.length * 3 > limit && new TextEncoder().encode(text).length > limit) {
-        // The daemon would end the connection for it, and it would be sent again for ever.
+        // The daemon would end the connection because of it, and it would be sent again for ever.
         reject(new SessiondError({ message: `this is longer than the ${limit} bytes that the daemon takes at once`, data: { kind: 'tooLarge', limit, hint: 'send it in parts' } }))
         return
       }
@@ -270,7 +270,7 @@ export class Connection extends Emitter {
       this.#waiting.set(id, {
         resolve: (result) => {
           done()
-          // What this connection changed, it is not told: each room learns it from the answer.
+          // A connection gets no notifications of its own changes: each room learns them from the answer.
           for (const room of rooms ?? []) room.answered(method, params, result)
           resolve(result)
         },
@@ -315,7 +315,7 @@ export class Connection extends Emitter {
       if (message.id === null && error !== null) {
         this.#problem = error
         if (error.kind === 'unauthorized') this.#refuse(error)
-        else this.emit('problem', error) // it belongs to no request of ours that we could tell
+        else this.emit('problem', error) // it cannot be assigned to a request of ours
       }
       return
     }
@@ -326,15 +326,14 @@ export class Connection extends Emitter {
 }
 
 /**
- * One session, followed. Every change comes once, in the order of seq as far as it was made by others; one's own come with their
- * answers. Events:
+ * One session, followed. Every change comes once; changes by others in the order of seq, our own with their answers. Events:
  *
  *   opened (result)            read for the first time
- *   change (change, {own})     one change; `applyChange` knows what each means, and to apply one twice changes nothing
- *   reset (result)             what was held is to be replaced by this: too much was missed, or the file was edited outside
+ *   change (change, {own})     one change; `applyChange` applies it, and applying one twice has no effect
+ *   reset (result)             replace the content by this: too much was missed, or the file was edited outside
  *   saved, restored (params)
- *   deleted ()                 somebody deleted it; nothing more will come
- *   problem (error)            it cannot be opened (any more)
+ *   deleted ()                 it was deleted; nothing more will come
+ *   problem (error)            it cannot be opened, or not any longer
  */
 export class Room extends Emitter {
   #connection
@@ -357,12 +356,12 @@ export class Room extends Emitter {
     this.#options = options
     this.#forget = forget
     this.info = null
-    /** Resolves with the answer to the first `session/open`; rejects where there is no such session. */
+    /** Resolves with the answer to the first `session/open`; rejects if the session does not exist. */
     this.opened = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
     })
-    this.opened.catch(() => {}) // whoever waits for it sees it; the event `problem` says it too
+    this.opened.catch(() => {}) // callers that await it see it; the event `problem` reports it too
   }
 
   /** The newest seq that is known to have been shown. */
@@ -370,7 +369,7 @@ export class Room extends Emitter {
     return this.#seq
   }
 
-  /** A request for this session: `sessionId` is put in. */
+  /** A request for this session: adds `sessionId`. */
   call(method, params = {}, options = {}) {
     return this.#connection.call(method, { ...params, sessionId: this.sessionId }, options)
   }
@@ -396,7 +395,7 @@ export class Room extends Emitter {
     this.#asked.delete(id)
   }
 
-  /** The connection is gone. What is still owed an answer may have been done: what is read again begins before it was asked. */
+  /** The connection is gone. Unanswered requests may have been carried out, so reading again begins before them. */
   away() {
     for (const seq of this.#asked.values()) this.#floor = Math.min(this.#floor ?? seq, seq)
     this.#asked.clear()
@@ -404,7 +403,7 @@ export class Room extends Emitter {
     this.#early = null
   }
 
-  /** Read what was missed; everything where that is not known any more. */
+  /** Read what was missed, or everything if that is no longer known. */
   async catchUp({ whole = false } = {}) {
     if (this.#ended) return
     const mine = (this.#reading = {})
@@ -440,8 +439,8 @@ export class Room extends Emitter {
     this.info = result.session
     this.#floor = null
     if (Array.isArray(result.changes)) {
-      // From the first unknown one on, all of them again in their order: to apply one twice changes nothing. But messages that are
-      // there are there wherever they stand.
+      // From the first unknown one on, all of them again in order: applying one twice has no effect. But known messages are known
+      // wherever they are.
       const unknown = result.changes.findIndex((change) => !this.#knows(change))
       if (unknown >= 0) {
         for (const change of result.changes.slice(unknown)) if (change.kind !== 'appended' || !this.#knows(change)) this.#apply(change)
@@ -495,13 +494,13 @@ export class Room extends Emitter {
     }
   }
 
-  /** What an answer says about a change of our own. */
+  /** Take a change of our own from its answer. */
   answered(method, params, result) {
     if (this.#seq === null || this.#ended) return
     const own = OWN[method]?.(params, result)
     for (const change of own ?? []) {
       if (change.kind === 'appended') {
-        // Those that an earlier, unanswered attempt brought in were shown when they were read again.
+        // Messages that an earlier, unanswered attempt added were shown when they were read again.
         if (this.#knows(change)) continue
         this.#remember(change)
       }
@@ -511,8 +510,8 @@ export class Room extends Emitter {
   }
 }
 
-// Changes as their own maker learns of them. Messages come with their own seqs. The seq of anything else in an answer may be that of
-// somebody else's later change, so it never counts as known; to get one of these again after a reconnect changes nothing.
+// Changes as their author learns of them. Messages come with their own seqs. The seq of anything else in an answer may be that of
+// another client's later change, so it never counts as known; getting such a change again after a reconnect has no effect.
 const OWN = {
   'session/append': ({ messages }, result) => [{
     kind: 'appended', seq: result.seq,
@@ -536,7 +535,7 @@ export function modelOf(result) {
   return { info: result.session, messages: [...result.messages], notes: [...result.notes], state: { ...result.state } }
 }
 
-/** Apply one change to what `modelOf` gave. Applied a second time it changes nothing. Answers whether anything was changed. */
+/** Apply one change to a value of `modelOf`. Applying it again has no effect. Returns whether anything changed. */
 export function applyChange(model, change) {
   switch (change.kind) {
     case 'appended':
@@ -584,12 +583,12 @@ function insert(messages, message) {
   return true
 }
 
-/** Add streamed text to a message; `offset` counts code points, and what is there already is not added again. */
+/** Add streamed text to a message; `offset` counts code points, and text that is already there is not added again. */
 export function extend(message, { text, offset }) {
   if (typeof message.content !== 'string') return false
   const length = codePoints(message.content)
   const at = offset ?? length
-  if (at > length) return false // a hole: the whole message is read again after a reset
+  if (at > length) return false // a gap: the whole message is read again after a reset
   const fresh = [...text].slice(length - at).join('')
   message.content += fresh
   if (fresh) message.status = 'streaming'
@@ -612,13 +611,13 @@ function keep(model, test) {
   return model.messages.length !== before
 }
 
-/** An id that nobody else makes: for messages, so that one that is sent again after a lost answer is there once. */
+/** A unique id: for messages, so that one that is sent again after a lost answer is stored once. */
 export function newId(prefix = 'web') {
   const random = crypto.getRandomValues(new Uint32Array(4))
   return `${prefix}-${Date.now().toString(36)}-${[...random].map((one) => one.toString(36)).join('')}`
 }
 
-// JSON without rounding: integers beyond 2^53 are BigInts both ways where the engine can do that.
+// JSON without rounding: integers beyond 2^53 are BigInts both ways if the engine supports that.
 
 const EXACT = typeof JSON.rawJSON === 'function'
 const MAY_BE_LONG = /\d{16}/
@@ -635,9 +634,9 @@ function encode(value) {
 }
 
 /**
- * Whether the daemon behind `httpUrl` knows the token, asked without showing it: for `beforeConnect`, so that a page whose
- * daemon has gone gives its token to nobody who took the port. Works in secure contexts (loopback is one). `port`: on which the daemon
- * listens, where a tunnel or a proxy shows another one.
+ * Check that the daemon behind `httpUrl` knows the token, without showing it: for `beforeConnect`, so that a page whose daemon has
+ * gone does not give its token to a process that took the port. Works in secure contexts (loopback is one). `port`: the one on which
+ * the daemon listens, if a tunnel or a proxy shows another one.
  */
 export async function prove(httpUrl, token, port = null) {
   if (globalThis.crypto?.subtle === undefined) return

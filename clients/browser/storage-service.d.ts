@@ -33,7 +33,7 @@ export interface StorageOptions {
   eventBus?: EventBus | null
   outbox?: Outbox | null
   localStorage?: Storage | null
-  /** The keys that are kept beside `messages`. */
+  /** The keys that are kept in addition to `messages`. */
   fields?: string[]
 }
 
@@ -45,7 +45,7 @@ export declare class StorageService {
   loadState(): Promise<AgentState | null>
   clearState(): Promise<void>
   hasSavedState(): Promise<boolean>
-  /** Whether all that was saved has been acknowledged by the daemon. */
+  /** Whether the daemon has acknowledged everything that was saved. */
   settled(): Promise<boolean>
   on<E extends keyof StorageEvents>(type: E, listener: (payload: StorageEvents[E]) => void): () => void
 }

@@ -2,21 +2,21 @@
 // saveState, loadState, clearState, hasSavedState; no ceiling of 5 MB, many sessions side by side, every tab and every other tool live.
 //
 //   const storage = new StorageService({ connection, sessionId: 'pr-12', eventBus })
-//   await storage.saveState(state)     // kept at once, sent when the daemon is there, in order, once
+//   await storage.saveState(state)     // kept at once, sent when the daemon is available, in order, once
 //   const state = await storage.loadState()
 //
 // Events, to `eventBus.emit` and to `on`:
 //   AGENT_SESSION_RESTORED {state}     after loadState found something, and after the daemon came back with something newer
-//   AGENT_PLAN_CREATED {plan}          right after it, where there is a plan, so that its panel repaints too
+//   AGENT_PLAN_CREATED {plan}          right after it, if there is a plan, so that its panel repaints too
 //   AGENT_SESSION_CHANGED {state}      another tab or tool changed the session
-//   STORAGE_PROBLEM {error}            something the person should see: `error.message`, `error.hint`
+//   STORAGE_PROBLEM {error}            something to show to the user: `error.message`, `error.hint`
 
 import { applyChange, Disconnected, modelOf, newId } from './sessiond.js'
 import { Outbox } from './outbox.js'
 
 export const STORAGE_KEY = 'THEIA_AGENT_STATE_V1'
 export const FIELDS = ['context', 'prData', 'plan', 'pendingAction', 'lastError']
-const PAGE = 1000 // messages of one request; the daemon takes more
+const PAGE = 1000 // messages of one request; the daemon accepts more
 const TAKE_OVER = 'storage/takeOver'
 
 export class StorageService {
@@ -25,7 +25,7 @@ export class StorageService {
   #bus
   #room = null
   #model = null
-  #shown = null // the session as this browser last knew it, with what it still has to send
+  #shown = null // the session as this browser last knew it, including what it still has to send
   #mine = { messages: [] } // the state that the program last saved or loaded
   #listeners = new Map()
   #working = Promise.resolve()
@@ -37,7 +37,7 @@ export class StorageService {
 
   /**
    * `connection`: a Connection of sessiond.js. `sessionId`: without the store. `store`: of format theia, say; the default one if
-   * absent. `localStorage`: where the data of before lies (null: nowhere).
+   * absent. `localStorage`: with the earlier data (null: none).
    */
   constructor({
     connection, sessionId = 'theia-agent', store = null, eventBus = null, outbox = null, localStorage = globalThis.localStorage ?? null,
@@ -72,9 +72,9 @@ export class StorageService {
   }
 
   /**
-   * Keep a state: its messages and its persisted fields. Resolves when nothing of it can be lost any more by a refresh; it is sent
-   * as soon as the daemon is there. Only what the program changed since it last saved or loaded is sent: what another tab or tool
-   * said meanwhile, and this program does not know, stays.
+   * Keep a state: its messages and its persisted fields. Resolves when a refresh can no longer lose any of it; it is sent as soon as
+   * the daemon is available. Only what the program changed since it last saved or loaded is sent: changes by other tabs or tools that
+   * this program does not know remain.
    */
   saveState(state) {
     return this.#inOrder(async () => {
@@ -87,7 +87,7 @@ export class StorageService {
     })
   }
 
-  /** The state that was last saved, by whomever, or null. While the daemon is away: what this browser last knew. */
+  /** The last saved state, whoever saved it, or null. While the daemon is away: the last one that this browser knew. */
   loadState() {
     return this.#inOrder(async () => {
       await this.#reach()
@@ -109,7 +109,7 @@ export class StorageService {
     })
   }
 
-  /** Forget the conversation under this id. The daemon keeps what was there in its trash. */
+  /** Forget the conversation under this id. The daemon keeps the old content in its trash. */
   clearState() {
     return this.#inOrder(async () => {
       await this.#outbox.add('session/clear', { sessionId: this.sessionId })
@@ -121,7 +121,7 @@ export class StorageService {
     })
   }
 
-  /** Resolves when all that was saved has been acknowledged by the daemon, which means that it is on the disk. */
+  /** Resolves when the daemon has acknowledged everything saved, which means that it is on the disk. */
   async settled() {
     for (let working; working !== this.#working;) {
       working = this.#working
@@ -131,7 +131,7 @@ export class StorageService {
     return this.#connection.state === 'open' && !(await this.#isWaiting())
   }
 
-  // One after the other: a save that begins while another one is under way is compared with what that one left.
+  // One after another: a save that begins during another one is compared with the result of that one.
   #inOrder(work) {
     const done = this.#working.then(() => this.ready).then(work)
     this.#working = done.catch(() => {})
@@ -161,7 +161,7 @@ export class StorageService {
     }
   }
 
-  // The daemon is there (again): first what waits, then what is new there.
+  // The daemon is available (again): first send what waits, then read what is new.
   async #back() {
     try {
       await this.ready
@@ -171,7 +171,7 @@ export class StorageService {
     }
   }
 
-  // One after the other, whoever asks for it.
+  // One after another, for all callers.
   #follow() {
     const done = this.#following.then(() => this.#catchUp())
     this.#following = done.catch(() => {})
@@ -196,7 +196,7 @@ export class StorageService {
     room.on('deleted', () => this.#inOrder(() => this.#room === room && this.#deleted()))
     let off
     try {
-      // When the connection ends meanwhile nobody waits for it to come back: what is saved must be kept now.
+      // If the connection ends meanwhile, do not wait for it to come back: what is saved must be kept now.
       const lost = new Promise((_, reject) => {
         off = this.#connection.on('state', ({ state }) => state === 'open' || reject(new Disconnected()))
       })
@@ -210,7 +210,7 @@ export class StorageService {
     }
   }
 
-  // Somebody deleted the session. What this browser has still to send makes it anew; otherwise the next save does.
+  // The session was deleted. Unsent changes of this browser create it again; otherwise the next save does.
   async #deleted() {
     this.#room = this.#model = null
     this.#problem(told('the session was deleted elsewhere', 'deleted', 'it lies in the trash; the next save makes it anew'))
@@ -221,14 +221,14 @@ export class StorageService {
     }
   }
 
-  // The session is gone, and this browser's last state is to be in it: all of it again, under the same ids.
+  // The session is gone, and must get this browser's last state: send all of it again, under the same ids.
   async #anew() {
     this.#owed = false
     const state = (await this.#last()) ?? { messages: [] }
     await this.#outbox.drop((entry) => entry.params.sessionId === this.sessionId)
     for (const [method, params] of requestsFor(state.messages, valuesOf(state), this.sessionId)) await this.#outbox.add(method, params)
     await this.#remember(state)
-    this.#room?.close().catch(() => {}) // of a session that is not there any more
+    this.#room?.close().catch(() => {}) // its session no longer exists
     this.#room = this.#model = null
     this.#send()
   }
@@ -237,14 +237,14 @@ export class StorageService {
     return (await this.#outbox.entries()).some((entry) => entry.params.sessionId === this.sessionId)
   }
 
-  // Whether this browser, in this tab or another one, still has something to send that comes first.
+  // Whether this browser, in this tab or another one, still has earlier changes to send.
   async #isBusy() {
     if (!(await this.#isWaiting())) return false
     if (this.#connection.state === 'open') await this.#outbox.flush(this.#connection)
     return this.#isWaiting()
   }
 
-  // All of it, however many pages, and then what this browser still has to send on top.
+  // All pages, and then this browser's unsent changes on top.
   async #read(result) {
     const model = modelOf(result)
     let more = result.hasMore
@@ -275,8 +275,8 @@ export class StorageService {
   #changed() {
     this.#inOrder(async () => {
       const isNews = async () => this.#model !== null && !same(bare(await this.#last()), bare(this.#stateOf(this.#model)))
-      if (!(await isNews()) || (await this.#isBusy())) return // what is on its way leads here again
-      // What was on its way till now is in the model only since.
+      if (!(await isNews()) || (await this.#isBusy())) return // the requests under way lead here again
+      // The requests that were under way are only now in the model.
       if (!(await isNews())) return
       const state = this.#stateOf(this.#model, new Date().toISOString())
       await this.#remember(state)
@@ -289,7 +289,7 @@ export class StorageService {
     if (state.plan != null) this.#emit('AGENT_PLAN_CREATED', { plan: structuredClone(state.plan), restored: true })
   }
 
-  // What earlier versions kept in localStorage is queued like a save, once. The ids follow from its content, so that two tabs, or a
+  // Data of earlier versions in localStorage is queued like a save, once. The ids follow from its content, so that two tabs, or a
   // crash between queueing and removing, add nothing.
   async #takeOver(storage) {
     const text = storage?.getItem(STORAGE_KEY) ?? null
@@ -311,7 +311,7 @@ export class StorageService {
     if (kept) storage.removeItem(STORAGE_KEY)
   }
 
-  // The daemon will not have it: it lies where it lay before.
+  // The daemon refused it: it remains where it was.
   #giveBack(storage, { messages, values }) {
     try {
       storage?.setItem(STORAGE_KEY, JSON.stringify({ ...values, messages }))
@@ -330,7 +330,7 @@ export class StorageService {
   }
 }
 
-// Into the session if it is empty or holds this already; where it holds another conversation, into one of its own beside it.
+// Into the session if it is empty or already has this; if it has another conversation, into a separate session.
 async function takeOver(connection, { sessionId, localId, elsewhere, store, messages, values }) {
   const made = await makeSession(connection, localId, store)
   const { messages: first } = made ? { messages: [] } : await connection.call('session/read', { sessionId, since: 0, limit: 1 })
@@ -364,13 +364,13 @@ function persisted(state, fields) {
   return kept
 }
 
-// A message without what the daemon adds; what the program itself put there stays.
+// A message without the daemon's additions; what the program itself set remains.
 function plain({ seq, ...message }) {
   return structuredClone(message)
 }
 
-// Three states: what the program last knew (`mine`), what the session holds (`shown`), what the program has now (`next`). The requests
-// that put the program's changes into the session, the session after them, and what the program knows then.
+// Three states: what the program last knew (`mine`), what the session holds (`shown`), what the program has now (`next`). Returns the
+// requests that bring the program's changes into the session, the session after them, and what the program then knows.
 function merge(mine, shown, next, sessionId) {
   const known = new Set(mine.messages.map((message) => message.id))
   const [kept, messages] = [[], []]
@@ -379,7 +379,7 @@ function merge(mine, shown, next, sessionId) {
     if (removed === 0 && messages.length < next.messages.length && saysTheSame(message, next.messages[messages.length])) {
       messages.push(message) // with its id
       kept.push(message)
-    } else if (known.has(message.id)) removed++ // the program took it back, and all that it knows after it
+    } else if (known.has(message.id)) removed++ // the program removed it, and everything that it knows after it
     else kept.push(shown.messages[place])
   }
   const fresh = next.messages.slice(messages.length).map((message, place) => freshOf(message, kept, mine.messages[messages.length + place]))
@@ -395,8 +395,8 @@ function merge(mine, shown, next, sessionId) {
   return { requests, whole, mine: { ...next, messages: [...messages, ...fresh] } }
 }
 
-// A message that is not in the session yet, as far as is known, has an id of its own there. One that this program sent before (`sent`
-// stood in its place then) keeps its id, so that it is there once if it is on its way still.
+// A message that is probably not in the session yet gets a new id there. One that this program sent before (then `sent` was in its
+// place) keeps its id, so that it is stored once if it is still on its way.
 function freshOf(message, kept, sent) {
   const id = message.id ?? (sent !== undefined && saysTheSame(sent, message) ? sent.id : undefined)
   const free = id !== undefined && !kept.some((one) => one.id === id)

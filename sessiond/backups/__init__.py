@@ -1,1 +1,1 @@
-"""Backups: a tree that is copied while everything goes on, its manifest, and the proof that a copy is whole."""
+"""Backups: a tree that is copied while the daemon keeps working, its manifest, and the check that a copy is complete."""

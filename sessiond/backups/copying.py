@@ -1,7 +1,7 @@
-"""A tree of copies that is made under another name, each copy with its sum, and gets its own name when it is complete.
+"""A tree of copies that is made under a temporary name, each copy with its sum, and gets its real name when it is complete.
 
-Synchronous; a backup calls it on a thread. Everything is synced before the name is given, so whatever has the name is
-whole, after a power failure too.
+Synchronous; a backup calls it on a thread. Everything is synced before the name is given, so a tree with the real name is
+complete, even after a power failure.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SUMS = "SHA256SUMS"
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """A file in the tree, and the version of the original that it is a copy of."""
+    """A file in the tree, and the version of the original that was copied."""
 
     version: tuple[int, int, int] | None
-    """Inode, size and mtime; None where it went on changing while it was read."""
+    """Inode, size and mtime; None if it kept changing while it was read."""
     bytes: int
     sha256: str
 
@@ -35,7 +35,7 @@ class Unreadable(Exception):
 
 
 class Tree:
-    """`target`: where it is to lie, a name that is free. `tag`: tells our own leftovers from anybody else's."""
+    """`target`: the real name, which must be free. `tag`: tells our own leftovers from those of others."""
 
     def __init__(self, fs: FileSystem, target: str, tag: str) -> None:
         self._fs = fs
@@ -44,7 +44,7 @@ class Tree:
         short = name.encode()[:150].decode(errors="ignore")
         self._root = posixpath.join(folder, f".{short}.{tag}.new")
         self.copies: dict[str, Copied] = {}
-        """By path in the tree."""
+        """Copies by their path in the tree."""
         self._folders: set[str] = set()
 
     @property
@@ -52,14 +52,14 @@ class Tree:
         return sum(copy.bytes for copy in self.copies.values())
 
     def begin(self) -> None:
-        """An empty tree. What a crash left of an earlier one of ours goes."""
+        """Create an empty tree. Leftovers of our earlier ones after a crash are removed."""
         self.abandon()
         self._fs.make_dirs(self._root)
         self._folders.add(self._root)
 
     def copy(self, source: str, name: str, size: int | None = None) -> bool:
-        """Copy a file, or its first `size` bytes, unless the tree has this very version of it. False: it is gone, and so is
-        its copy. Unreadable: the original's fault; OSError: the copy's.
+        """Copy a file, or its first `size` bytes, unless the tree has this version of it. False: it is gone, and its copy is
+        removed. Unreadable: an error of the original; OSError: of the copy.
         """
         for _ in range(_LOOKS):
             try:
@@ -77,7 +77,7 @@ class Tree:
             except FileNotFoundError as error:
                 if error.filename != source:
                     raise
-                continue  # it went between two looks
+                continue  # it disappeared between two checks
             after = self._fs.stat(source)
             steady = after is not None and (after.ino, after.size, after.mtime_ns) == version
             self.copies[name] = Copied(version if steady else None, count, digest)
@@ -114,7 +114,7 @@ class Tree:
         return posixpath.join(self._root, name)
 
     def put(self, name: str, content: bytes) -> None:
-        """A file of our own making."""
+        """Write a file with this content."""
         self._fs.create(self._place(name), content)
         self.copies[name] = Copied(None, len(content), hashlib.sha256(content).hexdigest())
 
@@ -133,25 +133,25 @@ class Tree:
         return path
 
     def finish(self) -> None:
-        """Give it its name. FileExistsError where somebody took it meanwhile."""
+        """Give the tree its name. FileExistsError if that was taken meanwhile."""
         self._fs.create(posixpath.join(self._root, SUMS), encode_sums(self.copies))
         for folder in sorted(self._folders, reverse=True):
             self._fs.sync_dir(folder)
         if self._fs.has_name(self._target):
             raise FileExistsError(errno.EEXIST, "File exists", self._target)
         self._fs.replace(self._root, self._target)
-        self._root = self._target  # to be taken away again if the next step fails
+        self._root = self._target  # to be removed again if the next step fails
         self._fs.sync_dir(posixpath.dirname(self._target))
 
     def abandon(self) -> None:
-        """Nothing is left of it."""
+        """Remove everything."""
         if self._fs.has_name(self._root):
             remove_tree(self._fs, self._root)
             self._fs.sync_dir(posixpath.dirname(self._root))
 
 
 def remove_tree(fs: FileSystem, folder: str) -> None:
-    """A folder of ours, in which there are no links."""
+    """Remove a folder of ours, which has no links in it."""
     for name in fs.list_dir(folder):
         path = posixpath.join(folder, name)
         stat = fs.stat(path)
@@ -163,8 +163,8 @@ def remove_tree(fs: FileSystem, folder: str) -> None:
 
 
 def walk(fs: FileSystem, root: str, below: str = "", *, passed: Callable[[str, OSError], None]) -> Iterator[str]:
-    """Regular files under `root`, as relative paths. What goes meanwhile is left out. `passed` is told of what cannot be looked
-    at, and why.
+    """Regular files under `root`, as relative paths. Files that disappear meanwhile are left out. `passed` is called with
+    what cannot be examined, and why.
     """
     place = posixpath.join(root, below) if below else root
     try:
@@ -197,7 +197,7 @@ def encode_sums(copies: dict[str, Copied]) -> bytes:
 
 
 def decode_sums(content: bytes) -> dict[str, str]:
-    """Path -> sum. ValueError for a line of another shape."""
+    """Path -> sum. ValueError for a malformed line."""
     found = {}
     for number, line in enumerate(content.decode("utf-8", "surrogateescape").split("\n")[:-1], 1):
         escaped = line.startswith("\\")

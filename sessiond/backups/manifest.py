@@ -1,4 +1,4 @@
-"""`manifest.json` of a backup: what is in it, so that it can be proved later."""
+"""`manifest.json` of a backup: its content, so that it can be verified later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 MANIFEST = "manifest.json"
 VERSION = 1
 DATA, CONFIG, STORES = "data", "config", "stores"
-"""The folders of a backup: as in SESSIOND_HOME, and one a store that lies elsewhere."""
+"""The folders of a backup: as in SESSIOND_HOME, and one for each store that is elsewhere."""
 
 
 class StoreCopied(msgspec.Struct, rename="camel"):
@@ -16,10 +16,10 @@ class StoreCopied(msgspec.Struct, rename="camel"):
     name: str
     format: str
     path: str
-    """Where it was."""
+    """Its original place."""
     sessions: int
     unreadable: list[str]
-    """Ids of sessions whose files could not be understood when they were copied. They are in the copy as they were."""
+    """Ids of sessions whose files could not be understood when they were copied. They are in the copy unchanged."""
 
 
 class NotCopied(msgspec.Struct, rename="camel"):
@@ -31,21 +31,21 @@ class NotCopied(msgspec.Struct, rename="camel"):
 class Manifest(msgspec.Struct, rename="camel"):
     version: int
     made_by: str
-    """Of sessiond."""
+    """The version of sessiond."""
     created_at: str
     data_dir: str
     lsn: int
     records: int
-    """In the journal's copy."""
+    """How many records the journal's copy has."""
     stores: list[StoreCopied]
     trash: dict[str, int]
     """Store -> entries of its trash."""
     files: int
-    """Beside this one and the sums."""
+    """How many files there are besides this one and the sums."""
     bytes: int
     warnings: list[NotCopied] = []
 
 
 def folder_of(store: str, default: str = "default") -> str:
-    """Where a store's files lie in a backup."""
+    """Where a store's files are in a backup."""
     return f"{DATA}/sessions" if store == default else f"{STORES}/{store}"

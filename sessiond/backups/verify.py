@@ -1,4 +1,4 @@
-"""Proving a backup: every sum, every session, the journal, and that nothing is missing or too much. Reads only."""
+"""Verifies a backup: every sum, every session, the journal, and that nothing is missing or superfluous. Reads only."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ready(Manifest)
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """One thing that was looked at. `problem` None: it is as it must be."""
+    """One thing that was checked. `problem` None: it is right."""
 
     what: str
     problem: str | None = None
 
 
 def prove(fs: FileSystem, folder: str) -> Iterator[Checked]:
-    """Everything that a backup must hold, in an order in which what comes first explains what follows."""
+    """Check everything that a backup must hold, in an order in which earlier problems explain later ones."""
     try:
         sums = decode_sums(fs.read(posixpath.join(folder, SUMS)))
         manifest = msgspec.json.decode(fs.read(posixpath.join(folder, MANIFEST)), type=Manifest)
@@ -40,7 +40,7 @@ def prove(fs: FileSystem, folder: str) -> Iterator[Checked]:
         yield Checked(folder, f"is not a backup, or only a part of one: {error}")
         return
     if manifest.version > VERSION:
-        yield Checked(folder, f"was made by a newer sessiond ({manifest.made_by}): prove it with that one")
+        yield Checked(folder, f"was made by a newer sessiond ({manifest.made_by}): verify it with that version")
         return
     yield Checked(f"backup of {manifest.data_dir}, {manifest.created_at}, by sessiond {manifest.made_by}")
     yield from _files(fs, folder, sums, manifest)
@@ -65,10 +65,10 @@ def _files(fs: FileSystem, folder: str, sums: dict[str, str], manifest: Manifest
         if name not in there:
             problem = "is missing"
         elif name not in sums:
-            problem = "is not of this backup: nobody knows its sum"
+            problem = "does not belong to this backup: its sum is not recorded"
         else:
             try:
-                problem = None if _sum(fs, path) == sums[name] else "is not what was written: its sum is another one"
+                problem = None if _sum(fs, path) == sums[name] else "is not as it was written: its sum differs"
             except OSError as error:
                 problem = f"cannot be read: {error.strerror or error}"
         if problem is not None:
@@ -89,7 +89,7 @@ def _sum(fs: FileSystem, path: str) -> str:
 
 
 def _store(fs: FileSystem, folder: str, store: StoreCopied) -> Iterator[Checked]:
-    """Every session of it, read as the daemon reads it."""
+    """Check every session of a store, read as by the daemon."""
     root = posixpath.join(folder, folder_of(store.name))
     extras = posixpath.join(folder, DATA, "extras", store.name)
     try:
@@ -125,7 +125,7 @@ def _session(files: StoreFiles, local_id: str) -> str | None:
 def _trash(fs: FileSystem, folder: str, manifest: Manifest) -> Iterator[Checked]:
     root = posixpath.join(folder, DATA, "trash")
     found: dict[str, int] = {}
-    for name in walk(fs, root, passed=lambda *_: None):  # which was told already
+    for name in walk(fs, root, passed=lambda *_: None):  # already reported
         store, _, rest = name.partition("/")
         if rest.count("/") == 1 and rest.endswith("/meta.json"):
             found[store] = found.get(store, 0) + 1

@@ -1,1 +1,1 @@
-"""The process that owns the sessions: its life (process), what it is made of (parts), who comes in (doors), its log."""
+"""The process that owns the sessions: its life (process), its parts (parts), its listeners (listeners), its log."""

@@ -1,4 +1,4 @@
-"""Taking over another system's folder: recognised, written to config.toml, mounted at once."""
+"""Adopts another system's folder: recognises it, adds it to config.toml, mounts it at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ class Adoption:
         self._config = config
         self._mounts = mounts
         self._one = asyncio.Lock()
-        """A name is free until the folder of that name is mounted: only one adoption at a time may ask."""
+        """A name is free until its folder is mounted, so only one adoption at a time may ask."""
 
     async def adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:
-        """InvalidParams, AlreadyExists, BadFile (nobody's folder), Unavailable. Who cancels it after it has begun finds it done."""
+        """InvalidParams, AlreadyExists, BadFile (no format recognises the folder), Unavailable. Once begun, it is completed
+        even if it is cancelled.
+        """
         async with self._one:
             return await through(self._adopt(path, name, fmt))
 
@@ -41,7 +43,7 @@ class Adoption:
             fmt, _ = await off_loop(recognise, self._fs, folder)
         if fmt is None:
             raise BadFile(
-                f"{folder} holds nothing that a store format knows",
+                f"{folder} contains nothing that a store format recognises",
                 hint=f"name the format, one of {', '.join(registry.NAMES)}",
                 path=folder,
                 line=None,
@@ -55,7 +57,7 @@ class Adoption:
         return mounted
 
     def _free_name(self, folder: str, fmt: str) -> str:
-        """The folder's own name where it can be one, else the format's; numbered where that is taken."""
+        """The folder's own name if it is valid, otherwise the format's; with a number if that is taken."""
         base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(folder).lower()).strip("-_") or fmt
         taken = {store.name for store in self._config.stores}
         name, number = base, 2

@@ -1,10 +1,10 @@
-"""`daemon/backup`: a consistent copy of everything, made while all goes on.
+"""`daemon/backup`: a consistent copy of everything, made while the daemon keeps working.
 
-Sessions and trash are copied first, at leisure. Then comes the one moment for which the copy is right: for as long as the
-rest takes no session goes into the trash or out of it and the journal keeps all its segments. The journal is copied as it
-stands, and only after it, again, whatever changed since the first pass. So every session file in the copy is at least
-as new as every mark of the journal's copy that speaks of it, which is what a crash leaves, too; and whatever was
-acknowledged before that moment is in one of the two.
+Sessions and trash are copied first, without haste. Then comes the one moment that the copy represents: until the copy is
+done, no session enters or leaves the trash, and the journal keeps all its segments. The journal is copied as it is then, and
+after it everything that changed since the first pass is copied again. So every session file in the copy is at least as new
+as every mark about it in the journal's copy, as after a crash; and everything acknowledged before that moment is in one of
+the two.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from sessiond.store.mounts import Mounts
 log = logging.getLogger(__name__)
 Progress = Callable[[JsonObject], None]
 _OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash")
-"""Of the data folder: of this daemon's life, a secret, or copied by itself."""
+"""Entries of the data folder that are not simply copied: they belong to this process, are secret, or are copied separately."""
 _LOOK_S = 5.0
-"""How long it waits for what somebody deleted to be put into the trash."""
+"""How long it waits until a session whose file was removed is in the trash."""
 _PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 
 
 class Backups:
-    """One at a time; who comes second waits."""
+    """Makes one backup at a time; a second request waits."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Backups:
         self._one = asyncio.Lock()
 
     async def make(self, path: str, progress: Progress | None) -> BackupResult:
-        """InvalidParams, AlreadyExists; ReadOnly where the target's disk will not. Whatever
-        ends it, a cancellation too, leaves nothing of it.
+        """InvalidParams, AlreadyExists; ReadOnly if the target's disk fails. If it ends early for any reason, even by
+        cancellation, nothing of it is left.
         """
         async with self._one:
             target = await off_loop(self._target, path)
@@ -102,10 +102,10 @@ class Backups:
         path = os.path.normpath(path)
         folder, name = os.path.split(path)
         if not os.path.isdir(folder) or not name:
-            raise InvalidParams(f"path: there is no folder {folder}", hint="make it first", field="path")
+            raise InvalidParams(f"path: {folder} is not a folder", hint="create it first", field="path")
         if os.path.lexists(path):
             raise AlreadyExists(
-                f"{path} is there already", hint="a backup goes into a new folder: name another", path=path
+                f"{path} already exists", hint="a backup goes into a new folder: name another", path=path
             )
         return os.path.join(os.path.realpath(folder), name)
 
@@ -113,23 +113,23 @@ class Backups:
         try:
             tree.abandon()
         except OSError as error:
-            log.warning("an unfinished backup is left: %s", error)
+            log.warning("an unfinished backup could not be removed: %s", error)
 
     def _refused(self, path: str, error: OSError) -> Exception:
         reason = error.strerror or str(error)
         if isinstance(error, FileExistsError):
-            return AlreadyExists(f"{path} is there already", hint="name another folder", path=path)
+            return AlreadyExists(f"{path} already exists", hint="name another folder", path=path)
         if error.errno in _PLACE:
             return InvalidParams(f"path: {path} cannot be written: {reason}", field="path")
         return ReadOnly(
             f"the backup cannot be written to {path}: {reason}",
-            hint="make room there or choose another disk; nothing of it is left, and sessiond itself is not concerned",
+            hint="free some space there or choose another disk; nothing of the backup is left, and sessiond itself is not affected",
             reason=reason,
         )
 
 
 class _Copy:
-    """One backup on its way."""
+    """One backup in progress."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Copy:
         await off_loop(self._trash)
         async with self._mounts.moves.none(), journal.held() as held:
             await off_loop(self._journal, held)
-            await self._first_passes()  # of those that were adopted meanwhile
+            await self._first_passes()  # of stores that were adopted meanwhile
             for name in list(self._sessions):
                 await self._second_pass(self._mounts.stores[name])
             await off_loop(self._trash)
@@ -177,7 +177,7 @@ class _Copy:
 
     async def _first_pass(self, store: FolderStore) -> None:
         if store.problem is not None and store.problem.kind == "unavailable":
-            self._warn(store.path, f"the store {store.name!r} is out of reach: nothing of it was copied")
+            self._warn(store.path, f"the store {store.name!r} cannot be reached: nothing of it was copied")
             return
         self._sessions[store.name] = {}
         try:
@@ -210,17 +210,17 @@ class _Copy:
             self._warn(files.path(main), f"{fatal.message}; it was copied as it is", fatal.line)
 
     async def _second_pass(self, store: FolderStore) -> None:
-        """What changed since the first. What somebody deleted meanwhile goes into the trash first."""
+        """Copy what changed since the first pass. Sessions whose files were removed meanwhile go into the trash first."""
         files, known = self._mounts.files_of(store.name), self._sessions[store.name]
         try:
             found: dict[str, str] = await off_loop(files.find)
             if not await off_loop(files.reachable):
-                raise FileNotFoundError(errno.ENOENT, "it went out of reach", store.path)
+                raise FileNotFoundError(errno.ENOENT, "it can no longer be reached", store.path)
         except OSError as error:
-            self._warn(store.path, f"the store {store.name!r} could not be looked at again: {error.strerror}")
+            self._warn(store.path, f"the store {store.name!r} could not be checked again: {error.strerror}")
             return
         for local_id in [one for one in known if one not in found]:
-            # Not behind a delete of the same session, which waits for the end of this.
+            # Do not wait behind a delete of the same session, which itself waits for the end of this.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._open_sessions.look_outside(store, local_id), _LOOK_S)
             await self._session(store, local_id)
@@ -231,7 +231,7 @@ class _Copy:
             await off_loop(self._copy, files.path(files.marker), _name(files, store.name, MARKER))
 
     def _stale(self, files: StoreFiles, store: str, found: list[str]) -> list[str]:
-        """Sessions with a file of which the copy is not the version that is there."""
+        """Sessions with a file whose copy is not the present version."""
         return [one for one in found if any(self._is_stale(files, store, path) for path in files.format.paths(one))]
 
     def _is_stale(self, files: StoreFiles, store: str, relative: str) -> bool:
@@ -241,7 +241,7 @@ class _Copy:
             return (stat is None) != (copy is None)
         return copy.version != (stat.ino, stat.size, stat.mtime_ns)
 
-    # What is the daemon's own
+    # The daemon's own files
 
     def _journal(self, held: Held) -> None:
         for path, size in held.files:
@@ -267,7 +267,7 @@ class _Copy:
         self._copy(self._config.file, f"{CONFIG}/config.toml")
 
     def _copy_tree(self, source: str, name: str) -> None:
-        """All that is there now, and nothing else."""
+        """Copy exactly what is there now."""
         there = walk(self._fs, source, passed=self._passed)
         found = [relative for relative in there if not is_temporary(posixpath.basename(relative))]
         for relative in found:
@@ -284,7 +284,7 @@ class _Copy:
             self._warn(source, str(error))
             return False
         if not there and self._fs.has_name(source):
-            self._warn(source, "is a link that leads nowhere")
+            self._warn(source, "is a dangling link")
         return there
 
     def _passed(self, path: str, error: OSError) -> None:
@@ -333,7 +333,7 @@ class _Copy:
 
 
 def _name(files: StoreFiles, store: str, relative: str) -> str:
-    """A store's file in the tree. What a read-only folder has no room for lies in the data folder."""
+    """The name of a store's file in the tree. Sidecars of a read-only folder are in the data folder."""
     if files.extras is not None and relative.startswith(FOLDER + "/"):
         return f"{DATA}/extras/{store}/{relative}"
     return f"{folder_of(store, DEFAULT_STORE)}/{relative}"

@@ -1,8 +1,9 @@
-"""One-time codes: how a page gets the token without the token ever standing in a URL, a command line or a history.
+"""One-time codes: how a page gets the token without the token ever being in a URL, a command line or a history.
 
-Whoever can read the token's file makes a code (`sessiond web` does); the daemon that listens checks it and gives the token
-for it, once and for a minute. A code holds for one daemon and one port. A proof is the other direction: the daemon
-shows a page that it knows the token, so that a page whose daemon has gone gives it to nobody who took its port.
+A program that can read the token's file makes a code (`sessiond web` does); the listening daemon checks it and returns the
+token for it, once and within a minute. A code is valid for one daemon and one port. A proof is the other direction: the
+daemon shows a page that it knows the token, so that a page whose daemon has gone does not give the token to a process that
+took its port.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 CODE_S = 60.0
 _NONCE_BYTES = 16
 _TO_COME_S = 5.0
-"""No code is made for later than its minute and this much."""
+"""Codes that expire later than a minute and this many seconds from now are not genuine."""
 
 
 def make(token: str, instance: str, port: int, now: float | None = None) -> str:
@@ -26,7 +27,7 @@ def make(token: str, instance: str, port: int, now: float | None = None) -> str:
 
 
 def proof(token: str, port: int, nonce: str) -> str:
-    """What only a daemon with this token, listening on this port, can answer to a nonce: hexadecimal."""
+    """The answer to a nonce that only a daemon with this token, listening on this port, can give: hexadecimal."""
     return hmac.new(token.encode(), f"proof {port} {nonce}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -36,7 +37,7 @@ def _sealed(token: str, instance: str, port: int, body: str) -> str:
 
 
 class Codes:
-    """Checks them, and remembers those that were used till they would have ended anyway."""
+    """Checks codes, and remembers used ones until they would have expired anyway."""
 
     def __init__(self, token: str, instance: str, clock: Callable[[], float] = time.time) -> None:
         self._token = token
@@ -45,7 +46,7 @@ class Codes:
         self._used: dict[str, float] = {}
 
     def redeem(self, code: str, port: int) -> bool:
-        """Whether it is good; it is not any more afterwards."""
+        """Whether the code is valid; afterwards it no longer is."""
         now = self._clock()
         self._used = {used: end for used, end in self._used.items() if end > now}
         body = code.rpartition(".")[0]

@@ -30,21 +30,21 @@ from sessiond.schema.daemon import Address, BackupResult, ConfigStatus, HelloRes
 from sessiond.schema.types import JsonObject
 
 _LOOK_AFTER_S = 5.0
-"""How often the socket is looked after and idleness is considered."""
+"""How often the socket is checked and idleness is considered."""
 
 _GIVE_BACK_BYTES = 4 * MIB
-"""After so much was let go of, memory is given back to the system."""
+"""After this much was released, memory is given back to the system."""
 
 _log = logging.getLogger("sessiond.daemon")
 
 
 async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[], None]) -> bool:
-    """From the first part to the last, with the lock held by the caller. Whether everything was saved in time."""
+    """Run the daemon from start to end; the caller holds the lock. Returns whether everything was saved in time."""
     daemon = Daemon(fs, where, config, SystemClock())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop)
-    os.chdir("/")  # no mount is kept busy
+    os.chdir("/")  # keep no mount busy
     await daemon.start()
     ready()
     await daemon.until_stopped()
@@ -79,7 +79,7 @@ class Daemon:
     # Life
 
     async def start(self) -> None:
-        """Serve as soon as the journal is read; the index is looked through in the background. SessiondError, OSError."""
+        """Serve as soon as the journal is read; the index is checked in the background. SessiondError, OSError."""
         service = await self._parts.open()
         self._server = server = Server(
             service,
@@ -109,7 +109,7 @@ class Daemon:
         await self._stopping.wait()
 
     async def close(self) -> None:
-        """Let nobody in any more, say good-bye, save everything."""
+        """Stop accepting, end all connections, save everything."""
         _log.info("stopping")
         self._parts.settle()
         if self._upkeep is not None:
@@ -133,7 +133,7 @@ class Daemon:
             try:
                 await self._unix.look_after()
             except (SessiondError, OSError) as error:
-                _log.error("the socket could not be put back: %s", error)
+                _log.error("the socket could not be restored: %s", error)
             released += self._parts.released()
             if released > _GIVE_BACK_BYTES:
                 released = 0
@@ -146,7 +146,7 @@ class Daemon:
                 self.stop()
             await asyncio.sleep(pause)
 
-    # The wire's side
+    # For the wire
 
     def hello(self) -> HelloResult:
         return HelloResult(

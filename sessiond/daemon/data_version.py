@@ -1,4 +1,4 @@
-"""Which version of the data folder's layout this is. One that a newer sessiond made is not touched: who knows what it holds."""
+"""The version of the data folder's layout. A folder of a newer sessiond is not touched: its content is unknown."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from sessiond.errors import ConfigError
 from sessiond.fs import FileSystem, atomic_write
 
 FORMAT = 2
-"""Grows when an older sessiond would do harm in the folder; what each file holds has versions of its own.
+"""Increased when an older sessiond would do harm in the folder; the content of each file has its own version.
 
-2: `data/held`. An older one would not see the words that are there, and give their seqs to others.
+2: `data/held`. An older sessiond would not see the changes there, and would give their seqs to others.
 """
 _BYTES = 32
 _log = logging.getLogger(__name__)
 
 
 def check_vintage(fs: FileSystem, where: Places) -> None:
-    """ConfigError where a newer version made the folder. Reads only."""
+    """ConfigError if a newer version made the folder. Reads only."""
     path = _path(where)
     if fs.stat(path) is None:
         return
     said = fs.read(path, 0, _BYTES).decode("ascii", "replace").strip()
-    # What is not a number is damage; the files themselves tell then.
+    # Anything but a number is damage, which shows in the files themselves.
     if said.isdecimal() and int(said) > FORMAT:
         raise ConfigError(
-            f"{where.data} is of format {said}, this sessiond knows format {FORMAT}: a newer one made it",
+            f"{where.data} has format {said}, this sessiond knows format {FORMAT}: a newer version wrote it",
             hint="start that newer version; nothing was changed",
         )
 
 
 def mark_vintage(fs: FileSystem, where: Places) -> None:
-    """Say for later versions which one this is."""
+    """Record this version for later ones."""
     path, content = _path(where), b"%d\n" % FORMAT
     try:
         if fs.stat(path) is None or fs.read(path, 0, _BYTES) != content:
             atomic_write(fs, path, content)
-    except OSError as error:  # a full disk; it is written at another start
+    except OSError as error:  # a full disk; a later start writes it
         _log.warning("%s could not be written: %s", path, error)
 
 

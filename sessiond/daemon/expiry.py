@@ -1,4 +1,4 @@
-"""The one thing that ever expires by itself: what has lain in the trash for `limits.trash_days`, as `store/trash_age.py` counts."""
+"""The only thing that expires by itself: entries that were in the trash for `limits.trash_days`, as counted by `store/trash_age.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 class Expiry(PeriodicTask):
-    """Looks into every trash at start and once an hour. `trashes`: by the store's name, as they are now."""
+    """Checks every trash at start and once an hour. `trashes()` returns the present ones by the store's name."""
 
     name = "trash expiry"
 
@@ -33,7 +33,7 @@ class Expiry(PeriodicTask):
         self._moves = moves or MoveGuard()
 
     def start(self) -> None:
-        """Where `trash_days` is 0 the trash is kept for ever."""
+        """If `trash_days` is 0, the trash is kept for ever."""
         if self._limits.trash_days:
             super().start()
 
@@ -43,16 +43,16 @@ class Expiry(PeriodicTask):
             await asyncio.sleep(_ROUND_S)
 
     async def round(self) -> None:
-        """Take out what has lain there too long. What cannot be removed now is tried again next time."""
+        """Remove expired entries. What cannot be removed now is tried again next time."""
         after_ms = int(self._limits.trash_days * _DAY_MS)
         for name, trash in self._trashes().items():
             try:
                 async with self._moves.one():
                     gone = await off_loop(trash.expire, self._clock.now_ms(), after_ms)
             except OSError as error:
-                log.warning("the trash of store %s cannot be cleared: %s", name, error)
-            except Exception:  # whatever it is: the other stores' trash is looked into, and this one's next time
-                log.exception("the trash of store %s cannot be cleared", name)
+                log.warning("the trash of store %s cannot be cleaned up: %s", name, error)
+            except Exception:  # in any case check the other stores' trash, and this one next time
+                log.exception("the trash of store %s cannot be cleaned up", name)
             else:
                 for trash_id in gone:
                     log.info("store %s: %s left the trash after %g days", name, trash_id, self._limits.trash_days)

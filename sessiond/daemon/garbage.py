@@ -1,9 +1,9 @@
-"""Python's search for cycles that nobody holds any more, at moments when nobody waits for it.
+"""Runs Python's search for unreachable cycles at moments when nobody waits for it.
 
-Python looks through all of memory whenever the objects that last have become a quarter more. Everything stands still
-meanwhile, for 0.2 s where 10,000 sessions are open, and nothing is found: what the daemon lets go of is freed at once,
-because nobody holds it. So only young objects are looked through as they come, which takes a millisecond or two. All of
-them are when the daemon has nothing to do.
+Python searches all of memory whenever the number of long-lived objects has grown by a quarter. Everything stops meanwhile,
+for 0.2 s with 10,000 open sessions, and nothing is found: what the daemon releases is freed at once, by reference counting.
+So normally only young objects are searched, which takes a millisecond or two. All objects are searched when the daemon has
+nothing to do.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import time
 from collections.abc import Callable
 
 YOUNG, MIDDLE = 700, 10
-"""Python's own: objects that are new, and searches among those till the middle-aged ones are searched as well."""
+"""Python's defaults: new objects before a search, and such searches before the middle-aged objects are searched as well."""
 DUE = 10
-"""So many searches among the middle-aged are worth a search of everything; so Python itself has it."""
+"""This many searches of middle-aged objects justify a search of everything, as in Python itself."""
 OVERDUE = 2000
-"""After so many (14 million objects that lasted for a while) it is done, whoever waits."""
+"""After this many (14 million objects that lasted for a while) it is done even if clients wait."""
 SHORT_S, LONG_LOOKS = 0.02, 12
-"""A search that takes longer than this would be noticed: the daemon must have been quiet for so many looks before."""
+"""A search that takes longer than this would be noticed: the daemon must have been quiet for that many looks before."""
 QUIET = 0.02
-"""A daemon that used less of a processor than this share between two looks is quiet."""
+"""A daemon that used less than this share of a processor between two looks is quiet."""
 
 _NEVER = 1 << 30
 _log = logging.getLogger(__name__)
 
 
 def leave_the_old_alone() -> None:
-    """From now on nothing but `Garbage` searches all of memory. What is there now is never searched again: it stays."""
+    """From now on only `Garbage` searches all of memory. Objects that exist now are never searched again: they are permanent."""
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, _NEVER)
     gc.enable()
 
 
 class Garbage:
-    """`now`, `used`: seconds that have passed, and seconds of processor that were used by this process."""
+    """`now`, `used`: elapsed seconds, and processor seconds used by this process."""
 
     def __init__(
         self, now: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
@@ -44,11 +44,11 @@ class Garbage:
         self._now = now
         self._used = used
         self._last = (now(), used())
-        self._took = float("inf")  # how long the first one takes is not known
+        self._took = float("inf")  # unknown before the first one
         self._quiet_looks = 0
 
     def look(self, *, alone: bool) -> bool:
-        """Search all of memory if it is time and nobody would notice; whether it was done. `alone`: nobody is connected."""
+        """Search all of memory if it is time and nobody would notice; returns whether it did. `alone`: no client is connected."""
         last, self._last = self._last, (self._now(), self._used())
         quiet = self._last[1] - last[1] <= QUIET * (self._last[0] - last[0])
         self._quiet_looks = self._quiet_looks + 1 if quiet else 0

@@ -1,5 +1,5 @@
-"""Says to the log and to every client that something can no longer be written, and that it can again; and that the journal
-was damaged, until somebody has acknowledged that.
+"""Tells the log and every client when something can no longer be written, and when it can be again; and that the journal was
+damaged, until that is acknowledged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ERROR, _WARNING, _INFO = 1, 2, 3
 
 
 class Damaged(Protocol):
-    """What of the journal is asked here; `journal.writer.JournalWriter` is it."""
+    """What is needed from the journal here; `journal.writer.JournalWriter` implements it."""
 
     on_loss: Callable[[], None]
 
@@ -27,9 +27,7 @@ class Damaged(Protocol):
 
 
 class Health:
-    """`tell(type, text)` reaches every client, `tell_all` also those that read slowly. Both are set when there is a server
-    to tell them.
-    """
+    """`tell(type, text)` reaches every client, `tell_all` also those that read slowly. Both are set once there is a server."""
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], None] = lambda _type, _text: None
@@ -48,7 +46,7 @@ class Health:
         return [Damage(path=one.path, records=one.records, since=one.since, reason=one.reason) for one in found]
 
     def greeting(self) -> list[tuple[int, str]]:
-        """What a client is told that has just come."""
+        """What a new client is told."""
         return [(_ERROR, text)] if (text := self._damage_in_words()) else []
 
     def _damage_in_words(self) -> str | None:
@@ -63,8 +61,8 @@ class Health:
         )
         where = ", ".join(one.path for one in found)
         return (
-            f"sessiond's journal was damaged on the disk: {lost}. The bytes are in {where}. Compare with a backup what the sessions "
-            "of that time hold; `sessiond doctor` says more, and `sessiond doctor --acknowledge` ends this message."
+            f"sessiond's journal was damaged on the disk: {lost}. The bytes are in {where}. Compare the sessions "
+            "of that time with a backup; `sessiond doctor` says more, and `sessiond doctor --acknowledge` ends this message."
         )
 
     def _more_damage(self) -> None:
@@ -82,22 +80,22 @@ class Health:
             self._say(
                 _ERROR,
                 logging.ERROR,
-                f"sessiond is read-only, for its disk failed ({state.reason}). Nothing acknowledged is lost, and reading works. "
-                "Look after the disk, then start the daemon again.",
+                f"sessiond is read-only because its disk failed ({state.reason}). Nothing acknowledged is lost, and reading works. "
+                "Repair the disk, then restart the daemon.",
             )
         else:
             self._say(
                 _ERROR,
                 logging.ERROR,
                 f"sessiond cannot write now ({state.reason}). Nothing acknowledged is lost, and reading works. "
-                "It goes on by itself once there is room.",
+                "Writing resumes by itself once there is free space.",
             )
 
     def store(self, name: str, event: Event) -> None:
-        """The store's own log line is the service's."""
+        """Tell the clients; the service writes the log line."""
         if isinstance(event, HealthChanged):
             if event.problem is None:
-                self.tell(_INFO, f"the store {name} is well again")
+                self.tell(_INFO, f"the store {name} is usable again")
             else:
                 self.tell(
                     _WARNING,

@@ -1,5 +1,5 @@
-"""Where clients come in: the Unix socket, put back when somebody removes it, and TCP and WebSocket while somebody asks
-for them.
+"""Where clients connect: the Unix socket, restored if it is removed, and TCP and WebSocket as long as a client asks for
+them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UnixDoor:
         self.path = ""
 
     def open(self) -> None:
-        """Listen, on the sockets of a service manager where it handed any over, and say where. ConfigError, OSError."""
+        """Listen, on the sockets of a service manager if it passed any, and write the record. ConfigError, OSError."""
         inherited = unix.inherited_sockets()
         self._listeners = [unix.listen_inherited(sock, self._acceptor, self._limits) for sock in inherited]
         if inherited:
@@ -68,20 +68,20 @@ class UnixDoor:
         path = self._where.endpoint_file
         try:
             if self._fs.real_path(path) != posixpath.join(self._fs.real_path(posixpath.dirname(path)), "endpoint"):
-                self._fs.remove(path)  # a link: nobody reads the record through one
+                self._fs.remove(path)  # a link: clients do not read the record through one
             atomic_write(self._fs, path, record)
         except OSError as error:
-            # A full disk. The path is the same as ever, so the record of the last daemon leads here too.
+            # A full disk. The path never changes, so the record of the last daemon leads here too.
             _log.warning("%s could not be written: %s", self._where.endpoint_file, error)
 
     async def look_after(self) -> None:
-        """Put back what somebody removed: temp cleaners take sockets, a logout takes the whole run folder. What cannot be
-        put back now (no descriptor, no folder) raises, and is put back another time.
+        """Restore what was removed: temp cleaners remove sockets, a logout removes the whole run folder. If that fails now
+        (no descriptor, no folder) this raises, and the next call tries again.
         """
         in_place, recorded = await asyncio.to_thread(self._look)
         if not in_place:
-            _log.warning("the socket %s is gone; making it anew", self.path)
-            made = self._bind()  # before the old one goes: where that fails there is still one to try with
+            _log.warning("the socket %s is gone; creating it again", self.path)
+            made = self._bind()  # before the old one is closed: if this fails, the old one remains for the next try
             old, self._listeners = self._listeners, [made]
             for listener in old:
                 listener.close()
@@ -89,7 +89,7 @@ class UnixDoor:
             self._record()
 
     def _look(self) -> tuple[bool, bool]:
-        """Whether somebody who dials comes in, and whether the record leads here."""
+        """Whether a client that dials reaches us, and whether the record leads here."""
         record = read_endpoint(self._where.data)
         in_place = bool(self._listeners) and all(listener.in_place() for listener in self._listeners)
         return in_place, record is not None and record.socket == self.path
@@ -101,7 +101,7 @@ class UnixDoor:
 
 
 class TokenFile:
-    """The token that peers show who do not come by the Unix socket: one for the data folder's whole life, so that a script
+    """The token for peers that do not use the Unix socket: one for the whole life of the data folder, so that a script
     survives a restart. A file that others could read is replaced.
     """
 
@@ -112,7 +112,7 @@ class TokenFile:
         self._reading = asyncio.Lock()
 
     async def get(self) -> str:
-        """OSError where it can neither be read nor made."""
+        """OSError if it can be neither read nor created."""
         async with self._reading:
             if self.token is None:
                 self.token = await asyncio.to_thread(self._read_or_make)
@@ -143,7 +143,7 @@ class NetworkListener(Protocol):
 
 
 class NetworkListeners:
-    """Listeners of one kind that clients asked for, each as long as its client lives."""
+    """Listeners of one kind that clients asked for; each lasts as long as its client."""
 
     def __init__(
         self, kind: str, token: TokenFile, opener: Callable[[str | None, int], Awaitable[NetworkListener]]
@@ -194,10 +194,10 @@ def tcp_listeners(token: TokenFile, limits: Limits, acceptor: Acceptor) -> Netwo
 def ws_listeners(
     token: TokenFile, limits: Limits, acceptor: Acceptor, config: Config, instance: str
 ) -> NetworkListeners:
-    """With the page on the same port."""
+    """Also serves the page on the same port."""
 
     async def opened(host: str | None, port: int) -> NetworkListener:
-        # Only who listens pays for it: daemons that nobody asked to are most of them.
+        # Imported only to listen: most daemons are never asked to.
         from sessiond.daemon.site import PageSite
         from sessiond.transports import ws
         from sessiond.transports.ws_http import Door

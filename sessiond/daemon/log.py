@@ -1,6 +1,6 @@
-"""The daemon's log: rotating files that only the user can read, written on a thread of their own.
+"""The daemon's log: rotating files that only the user can read, written by a separate thread.
 
-What goes into it says what happened to which session, never what was said in it.
+It records what happened to which session, never a session's content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s"
 
 @contextmanager
 def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[None]:
-    """Log into `log/sessiond.log` (and on stderr) till the block ends. Where that cannot be, it costs the log alone."""
+    """Log into `log/sessiond.log` (and on stderr) until the block ends. If the file cannot be written, only the log is lost."""
     formatter = _OneLine(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handlers: list[logging.Handler] = [logging.StreamHandler()] if on_stderr else []
@@ -36,14 +36,14 @@ def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[No
         problem = error
     for handler in handlers:
         handler.setFormatter(formatter)
-    logging.raiseExceptions = False  # a full disk must not fill stderr with the log's own troubles
+    logging.raiseExceptions = False  # a full disk must not fill stderr with errors of the log itself
     waiting: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
     entrance = logging.handlers.QueueHandler(waiting)
     listener = logging.handlers.QueueListener(waiting, *handlers)
     root = logging.getLogger()
     root.addHandler(entrance)
     root.setLevel(logging.INFO)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it counts every change, ours too
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it logs every change, ours too
     logging.captureWarnings(True)
     listener.start()
     if problem is not None:
@@ -59,8 +59,8 @@ def logging_to(where: Places, limits: Limits, *, on_stderr: bool) -> Iterator[No
 
 
 class _OneLine(logging.Formatter):
-    """A message is one line without control characters: names of files and errors of others cannot colour the terminal of
-    whoever reads the log, nor pass for lines of ours. A traceback of ours follows as it is.
+    """A message is one line without control characters: file names and errors of others cannot colour a reader's terminal or
+    imitate our lines. Our tracebacks follow unchanged.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
@@ -69,7 +69,7 @@ class _OneLine(logging.Formatter):
 
 
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """0600 whatever the umask is."""
+    """Mode 0600, whatever the umask is."""
 
     def __init__(self, path: str, limits: Limits) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
 
 def _open_private(path: str, flags: int) -> int:
-    # O_NONBLOCK: a FIFO in its place is an error at once, not a start that waits for a reader.
+    # O_NONBLOCK: a FIFO in its place fails at once, instead of blocking the start until there is a reader.
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     os.fchmod(fd, 0o600)
     return fd

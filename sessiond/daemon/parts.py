@@ -1,7 +1,7 @@
-"""Puts journal, stores, index and service together, by hand, in the one order that works.
+"""Puts journal, stores, index and service together in the one order that works.
 
-The journal is read before any store opens, for what it holds is not in their files yet; the index comes last, for it is
-derived from both. The end is the other way round: the service lets go, the stores save, the journal closes.
+The journal is read before any store opens, because its changes are not in their files yet; the index comes last, because it
+is derived from both. The end is in reverse order: the service lets go, the stores save, the journal closes.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _log = logging.getLogger(__name__)
 
 
 def load_the_rest() -> None:
-    """What no first answer needs, so that a start does not wait for it. Loaded while all is quiet and not at its first use: by then
-    an upgrade may have put another version's files in its place.
+    """Import what the first answers do not need, so that a start does not wait for it. This happens while the daemon is
+    quiet and not at first use: by then an upgrade may have replaced the files by another version's.
     """
     try:
         import sessiond.daemon.backup
         import sessiond.index.search  # noqa: F401
-    except ImportError as error:  # an upgrade was faster; the rest of the daemon runs on
+    except ImportError as error:  # an upgrade was faster; the rest of the daemon keeps running
         _log.warning("not all of the program could be loaded: %s", error)
 
 
 class Parts:
-    """What the daemon is made of. `open`, then everything else, then `close`."""
+    """The parts of the daemon. Call `open` first and `close` last."""
 
     def __init__(self, fs: FileSystem, where: Places, config: Config, clock: Clock) -> None:
         self._fs = fs
@@ -61,7 +61,7 @@ class Parts:
         self._expiry: Expiry | None = None
 
     async def open(self) -> Service:
-        """Everything, ready to be asked. SessiondError, OSError."""
+        """Open everything; the service is then ready for requests. SessiondError, OSError."""
         config, where = self._config, self._where
         journal, recovery = await JournalWriter.recover(self._fs, where.data + "/journal", config.limits)
         self._journal = journal
@@ -111,11 +111,13 @@ class Parts:
         return self._service
 
     def _make_way(self, where: Places) -> None:
-        """A folder for the index, and nothing in its place that SQLite would wait for: it may be thrown away at any time."""
+        """Create a folder for the index, and remove anything in its place that SQLite would wait for: the index may be
+        deleted at any time.
+        """
         self._fs.make_dirs(where.cache)
         there = self._fs.stat(where.index_file)
         if there is not None and not (there.is_file or there.is_dir):
-            _log.warning("%s is not a regular file; it is removed", where.index_file)
+            _log.warning("%s is not a regular file; removing it", where.index_file)
             self._fs.remove(where.index_file)
 
     def _store_is_back(self, store: FolderStore) -> None:
@@ -123,18 +125,18 @@ class Parts:
             self._service.catalog.start([store])
 
     async def _store_is_watched(self, store: FolderStore) -> None:
-        """What was written between the check at the start and the first hint is in neither."""
+        """Files that were written between the check at the start and the first hint are in neither."""
         if self._service is not None:
             await self._service.catalog.ready.wait()
             await self._service.catalog.check(store)
 
     def _refill(self) -> None:
-        """The index lost what it had."""
+        """The index lost its content."""
         if self._service is not None and self._mounts is not None:
             self._service.catalog.start(list(self._mounts.stores.values()))
 
     async def close(self) -> None:
-        """Save everything, and let go of it. What cannot be saved stays in the journal."""
+        """Save and release everything. What cannot be saved remains in the journal."""
         for keeper in (self._upkeep, self._expiry):
             if keeper is not None:
                 await keeper.stop()
@@ -148,7 +150,7 @@ class Parts:
             await self._journal.close()
 
     def documents(self) -> SessionDocuments:
-        """What stock editors are shown of session files."""
+        """Session files as stock editors see them."""
         assert self._mounts is not None
         assert self._service is not None
         return SessionDocuments(self._mounts.stores, self._service)
@@ -169,12 +171,12 @@ class Parts:
         return await self._service.status()
 
     async def acknowledge(self) -> int:
-        """Of all damage to the journal somebody knows now. ReadOnly."""
+        """Acknowledge all damage to the journal. ReadOnly."""
         assert self._journal is not None
         return await self._journal.acknowledge()
 
     def released(self) -> int:
-        """About how many bytes of sessions were let go of since the last call."""
+        """About how many bytes of sessions were released since the last call."""
         return 0 if self._service is None else self._service.released()
 
     def unsaved(self) -> bool:
@@ -182,7 +184,7 @@ class Parts:
 
     @property
     def settle(self) -> Callable[[], None]:
-        """Tells those who wait what the journal has made durable by now."""
+        """Settles the futures of what the journal has made durable by now."""
         assert self._journal is not None
         return self._journal.settle
 

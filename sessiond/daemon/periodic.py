@@ -1,4 +1,4 @@
-"""What the daemon does by itself as long as it lives, beside its clients: one task."""
+"""Something that the daemon does regularly by itself, in one task."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 
 
 class PeriodicTask(ABC):
-    """`start`, then `stop`, which also is right where it was never started."""
+    """Call `start`, then `stop`; `stop` is harmless if it was never started."""
 
     name: str
-    """Of the task."""
+    """Name of the task."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
@@ -25,4 +25,4 @@ class PeriodicTask(ABC):
 
     @abstractmethod
     async def _run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""

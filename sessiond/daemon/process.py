@@ -1,14 +1,14 @@
-"""The daemon's life: lock, parts, doors, and an orderly end.
+"""The daemon's life: lock, parts, listeners, and an orderly end.
 
     lock taken ── no ──> "taken", exit 75
         │ yes
     configuration, log, journal, stores, index ── wrong ──> the reason, exit 1
         │
     socket bound, record written, "ready"
-        │  SIGTERM, SIGINT, daemon/stop, or nobody and nothing to do for long
-    doors shut, everything saved, exit 0
+        │  SIGTERM, SIGINT, daemon/stop, or idle for long
+    listeners closed, everything saved, exit 0
 
-The lock comes first and goes last, so there is one daemon per data folder at any time, whatever else happens.
+The lock is taken first and released last, so a data folder never has two daemons, whatever else happens.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from sessiond.fs import FileSystem, Lock, RealFileSystem
 
 EX_FAILED, EX_TAKEN = 1, 75
 _LEFT_BEHIND_S = 5.0
-"""So long what a killed daemon was just about to start may take to load its program, which lets go of the lock."""
+"""How long a child that a killed daemon was just starting may take to load its program, which releases the lock."""
 _SWITCH_INTERVAL_S = 0.0005
-"""A lone client waits for the journal's thread and the loop to hand over to each other; Python's 5 ms dominate that."""
+"""A lone client waits while the journal's thread and the loop hand over to each other; Python's default of 5 ms would dominate that."""
 
 _held: list[Lock] = []
-"""Locks of this process, so that nothing lets go of them before its end."""
+"""Locks of this process, so that nothing releases them before its end."""
 
 
 def main(flags: Mapping[str, Any], ready_fd: int | None) -> NoReturn:
-    """Be the daemon till told to end. `ready_fd`: a pipe for one word to whoever started it.
+    """Run the daemon until it is told to end. `ready_fd`: a pipe for one word to the process that started it.
 
-    Ends the process without waiting for its threads: all that matters is closed by then, and one that hangs in a disk
-    that does not answer would keep us for ever. What it still writes is covered by the lock, which goes with us.
+    Ends the process without waiting for its threads: everything that matters is closed by then, and a thread that hangs on
+    an unresponsive disk would keep the process for ever. Until the process ends, the lock covers what such a thread still
+    writes.
     """
     code = run(flags, ready_fd)
     sys.stdout.flush()
@@ -51,7 +52,7 @@ def main(flags: Mapping[str, Any], ready_fd: int | None) -> NoReturn:
 
 
 def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
-    """The same up to the exit code. The lock stays held: the process' end lets go of it."""
+    """The same, but returns the exit code. The lock remains held: the end of the process releases it."""
     os.umask(0o077)
     say = _Word(ready_fd)
     try:
@@ -67,13 +68,13 @@ def run(flags: Mapping[str, Any], ready_fd: int | None) -> int:
         return say.failed(error.message, error.hint)
     except (OSError, NoHome) as error:
         return say.failed(str(error), None)
-    except Exception as error:  # a defect of ours: the whole of it goes where stderr goes, one line to whoever waits
+    except Exception as error:  # a bug of ours: stderr gets the traceback, the waiting process one line
         traceback.print_exc()
         return say.failed(f"the daemon failed ({type(error).__name__}: {error})", "please report it")
 
 
 def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) -> int:
-    """With the lock held. Only now the slow imports: of twelve that start at once eleven do not come this far."""
+    """Runs with the lock held. Slow imports happen only here: of twelve daemons that start at once eleven never get this far."""
     from sessiond import config as configuration
     from sessiond.daemon.core import live
     from sessiond.daemon.data_version import check_vintage, mark_vintage
@@ -88,7 +89,7 @@ def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) ->
             loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
             return 0 if loop.run_until_complete(live(fs, where, config, say.ready)) else EX_FAILED
-        except SessiondError as error:  # what is wrong lies outside: people need no stack for it
+        except SessiondError as error:  # the cause is outside: people do not need a traceback
             logging.getLogger("sessiond.daemon").error("the daemon ends: %s", error.message)
             raise
         except Exception:
@@ -99,8 +100,8 @@ def _run(fs: FileSystem, where: Places, flags: Mapping[str, Any], say: _Word) ->
 def _take_lock(fs: FileSystem, where: Places, patience_s: float) -> Lock | None:
     """The data folder's lock, held for life; None if another process has it. OSError.
 
-    `patience_s`: so long it is waited for where its owner has died and a process that it was just about to start holds it
-    still, as a copy. (A client that starts a daemon tries again by itself.)
+    `patience_s`: how long to wait if the owner has died and a child that it was just starting still holds an inherited copy.
+    (A client that starts a daemon tries again by itself.)
     """
     fs.make_dirs(where.data)
     deadline = time.monotonic() + patience_s
@@ -115,19 +116,19 @@ def _take_lock(fs: FileSystem, where: Places, patience_s: float) -> Lock | None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether it runs. One that has ended and that nobody has asked after yet does not."""
+    """Whether a process runs. A zombie does not."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat", "rb") as file:
             return b") Z " not in file.read()
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's, or this system has no such file
+    except OSError:  # it belongs to another user, or this system lacks the file
         return True
 
 
 class _Word:
-    """What is said, once, to whoever started us: on their pipe, or on stderr for people and service managers."""
+    """The one message to the process that started us: on its pipe, or on stderr for people and service managers."""
 
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
@@ -138,7 +139,7 @@ class _Word:
 
     def _say(self, text: str) -> None:
         if self._fd is not None and self._fd >= 0:
-            with contextlib.suppress(OSError):  # they are gone; that is no reason not to run
+            with contextlib.suppress(OSError):  # that process is gone; we run nevertheless
                 os.write(self._fd, text.encode("utf-8", "replace"))
             os.close(self._fd)
             self._fd = -1
@@ -151,7 +152,7 @@ class _Word:
         if self._fd is None:
             record = read_endpoint(where.data)
             holder = f"a daemon (pid {record.pid})" if record else "another daemon"
-            _on_stderr(f"{holder} owns {where.data}; end it with `sessiond stop` first")
+            _on_stderr(f"{holder} owns {where.data}; stop it with `sessiond stop` first")
         self._say("taken")
 
     def failed(self, message: str, hint: str | None) -> int:

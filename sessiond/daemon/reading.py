@@ -27,7 +27,7 @@ class Searcher(Protocol):
 
 
 class _Document:
-    """One session file: its text as the editor has it, and what it says."""
+    """One session file: its text as the editor has it, and its decoded content."""
 
     def __init__(self, store: Store, local_id: str, path: str, text: str, decoded: Decoded) -> None:
         self.wire_id = join_wire_id(store.name, local_id)
@@ -86,13 +86,13 @@ class SessionDocuments:
         return actions
 
     async def symbols(self, query: str) -> Sequence[Symbol]:
-        """A hit a symbol, leading to its line in the session file."""
+        """One symbol for each hit, leading to its line in the session file."""
         if not query.strip():
             return []
         try:
             page = await self._searcher.search(None, query=query, limit=_SYMBOLS)
         except SessiondError:
-            return []  # a stock client has no place to show why a query means nothing
+            return []  # a stock client has no place to show why a query is invalid
         opened: dict[str, _Document | None] = {}
         symbols = []
         for hit in page.hits:
@@ -121,7 +121,7 @@ class SessionDocuments:
         return await self._document("file://" + quote(os.fsencode(store.file_path(local_id))), None)
 
     async def _document(self, uri: str, text: str | None) -> _Document | None:
-        """None for what lies outside all stores."""
+        """None for a document outside all stores."""
         parts = urlsplit(uri)
         if parts.scheme not in ("file", ""):
             return None
@@ -182,7 +182,7 @@ def _one_line(text: str) -> str:
 
 
 def _about(message: Message) -> str:
-    """Time, model and tokens, as far as they are known."""
+    """Time, model and tokens, if known."""
     metadata = message.metadata
     rows = [f"**{message.role}** · {message.timestamp} · seq {message.seq}"]
     for label, keys in (("model", ("model",)), ("tokens", ("tokens", "usage", "outputTokens"))):

@@ -1,5 +1,5 @@
-"""What the WebSocket's port serves to a browser: the page's files, the token for a one-time code, and a proof that this
-daemon knows the token.
+"""What the WebSocket port serves to a browser: the page's files, the token for a one-time code, and a proof that this daemon
+knows the token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 _FOLDERS = ("", "page", "page/views", "page/vendor")
-"""Of the browser client, what is served: nothing but files of these types right in these folders."""
+"""Folders of the browser client that are served: only files of the types above, directly in these folders."""
 _NONCE_CHARS = 200
 
 
@@ -42,16 +42,16 @@ class PageSite:
         if path == "/proof":
             nonce = parse_qs(query).get("nonce", [""])[0]
             if not 0 < len(nonce) <= _NONCE_CHARS:
-                raise Refused(400, "a nonce is needed", kind="invalidRequest")
+                raise Refused(400, "the nonce is missing", kind="invalidRequest")
             return _json({"proof": proof(self._token, port, nonce)})
         return await asyncio.to_thread(self._file, "/page/index.html" if path == "/" else unquote(path))
 
     def _token_for(self, authorization: str, port: int) -> Answer:
         scheme, _, code = authorization.partition(" ")
         if scheme.lower() != "code" or not self._codes.redeem(code.strip(), port):
-            _log.warning("a one-time code was wrong or has expired")
-            raise Refused(401, "this code was used, or is too old", "run `sessiond web` again")
-        # The port goes along, because behind a proxy or a tunnel the page sees another one than the proof is made for.
+            _log.warning("a one-time code was wrong or had expired")
+            raise Refused(401, "this code was already used, or has expired", "run `sessiond web` again")
+        # The port is included, because behind a proxy or a tunnel the page sees another one than that of the proof.
         return _json({"token": self._token, "port": port})
 
     def _file(self, path: str) -> Answer | None:
@@ -63,7 +63,7 @@ class PageSite:
             with open(os.path.join(self._root, folder, name), "rb") as file:
                 return Answer(200, kind, file.read())
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a stranger's question is no fault of the disk's
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a stranger's bad path is not a fault of the disk
                 return None
             raise
 

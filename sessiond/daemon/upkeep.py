@@ -1,5 +1,5 @@
-"""Keeps the journal from growing without end: what its oldest segment is kept for is saved, or moved to a file of its own where
-it cannot be, and one that nobody needs is trimmed.
+"""Keeps the journal from growing without end: saves the changes that its oldest segment is kept for, moves them to a held
+file if they cannot be saved, and removes segments that nothing needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sessiond.service.open_sessions import OpenSessions
 log = logging.getLogger(__name__)
 _ROUND_S = 0.5
 _TIDY_BYTES = 256 * KIB
-"""A journal that nobody needs and that is smaller than this is left as it is."""
+"""A journal that is not needed and is smaller than this is left as it is."""
 
 
 class GrowingJournal(Protocol):
@@ -45,9 +45,9 @@ class Upkeep(PeriodicTask):
             try:
                 await self._round()
             except SessiondError as error:
-                log.warning("the journal is not trimmed: %s", error.message)
-            except Exception:  # whatever it is: the next round tries again
-                log.exception("the journal is not trimmed")
+                log.warning("the journal was not trimmed: %s", error.message)
+            except Exception:  # in any case the next round tries again
+                log.exception("the journal was not trimmed")
 
     async def _round(self) -> None:
         if self._journal.total_bytes > self._limits.journal_bytes:
@@ -56,8 +56,8 @@ class Upkeep(PeriodicTask):
             await self._journal.rotate_and_trim()
 
     async def _shorten(self) -> None:
-        """What is still needed of a segment after all was saved that can be belongs to a store that is out of reach, to a file
-        that is nobody's to write, ...
+        """If a segment is still needed after everything possible was saved, its changes belong to a store that cannot be
+        reached, to a file that cannot be written, ...
         """
         shorter = True
         while shorter and self._journal.total_bytes > self._limits.journal_bytes:

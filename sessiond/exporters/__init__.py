@@ -21,7 +21,7 @@ def export(session: Session, messages: Iterable[Message], format: str) -> Iterat
 
 
 def _renderer(format: str) -> Callable[[Session, Iterable[Message]], Iterator[str]]:
-    # Each renderer brings its own libraries, so only the one that was asked for is loaded.
+    # Each renderer needs its own libraries, so only the requested one is loaded.
     match format:
         case "jsonl":
             return _jsonl
@@ -41,7 +41,7 @@ def _renderer(format: str) -> Callable[[Session, Iterable[Message]], Iterator[st
 
 
 def _jsonl(session: Session, messages: Iterable[Message]) -> Iterator[str]:
-    """The native format, which loses nothing: what the file of a `jsonl` store would hold."""
+    """The native format, which loses nothing: the content of a file in a `jsonl` store."""
     from sessiond.formats import jsonl
 
     del messages

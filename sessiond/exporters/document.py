@@ -1,4 +1,4 @@
-"""JSON: one document `{session, messages, notes, state}`, written message by message; and back from it to a session."""
+"""JSON: one document `{session, messages, notes, state}`, written message by message; and the way back to a session."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ def _text(value: Any) -> str:
 
 
 def session_of(document: Mapping[str, Any]) -> Session:
-    """The session that `render` wrote. For a program that has the export and wants it in another shape. Raises
-    KeyError, TypeError."""
+    """The session that `render` wrote, for a program that has the export and needs another format. Raises KeyError, TypeError."""
     info = document["session"]
     session = Session(info["sessionId"], info["createdAt"])
     session.update(info)

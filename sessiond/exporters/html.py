@@ -1,9 +1,8 @@
-"""HTML: one page that is complete in itself. Nothing in it runs, nothing is loaded, and what a transcript holds is
-only ever text.
+"""HTML: one self-contained page. Nothing in it runs, nothing is loaded, and the content of a transcript is always text.
 
-Messages are rendered as Markdown with raw HTML off; links lead to http, https and mailto only, images from elsewhere
-become links. A Content-Security-Policy forbids everything but the page's own style sheet (by its hash) and images that
-the session holds itself.
+Messages are rendered as Markdown with raw HTML off; links lead only to http, https and mailto, external images become links.
+A Content-Security-Policy forbids everything except the page's own style sheet (by its hash) and images that the session
+itself contains.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 _ROLE_CLASS = re.compile(r"[^a-z]")
 _MAX_PROSE_CHARS = 400_000
 _MAX_CODE_CHARS = 200_000
-"""Beyond these a text is shown as it is, without Markdown or colours."""
+"""A longer text is shown as it is, without Markdown or colours."""
 
 
 def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
@@ -135,7 +134,7 @@ def _prose(markdown: MarkdownIt, text: str) -> str:
 
 
 def _code(text: str, language: str) -> str:
-    """A block of code, coloured where the language is known and the text is not too long."""
+    """A block of code, coloured if the language is known and the text is not too long."""
     inner = None
     if len(text) <= _MAX_CODE_CHARS and _LANGUAGE.fullmatch(language):
         try:
@@ -148,7 +147,7 @@ def _code(text: str, language: str) -> str:
 
 
 class _Renderer(RendererHTML):
-    """Markdown's tokens as HTML, with the few that could reach outside taken care of."""
+    """Renders Markdown's tokens as HTML; the few that could load or link something are handled here."""
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return _code(tokens[idx].content, tokens[idx].info.strip().split(" ")[0])
@@ -157,7 +156,7 @@ class _Renderer(RendererHTML):
         return _code(tokens[idx].content, "")
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """A link to it: a page that loads nothing shows no image from elsewhere."""
+        """A link to the image: the page does not load external images."""
         token = tokens[idx]
         url = str(token.attrGet("src") or "")
         label = self.renderInlineAsText(token.children, options, env) or url
@@ -171,7 +170,7 @@ class _Renderer(RendererHTML):
         return f'<a rel="noopener noreferrer nofollow" href="{_text(url)}">' if _SAFE_LINK.fullmatch(url) else "<a>"
 
     def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """Alignment as a class: the policy allows no style attributes."""
+        """Alignment as a class: the policy forbids style attributes."""
         aligned = str(tokens[idx].attrGet("style") or "").removeprefix("text-align:")
         known = f' class="{aligned}"' if aligned in ("left", "right", "center") else ""
         return f"<{tokens[idx].tag}{known}>"

@@ -1,8 +1,8 @@
 """Markdown (GitHub's): a heading for each turn, messages as they were written, calls and results in fences.
 
-A message is Markdown already, so it stays as it is, as long as it ends where it ends: a fence or comment that it
-leaves open would take in the turns after it, and raw HTML would not be shown but acted upon. Such messages are put
-right, or shown verbatim in a fence.
+A message is already Markdown, so it remains as it is, as long as it is complete in itself: a fence or comment that it leaves
+open would include the turns after it, and raw HTML would not be shown but acted upon. Such messages are corrected, or shown
+verbatim in a fence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _WORD = re.compile(r"[^A-Za-z0-9+#.-]")
 _SENTINEL = "sentinel-of-the-next-turn"
 _MAX_PARSED_CHARS = 400_000
-"""A longer text is shown in a fence: nobody reads it as prose, and parsing it takes long."""
+"""A longer text is shown in a fence: nobody reads it as prose, and parsing it would take long."""
 
 
 def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
@@ -39,7 +39,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
         yield f"\n### {escape(turns.one_line(note.heading))}\n\n{contained(parser, turns.readable(note.content))}\n"
     if session.state:
         yield f"\n## State\n\n{fenced(turns.pretty(session.state), 'json')}\n"
-    # Emacs takes what stands before a form feed for no local variables.
+    # Emacs does not look for local variables before a form feed.
     yield "\n\f\n"
 
 
@@ -75,7 +75,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def contained(parser: MarkdownIt, text: str) -> str:
-    """A message's Markdown such that it neither swallows what follows nor holds raw HTML."""
+    """A message's Markdown, changed so that it neither swallows what follows nor contains raw HTML."""
     text = text.strip("\n")
     if not text.strip():
         return ""
@@ -98,7 +98,7 @@ def _has_html(token: Token) -> bool:
 
 
 def _without_tags(text: str, tokens: list[Token]) -> str:
-    """`<` before a tag escaped, but for code."""
+    """The text with `<` before a tag escaped, except in code."""
     lines = text.split("\n")
     code = {n for token in tokens if token.type in ("fence", "code_block") and token.map for n in range(*token.map)}
     return "\n".join(line if number in code else _escape_tags(line) for number, line in enumerate(lines))
@@ -113,7 +113,7 @@ def _escape_tags(line: str) -> str:
 
 
 def _closed(text: str, tokens: list[Token]) -> str:
-    """With the fence closed that is open at the end, if that is a fence of the message itself (not of a list in it)."""
+    """The text with the fence closed that is open at the end, if it belongs to the message itself (not to a list in it)."""
     last = tokens[-1] if tokens else None
     if last is None or last.type != "fence" or last.level != 0:
         return text
@@ -135,7 +135,7 @@ def _ends_by_itself(parser: MarkdownIt, text: str) -> bool:
 
 
 def _shown(parts: list[turns.Shown]) -> str:
-    """Values in fences, those that stand apart under their key."""
+    """Values in fences, separate ones under their key."""
     blocks = [
         f"{_code(part.label) + ':' + chr(10) * 2 if part.label else ''}{fenced(part.text, part.language)}\n"
         for part in parts

@@ -1,8 +1,8 @@
 """Org: a heading with a property drawer for each turn, code in source blocks, Markdown's tables as Org tables.
 
-Prose stays prose. What Org would take for structure, a link that runs code, a macro or inline source is broken up with
-a zero-width space, as Org's manual advises; inside blocks, with Org's own comma. No block has header arguments, so
-nothing is ever run.
+Prose remains prose. Text that Org would take for structure, a link that runs code, a macro or inline source is broken up
+with a zero-width space, as Org's manual advises; inside blocks, with Org's own comma. Blocks do not have header arguments,
+so nothing is ever run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
         yield prose(turns.readable(note.content)) + "\n"
     if session.state:
         yield f"\n* State\n{block(turns.pretty(session.state), 'json')}\n"
-    # Emacs looks for local variables after the last form feed only.
+    # Emacs looks for local variables only after the last form feed.
     yield "\n\f\n# End of the session\n"
 
 
@@ -57,7 +57,7 @@ def _turn(message: Message) -> Iterator[str]:
     properties = {
         "MESSAGE_ID": message.id,
         "ROLE": message.role,
-        # Not TIMESTAMP: one of the names that Org answers itself, with what it finds in the text.
+        # Not TIMESTAMP: Org computes that property itself, from the text.
         "TIME": message.timestamp,
         "SEQ": str(message.seq),
         "TOOL_CALL_ID": turns.called(message),
@@ -77,7 +77,7 @@ def _turn(message: Message) -> Iterator[str]:
 
 
 def _shown(parts: list[turns.Shown]) -> str:
-    """Values in blocks, those that stand apart under their key."""
+    """Values in blocks, separate ones under their key."""
     return "".join(f"{prose(part.label + ':') + chr(10) if part.label else ''}{_value(part)}\n" for part in parts)
 
 
@@ -86,7 +86,7 @@ def _value(part: turns.Shown) -> str:
 
 
 def prose(text: str) -> str:
-    """Markdown prose as Org: fences become source blocks, tables Org tables, everything else stays as it was written."""
+    """Markdown prose as Org: fences become source blocks, tables Org tables, everything else remains as written."""
     out: list[str] = []
     lines = text.strip("\n").split("\n")
     at = 0
@@ -103,7 +103,7 @@ def prose(text: str) -> str:
 
 
 def _closing(lines: list[str], at: int, fence: str) -> int:
-    """The line that closes a fence; past the end where none does."""
+    """The line that closes a fence; past the end if none does."""
     pattern = re.compile(rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$")
     return next((n for n in range(at + 1, len(lines)) if pattern.match(lines[n])), len(lines))
 
@@ -116,12 +116,12 @@ def _prose_line(line: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text in which Org finds nothing to act upon."""
+    """Text without anything that Org would act upon."""
     return _LIVE.sub(lambda match: match[0] + _GAP, text)
 
 
 def _heading(text: str) -> str:
-    """A heading's text: one line, and no tags, keyword, priority or cookie of Org's own."""
+    """A heading's text: one line, without tags, keywords, priorities or cookies of Org."""
     line = _inline(turns.one_line(text))
     line = re.sub(r":(?=[^\s:]*:\s*$)", ":" + _GAP, line)
     return re.sub(r"^(TODO|DONE|COMMENT)\b|^\[#", lambda match: _GAP + match[0], line) or "?"

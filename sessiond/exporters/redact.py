@@ -1,6 +1,6 @@
-"""Blanks what should not leave the house: keys and tokens, home folders, user names. Says what it blanked.
+"""Blanks private data: keys and tokens, home folders, user names. Reports what it blanked.
 
-A guess by shape, no promise: whoever shares a session reads it first. Works on values, so every export is redacted
+It guesses by shape and promises nothing: read a session before you share it. It works on values, so every export is redacted
 alike.
 """
 
@@ -17,7 +17,7 @@ from sessiond.model.values import JsonObject
 
 _KEY = r"[A-Za-z0-9_-]"
 _NAMES = r"(?:api[_-]?key|secret|token(?!i[sz])|passw(?:or)?[dt]|passphrase|private[_-]?key|credential)"
-"""What a secret is called, in a text and as a key."""
+"""Names of secrets, in texts and as keys."""
 _NAMED = rf"[a-z0-9_.-]{{0,40}}{_NAMES}(?!s)[a-z0-9_]{{0,20}}"
 _SECRET_KEY = re.compile(rf"(?i){_NAMES}|^(?:proxy-)?authorization$|^(?:set-)?cookie$")
 _SECRETS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -46,8 +46,8 @@ _PARTIAL: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"(?=[^\"'`\r\n]{6})([^\s=;,\"'`(){}\\]{1,200}=[^\s;\"'`\\]*(?:;[ \t]*[^\s;\"'`\\]+)*)"
         ),
     ),
-    # A word after an equals sign in code is no secret; one in quotes or with a digit in it may be.
-    # Backslashes: JSON in a string of JSON.
+    # A word after an equals sign in code is not a secret; one in quotes or with a digit in it may be. Backslashes: JSON
+    # inside a JSON string.
     ("secret", re.compile(rf"(?i)\b({_NAMED}\\*[\"']?\s*(?:=|:|=>)\s*\\*[\"'])([^\"'`\n]{{6,200}}?)(?=\\*[\"'])")),
     (
         "secret",
@@ -69,10 +69,10 @@ _USER = "[user]"
 
 
 class Redactor:
-    """Blanks values one after the other; `found` counts what it blanked, by kind.
+    """Blanks values one after another; `found` counts what it blanked, by kind.
 
-    `users`: names to blank wherever they stand as a word. More are learned from home folders by `learn`, which should
-    see everything before the first value is blanked.
+    `users`: names to blank wherever they are a word. `learn` finds more in the names of home folders; it should see
+    everything before the first value is blanked.
     """
 
     def __init__(self, users: Iterable[str] = ()) -> None:
@@ -104,7 +104,7 @@ class Redactor:
         return value
 
     def _member(self, key: str, item: Any) -> Any:
-        """A value whose key says that it is a secret, whatever it looks like."""
+        """Blanks a value whose key says that it is a secret, whatever it looks like."""
         if _SECRET_KEY.search(key) is None:
             return self.value(item)
         if isinstance(item, list):
@@ -143,7 +143,7 @@ def _is_telling(name: str) -> bool:
 
 
 def redact(session: Session, users: Iterable[str] = ()) -> tuple[Session, dict[str, int]]:
-    """A copy of the session with everything blanked, and the report. Ids, roles, times and seqs stay."""
+    """A copy of the session with private data blanked, and the report. Ids, roles, times and seqs remain."""
     redactor = Redactor(users)
     twin = session.snapshot()
     wires = [message.wire() for message in session.messages()]

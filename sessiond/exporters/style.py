@@ -45,7 +45,7 @@ pre { white-space: pre-wrap; } h2 { break-after: avoid; } .turn.user > .prose { 
 
 @cache
 def css() -> str:
-    """The whole sheet: layout, and the colours of code in both schemes."""
+    """The style sheet: layout, and the colours of code in both schemes."""
     light = _colours("default")
     dark = _colours("github-dark")
     return f"{_LAYOUT}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
@@ -53,7 +53,7 @@ def css() -> str:
 
 def _colours(style: str) -> str:
     rules = HtmlFormatter(style=style).get_style_defs(".code").splitlines()  # type: ignore[no-untyped-call]
-    # The background is the page's own.
+    # The page sets the background.
     return "\n".join(
         rule for rule in rules if rule.startswith(".code .") and "linenos" not in rule and "hll" not in rule
     )

@@ -1,4 +1,4 @@
-"""Plain text: a rule and a line for each turn, then what was said. Nothing in it that a terminal would act upon."""
+"""Plain text: a rule and a line for each turn, then its text. Contains nothing that a terminal would act upon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(session: Session, messages: Iterable[Message]) -> Iterator[str]:
         yield turns.readable(note.content).rstrip("\n") + "\n"
     if session.state:
         yield f"\n{_RULE}\nState\n\n{turns.readable(turns.pretty(session.state))}\n"
-    # Emacs takes what stands before a form feed for no local variables.
+    # Emacs does not look for local variables before a form feed.
     yield "\n\f\n"
 
 

@@ -1,4 +1,4 @@
-"""What every readable export says of a session and of a turn, in the same words."""
+"""What every readable export says about a session and a turn, in the same words."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MARKS = (
     ("branch", "other branch"),
     ("rewound", "taken back"),
 )
-"""What a message's metadata say of it, in words."""
+"""Metadata of a message -> words."""
 _IMAGES = ("image", "image_url", "input_image")
 
 
 def readable(text: str) -> str:
-    """Without terminal sequences, control characters (but line ends and tabs) and overrides of the writing direction."""
+    """Without terminal sequences, control characters (except line ends and tabs) and overrides of the writing direction."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\r" in text:
@@ -40,7 +40,7 @@ def readable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Readable, on one line, and no Emacs mode line."""
+    """Readable, on one line, and not an Emacs mode line."""
     return " ".join(readable(text).split()).replace("-*-", "- * -")
 
 
@@ -49,7 +49,7 @@ def title(session: Session) -> str:
 
 
 def facts(session: Session) -> list[tuple[str, str]]:
-    """What is known of the session, as label and value on one line."""
+    """What is known about the session, as label and value on one line."""
     parent = session.parent or {}
     found = [
         ("Session", session.local_id),
@@ -75,7 +75,7 @@ def speaker(message: Message) -> str:
 
 
 def marks(message: Message) -> list[str]:
-    """What a reader should know of a turn beside its speaker and time."""
+    """What a reader should know about a turn besides its speaker and time."""
     found = [words for key, words in MARKS if message.metadata.get(key) is True]
     if message.status in ("interrupted", "error", "streaming"):
         found.append({"streaming": "unfinished"}.get(message.status, message.status))
@@ -94,7 +94,7 @@ def calls(message: Message) -> list[tuple[str, str, Any]]:
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A value as text: all of it, or the long text that stands under one of its keys (`label`)."""
+    """A value as text: all of it, or the long text under one of its keys (`label`)."""
 
     text: str
     language: str
@@ -102,7 +102,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def arguments(value: Any) -> list[Shown]:
-    """A call's arguments; where they are JSON in a string, what the string says."""
+    """A call's arguments; if they are JSON in a string, its decoded content."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)
@@ -112,7 +112,7 @@ def arguments(value: Any) -> list[Shown]:
 
 
 def shown(value: Any) -> list[Shown]:
-    """A JSON value to be read: texts of several lines under the top keys stand apart, with their line ends."""
+    """A JSON value for reading: texts of several lines under the top keys are separate, with their line ends."""
     if not isinstance(value, dict):
         return [Shown(readable(pretty(value)), "json")]
     long = {key: text for key, text in value.items() if isinstance(text, str) and "\n" in text}
@@ -142,7 +142,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """`url` where it lies elsewhere, `data` (base64) where the session holds it."""
+    """`url` if it is elsewhere, `data` (base64) if the session contains it."""
 
     media_type: str
     url: str | None = None
@@ -155,7 +155,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class Other(msgspec.Struct, frozen=True):
-    """A block of a kind that has no form of its own: a file, a document, ..."""
+    """A block of any other kind: a file, a document, ..."""
 
     kind: str
     value: Any

@@ -1,9 +1,8 @@
-"""The one door to the operating system: what changes a file of the data folder or of a store goes through here.
+"""The one door to the operating system: every change to a file of the data folder or of a store goes through here.
 
-`FileSystem` (port) is synchronous, small, and exact about durability. `RealFileSystem` (real) is the disk; the tests
-have a fake that crashes faithfully. `off_loop` (asynchronous) takes any of it to a thread, by way of aiofiles. Every
-method raises OSError as the system gave it; `DiskFailed`, itself an OSError, says that what is on the disk is no longer
-known.
+`FileSystem` (port) is synchronous, small, and exact about durability. `RealFileSystem` (real) is the disk; the tests have a
+fake that crashes faithfully. `off_loop` (asynchronous) runs any of it on a thread, by means of aiofiles. Every method raises
+the system's OSError unchanged; `DiskFailed`, itself an OSError, says that the state of the disk is unknown.
 """
 
 from sessiond.fs.asynchronous import off_loop, off_loop_to_save, on_one_thread

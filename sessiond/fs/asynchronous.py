@@ -1,4 +1,4 @@
-"""The door for coroutines: blocking work on a thread, by way of aiofiles."""
+"""File access for coroutines: blocking work on a thread, by means of aiofiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _savers = ThreadPoolExecutor(SAVES_AT_A_TIME, thread_name_prefix="save")
 
 
 class _OwnThread:
-    """`executor` is None again when its time is over: tasks that were begun meanwhile may outlive it."""
+    """`executor` becomes None again at the end: tasks that were begun meanwhile may outlive it."""
 
     def __init__(self) -> None:
         self.executor: ThreadPoolExecutor | None = ThreadPoolExecutor(1, thread_name_prefix="background")
@@ -33,25 +33,25 @@ def _call(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
     return function(*args)
 
 
-_on_a_thread = aiofiles.os.wrap(_call)  # once: making one costs as much as many calls
+_on_a_thread = aiofiles.os.wrap(_call)  # once: wrapping costs as much as many calls
 
 
 async def off_loop(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-    """Several synchronous steps as one call on one thread. A cancelled caller waits for its end, and so keeps its locks
+    """Run several synchronous steps as one call on one thread. A cancelled caller waits for its end, and so keeps its locks
     until then.
     """
     return await shielded(_begin(function, *args))
 
 
 async def off_loop_to_save(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-    """The same on threads that do nothing but save, which mostly means to wait for the disk. One sync of a disk serves all that
-    wait for it, so they are many, and no reader waits for a thread because of them.
+    """The same on threads that only save, which mostly means waiting for the disk. One sync of a disk serves all that wait
+    for it, so there are many such threads, and readers never wait for a thread because of them.
     """
     return await shielded(_on_a_thread(function, *args, executor=_savers))
 
 
 async def _begin(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-    # Run as a task, a turn of the loop after the call: the thread is looked up now, when it is needed, for its time may be over.
+    # Run as a task, a turn of the loop after the call: the thread is looked up only now, because it may have ended.
     own = _own_thread.get()
     done: T = await _on_a_thread(function, *args, executor=own.executor if own is not None else None)
     return done
@@ -59,9 +59,9 @@ async def _begin(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """What this task, and tasks that it begins, do off the loop meanwhile is done one after the other on a thread of its own:
-    much that is read in the background keeps no thread from those whom somebody waits for, and is quicker on one that is
-    always awake.
+    """Within this, the off-loop work of this task, and of tasks that it begins, runs one call after another on a separate
+    thread: long reads in the background do not take threads from work that a client waits for, and are faster on a thread
+    that is always awake.
     """
     own = _OwnThread()
     assert own.executor is not None

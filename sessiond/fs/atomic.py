@@ -1,4 +1,4 @@
-"""Replacing a whole file so that a crash leaves the old one or the new one, never a mixture."""
+"""Replaces a whole file so that a crash leaves the old one or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 from sessiond.fs.port import FileSystem, Stat
 
 _TRIES = 100
-"""Temporary names that may be taken by leftovers of crashes before this gives up."""
+"""How many temporary names may be taken by leftovers of crashes before this gives up."""
 
 
 def atomic_write(fs: FileSystem, path: str, data: bytes, mode: int = 0o600, *, follow: bool = True) -> Stat:
-    """Replace a whole file durably: temporary file, sync, rename, folder sync. For files that nobody else writes.
+    """Replace a whole file durably: temporary file, sync, rename, folder sync. For files that only we write.
 
-    A link is resolved and stays a link; without `follow` the file takes its place. DiskFailed: the old or the new content
-    is there; any other OSError: the old one is.
+    A link is resolved and remains a link; without `follow` the file takes its place. DiskFailed: either the old or the new
+    content is there; any other OSError: the old content is.
     """
     target = fs.real_path(path) if follow else path
     folder = os.path.dirname(target)
@@ -36,9 +36,9 @@ def is_temporary(name: str) -> bool:
 
 
 def _create_beside(fs: FileSystem, target: str, data: bytes, mode: int) -> tuple[str, Stat]:
-    """In the same folder, so that the rename stays within one file system."""
+    """Create it in the same folder, so that the rename remains within one file system."""
     folder, name = os.path.split(target)
-    short = os.fsencode(name)[:200].decode(errors="ignore")  # a name may be no longer than 255 bytes
+    short = os.fsencode(name)[:200].decode(errors="ignore")  # a name may have at most 255 bytes
     for attempt in range(_TRIES):
         temporary = os.path.join(folder, f".{short}.{attempt}.tmp~")
         try:

@@ -1,10 +1,10 @@
-"""Folders in which no link is followed on the way to what is written.
+"""Folders below which links are never followed to what is written.
 
-Below a confined folder a path is walked one folder at a time from the root's own descriptor, and what is done there is done
-relative to the last one. So a link in the place of a folder, put there at any moment, leads nowhere.
+Below a confined folder a path is walked one folder at a time from the root's own descriptor, and the operation is relative
+to the last one. So a link that replaces a folder at any moment has no effect.
 
-Several calls can be held to one folder. The disk of a store may be unmounted, or another one mounted, between any two calls: whoever
-holds the root has all of them go to the folder that was there when it began, wherever that is by then. A folder below it is walked to
+Several calls can be held to one folder. The disk of a store may be unmounted, or another one mounted, between any two calls:
+while the root is held, all of them go to the folder that was there at the beginning, wherever it is by then. A folder below it is walked to
 once in that time. If another one has its place at the end, the holder is told, because what it wrote is not where it should be.
 """
 
@@ -25,7 +25,7 @@ _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 class Confinement:
     def __init__(self) -> None:
         self._roots: tuple[tuple[str, str], ...] = ()
-        """(what paths begin with, the root from which they are walked)."""
+        """(the prefix of paths, the root from which they are walked)."""
         self._held = _Held()
 
     def add(self, root: str, inner: str) -> None:
@@ -78,8 +78,8 @@ class Confinement:
 
     @contextlib.contextmanager
     def at(self, path: str) -> Iterator[tuple[str, int | None]]:
-        """(name, descriptor of the folder that it is relative to) for a system call; the path itself and None where links are
-        followed, or where no folder is on the way. Linked.
+        """(name, descriptor of the folder that it is relative to) for a system call; the path itself and None if links are
+        followed, or if there is no folder on the way. Linked.
         """
         root = self._root(path)
         folders = [] if root is None else path[len(root) + 1 :].split("/")[:-1]
@@ -140,7 +140,7 @@ class _HeldRoot:
 
 
 def _walk(root: str, folders: list[str], held: int | None = None) -> int:
-    # The root itself may be a link: it is the folder that somebody named.
+    # The root itself may be a link: it is the folder that was configured.
     fd = os.open(root, _WALK & ~os.O_NOFOLLOW) if held is None else os.dup(held)
     path = root
     for name in folders:

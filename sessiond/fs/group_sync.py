@@ -1,5 +1,5 @@
-"""Work that serves everybody who asked for it before it began, such as the sync of a folder: those who ask while it is
-under way share the next one. A thread each.
+"""Shares work that serves every caller that asked before it began, such as the sync of a folder: callers that ask while it
+is under way share the next round. Each caller has its own thread.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class _Round:
 
 
 class GroupSync:
-    """Called with a key and some work, the same for all who have that key, it does the work, or returns when somebody else did
-    so who began after the call.
+    """Called with a key and some work, the same for all callers with that key, it does the work, or returns when another
+    caller did so that began after the call.
 
-    One that asks is in one of three places: in the round that waits, as its leader or behind it; in the one that is under
-    way; or done. A round takes nobody in once it is under way: the disk may have looked at the folder by then.
+    A caller is in one of three places: in the waiting round, as its leader or a follower; in the round under way; or done. A
+    round does not admit callers once it is under way: the disk may already have read the folder by then.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class GroupSync:
 
     def _follow(self, key: Hashable, work: Callable[[], None], mine: _Round) -> None:
         mine.over.wait()
-        if isinstance(mine.error, DiskFailed):  # the next sync would say that all is well, and it is not
+        if isinstance(mine.error, DiskFailed):  # the next sync would succeed, and mean nothing
             raise DiskFailed(mine.error.errno, mine.error.strerror, mine.error.filename) from mine.error
-        if mine.error is not None:  # that was its own affair
+        if mine.error is not None:  # another error concerns only that caller
             self(key, work)

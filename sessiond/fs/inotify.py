@@ -1,6 +1,6 @@
-"""Linux tells what is done in a folder: the three calls of inotify(7), for which Python has no module.
+"""Linux reports what is done in a folder: the three calls of inotify(7), for which Python has no module.
 
-The calls are those of the C library that Python itself runs on. Making an `Inotify` loads ctypes, and `add` waits for the
+The calls are those of the C library that Python itself uses. Creating an `Inotify` loads ctypes, and `add` waits for the
 disk: neither belongs on the event loop.
 """
 
@@ -29,10 +29,10 @@ class Noticed(NamedTuple):
 
 
 class Inotify:
-    """OSError: ENOSYS where the system lacks it, EMFILE where the user has too many."""
+    """OSError: ENOSYS if the system lacks it, EMFILE if the user has too many."""
 
     def __init__(self) -> None:
-        import ctypes  # off the way to the first answer
+        import ctypes  # imported late, so that the first answer does not wait
 
         libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(libc, "inotify_init1"):
@@ -51,18 +51,18 @@ class Inotify:
         return self._fd
 
     def add(self, path: str, mask: int) -> int:
-        """Watch a folder from now on. OSError; ENOSPC where the user watches too many folders."""
+        """Watch a folder from now on. OSError; ENOSPC if the user watches too many folders."""
         watch: int = self._libc.inotify_add_watch(self._fd, os.fsencode(path), mask)
         if watch < 0:
             raise self._error(path)
         return watch
 
     def drop(self, watch: int) -> None:
-        """Watch it no more. One that ended by itself, with its folder, is dropped already."""
+        """Stop watching. A watch that ended by itself, with its folder, is already dropped."""
         self._libc.inotify_rm_watch(self._fd, watch)
 
     def read(self) -> list[Noticed]:
-        """What waits, at most 64 KiB of it; nothing where nothing does."""
+        """The waiting events, at most 64 KiB of them; empty if there are none."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:

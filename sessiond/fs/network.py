@@ -1,4 +1,4 @@
-"""Which file system a path lies on, and whether it is one on which nothing is promised: what another machine keeps, or a program."""
+"""Which file system a path is on, and whether it is one without guarantees: one kept by another machine or by a program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def file_system_of(path: str, mounts: str = MOUNTS) -> str | None:
-    """The type of the file system that a path lies on, or would lie on; None where this system does not say."""
+    """The type of the file system that a path is or would be on; None if this system does not say."""
     try:
         with open(mounts, "rb") as file:
             lines = file.read().splitlines()
@@ -45,13 +45,13 @@ def file_system_of(path: str, mounts: str = MOUNTS) -> str | None:
             continue
         point = _ESCAPED.sub(lambda escaped: bytes([int(escaped[1], 8)]), fields[4])
         inside = wanted == point or wanted.startswith(point.rstrip(b"/") + b"/")
-        if inside and len(point) >= best:  # of several at one place the last one is on top
+        if inside and len(point) >= best:  # if several are mounted at one place, the last one is on top
             best, found = len(point), after.split()[0].decode("ascii", "replace")
     return found
 
 
 def unpromised(path: str, mounts: str = MOUNTS) -> str | None:
-    """The type of the file system that a path lies on, where locks, syncs and renames are another machine's or a program's word."""
+    """The type of the file system that a path is on, if its locks, syncs and renames depend on another machine or a program."""
     kind = file_system_of(path, mounts)
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""What the rest of the program may ask of the operating system, and what it may rely on."""
+"""What the rest of the program may ask the operating system for, and what it may rely on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 
 
 class DiskFailed(OSError):
-    """A sync failed, or what a failed write left behind could not be cut off: what is on the disk is unknown.
+    """A sync failed, or the remains of a failed write could not be cut off: the state of the disk is unknown.
 
     Final for the file in question. A second sync may well succeed and mean nothing: the kernel has dropped the pages by
-    then. Any other OSError of this module means that nothing of the call is there.
+    then. Any other OSError of this module means that the call had no effect.
     """
 
 
@@ -21,7 +21,7 @@ class Linked(OSError):
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """Of the file that a path leads to (links followed). Times in nanoseconds, size in bytes."""
+    """The file that a path leads to (links followed). Times in nanoseconds, size in bytes."""
 
     dev: int
     ino: int
@@ -33,25 +33,25 @@ class Stat(msgspec.Struct, frozen=True):
     is_file: bool
     is_dir: bool
     is_link: bool = False
-    """Only `look` can say so."""
+    """Only `look` sets this."""
 
 
 class LogFile(Protocol):
-    """An append-only file under one writer (the journal's thread)."""
+    """An append-only file with one writer (the journal's thread)."""
 
     @property
     def size(self) -> int:
-        """Bytes that were written, those of a write that failed halfway included. The file may be longer by zeros."""
+        """Bytes that were written, including those of a write that failed halfway. The file may be longer, with zeros."""
 
     def write(self, data: bytes) -> None:
-        """Append all of `data`, over as many write calls as it takes. After an OSError part of it may be there."""
+        """Append all of `data`, with as many write calls as necessary. After an OSError part of it may be there."""
 
     def sync(self) -> None:
-        """fdatasync. DiskFailed: nothing that was written since the last success may be trusted, ever."""
+        """fdatasync. DiskFailed: what was written since the last success must never be trusted."""
 
     def reserve(self, size: int) -> None:
-        """Write zeros till the file is so long, and sync them: a sync of what takes their place has no metadata to record. OSError:
-        the file is as it was. DiskFailed.
+        """Write zeros until the file has this size, and sync them: a sync of what replaces them has no metadata to record.
+        OSError: the file is as it was. DiskFailed.
         """
 
     def truncate(self, size: int) -> None: ...
@@ -60,13 +60,13 @@ class LogFile(Protocol):
 
 
 class Hint(Protocol):
-    """A few bytes that are replaced over and over. Unless they are synced they survive the process, perhaps not the machine."""
+    """A few bytes that are replaced over and over. Unless synced, they survive the process, but perhaps not a crash of the machine."""
 
     def put(self, data: bytes) -> None:
-        """In the place of what was there, in one write; always of the same length. OSError: anything may be there."""
+        """Replace the content in one write; always of the same length. OSError: anything may be there."""
 
     def sync(self) -> None:
-        """From now on nothing older is there. DiskFailed."""
+        """Afterwards the content on the disk is not older than this. DiskFailed."""
 
     def close(self) -> None: ...
 
@@ -79,72 +79,75 @@ class FileSystem(Protocol):
     """Paths are absolute strings. Only regular files and folders are touched; nothing blocks on a FIFO."""
 
     def confine(self, root: str, inner: str = "") -> None:
-        """From now on nothing is changed below `root` (or below `root/inner`) by way of a link: Linked. `root` itself may be
+        """From now on nothing is changed through a link below `root` (or below `root/inner`): Linked. `root` itself may be
         one. Reading follows links as before.
         """
 
     def hold(self, root: str) -> AbstractContextManager[None]:
-        """Until this ends, this thread reads and changes what is below `root` in the folder that is there now, whatever takes its
-        place. OSError if `root` cannot be opened. This does not hold `list_dir`, `is_link`, `real_path` and locks.
+        """Until this ends, this thread's calls below `root` go to the folder that is there now, even if it is replaced.
+        OSError if `root` cannot be opened. Does not apply to `list_dir`, `is_link`, `real_path` and locks.
         """
 
     def stat(self, path: str) -> Stat | None:
-        """None if there is nothing (a dangling link is nothing)."""
+        """None if it does not exist (a dangling link does not count)."""
 
     def look(self, path: str) -> Stat | None:
-        """As `stat`, but of a link itself, not of what it leads to. None where the name is free."""
+        """Like `stat`, but for a link itself, not its target. None if the name is free."""
 
     def has_name(self, path: str) -> bool:
-        """Whether the name is taken, be it by a link that leads nowhere."""
+        """Whether the name is taken, even by a dangling link."""
 
     def is_link(self, path: str) -> bool:
         """Whether the name itself is a symbolic link."""
 
     def list_dir(self, path: str) -> list[str]:
-        """The names in a folder, in no order. FileNotFoundError if there is none."""
+        """The names in a folder, in any order. FileNotFoundError if it does not exist."""
 
     def real_path(self, path: str) -> str:
-        """Where links lead; the path itself where nothing is there yet."""
+        """The path with links resolved; the path itself if nothing is there yet."""
 
     def read(self, path: str, offset: int = 0, size: int = -1) -> bytes:
         """Up to `size` bytes (-1: all) of a regular file. For anything else IsADirectoryError or OSError(EINVAL)."""
 
     def make_dirs(self, path: str, mode: int = 0o700) -> None:
-        """A folder with its parents, durably: each new one, and the one that was there, is synced into its own parent."""
+        """Create a folder with its parents, durably: each new one, and the existing one, is synced into its own parent."""
 
     def create(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
-        """A new file (O_EXCL, O_NOFOLLOW) with `data`, itself synced, the folder not; nothing is left of it on failure.
-        FileExistsError if the name is taken, be it by a dangling link."""
+        """Create a file (O_EXCL, O_NOFOLLOW) with `data`; the file is synced, the folder is not; on failure nothing is left
+        of it. FileExistsError if the name is taken, even by a dangling link.
+        """
 
     def append(self, path: str, data: bytes, mode: int = 0o600) -> Stat:
-        """Bytes at the end of a file (links followed, but for confined folders), then fdatasync. A file that was not there is made with `mode`
-        and its folder synced. After a failed write what was written is cut off again; DiskFailed where that fails, or
-        where somebody else has written behind it."""
+        """Append bytes to a file (links followed, except in confined folders), then fdatasync. A missing file is created
+        with `mode` and its folder synced. After a failed write the written part is cut off again; DiskFailed if that fails,
+        or if another program has written after it.
+        """
 
     def replace(self, source: str, target: str) -> None:
         """Rename over `target`. Durable only after `sync_dir`."""
 
     def link(self, source: str, target: str) -> None:
-        """A second name for a file. FileExistsError if taken. Durable only after `sync_dir`."""
+        """Give a file a second name. FileExistsError if it is taken. Durable only after `sync_dir`."""
 
     def remove(self, path: str) -> None:
         """Durable only after `sync_dir`."""
 
     def remove_dir(self, path: str) -> None:
-        """An empty folder."""
+        """Remove an empty folder."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a folder durable. DiskFailed."""
 
     def open_log(self, path: str, mode: int = 0o600) -> LogFile:
-        """For appending; made if it is not there (then the folder must be synced by the caller)."""
+        """Open for appending; created if missing (then the caller must sync the folder)."""
 
     def open_hint(self, path: str, mode: int = 0o600) -> Hint:
-        """Made if it is not there; its name is not synced either."""
+        """Open; created if missing, without syncing its name."""
 
     def lock(self, path: str) -> Lock:
-        """An exclusive flock on a file that is made if needed, held until released or the process ends.
-        BlockingIOError if another has it."""
+        """An exclusive flock on a file that is created if needed, held until released or the process ends. BlockingIOError
+        if another has it.
+        """
 
     def free_bytes(self, path: str) -> int:
-        """What an ordinary user may still write to the file system that holds `path`."""
+        """Bytes that an ordinary user may still write to the file system of `path`."""

@@ -1,4 +1,4 @@
-"""The disk. System calls that a signal interrupts are repeated by Python itself (PEP 475)."""
+"""The real disk. Python itself repeats system calls that a signal interrupts (PEP 475)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RealFileSystem:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:  # a link to itself leads nowhere either
+            if error.errno == errno.ELOOP:  # a link to itself is dangling too
                 return None
             raise
 
@@ -81,12 +81,12 @@ class RealFileSystem:
         while not self._is_dir(path):
             missing.append(path)
             path = os.path.dirname(path)
-        with contextlib.suppress(PermissionError):  # of a parent that others made; then it is old
-            # A predecessor that was killed right after it made this one has not synced it.
+        with contextlib.suppress(PermissionError):  # of a parent that others created, so it is old
+            # A process that was killed right after it created this one has not synced it.
             self.sync_dir(os.path.dirname(path))
         for folder in reversed(missing):
             self._confined.forget(folder)
-            # Suppressed: somebody was faster; if it is not a folder the next step says so.
+            # Suppressed: another process was faster; if it is not a folder the next step raises.
             with contextlib.suppress(FileExistsError), self._confined.at(folder) as (name, fd):
                 os.mkdir(name, mode, dir_fd=fd)
             if not self._is_dir(folder):
@@ -104,7 +104,7 @@ class RealFileSystem:
         with self._confined.at(path) as (name, folder):
             fd = os.open(name, _BASE | os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
             try:
-                os.fchmod(fd, mode)  # exact, whatever the umask: an adopted file keeps its mode
+                os.fchmod(fd, mode)  # exact, whatever the umask is: an adopted file keeps its mode
                 _write_all(fd, data)
                 _sync_file(fd, path)
                 return _stat_of(os.fstat(fd))
@@ -150,7 +150,7 @@ class RealFileSystem:
         try:
             stat = os.fstat(
                 fd
-            )  # another disk may be at the same path by now: who shares a sync has the same folder open
+            )  # another disk may be at the same path by now: callers that share a sync have the same folder open
             self._sync_dir_together((stat.st_dev, stat.st_ino), lambda: _sync_folder(fd, path))
         finally:
             os.close(fd)
@@ -180,7 +180,7 @@ class RealFileSystem:
             fd = os.open(name, _BASE | os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
             _regular(fd, path)
-            # flock, not fcntl: that one vanishes as soon as anything in this process closes the same file.
+            # flock, not fcntl: a lock of fcntl vanishes as soon as anything in this process closes the same file.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:
             os.close(fd)
@@ -196,7 +196,7 @@ _ZEROS = bytes(64 * 1024)
 
 
 class RealLogFile:
-    """`size` is where the next write goes; the file may be longer, so it is not opened for appending."""
+    """`size` is the position of the next write; the file may be longer, so it is not opened for appending."""
 
     def __init__(self, fd: int, path: str, size: int) -> None:
         self._fd = fd
@@ -215,8 +215,8 @@ class RealLogFile:
         _sync_file(self._fd, self._path)
 
     def reserve(self, size: int) -> None:
-        # Zeros, and not fallocate: that blocks hold data from now on is metadata as well, which ext4 without a journal
-        # leaves out of an fdatasync.
+        # Zeros, not fallocate: marking allocated blocks as written is metadata as well, which ext4 without a journal leaves
+        # out of an fdatasync.
         try:
             offset = self._size
             while offset < size:
@@ -259,7 +259,7 @@ class RealLock:
         self._fd = fd
 
     def release(self) -> None:
-        """The file stays: removing it would let two others hold a lock on two files of one name."""
+        """The file remains: removing it would let two others hold locks on two files of one name."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -297,7 +297,7 @@ def _append_all(fd: int, path: str, data: bytes) -> Stat:
 
 
 def _cut_back(fd: int, path: str, before: int, written: int, error: OSError) -> None:
-    """Take a failed append off again. Bytes that somebody else added meanwhile are not ours to cut."""
+    """Cut off a failed append. Bytes that another program added meanwhile must not be cut."""
     try:
         if os.fstat(fd).st_size == before + written:
             os.ftruncate(fd, before)
@@ -341,13 +341,13 @@ def _sync_folder(fd: int, path: str) -> None:
     try:
         os.fsync(fd)
     except OSError as error:
-        # Some network file systems know no sync of a folder and say EINVAL; nothing more can be done there.
+        # Some network file systems cannot sync a folder and return EINVAL; nothing more can be done there.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise DiskFailed(error.errno, error.strerror, path) from error
 
 
 def _full_sync(fd: int, command: int) -> bool:
-    """macOS: fsync leaves the data in the drive's cache. False where the file system knows no stronger call."""
+    """macOS: fsync leaves the data in the drive's cache. False if the file system lacks the stronger call."""
     try:
         fcntl.fcntl(fd, command)
     except OSError as error:

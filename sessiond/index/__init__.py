@@ -1,10 +1,10 @@
 """The catalogue of all sessions and the full-text index over them: one SQLite file in the cache folder.
 
-Derived from the sessions, versioned, and disposable: it may be deleted or damaged at any time and is filled again from
-the stores. The public class is `sessiond.index.index.Index`. This package's `__init__` imports nothing, because the
+Derived from the sessions, versioned, and disposable: it may be deleted or damaged at any time, and is then filled again
+from the stores. The public class is `sessiond.index.index.Index`. This package's `__init__` imports nothing, because the
 regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.py`, `sieve.py` and `snippets.py` with the daemon.
 
-    text       what of a message can be searched        (pure)
+    text       the searchable texts of a message        (pure)
     tokens     text -> words, parts and characters      (pure)
     query      what people type -> a query              (pure)
     match      where a query matches in a text          (pure)
@@ -12,14 +12,17 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     chunks     texts <-> stored bytes                   (pure)
     filters    filters of a request -> SQL conditions   (pure)
     cursors    opaque cursors and the pages they hold
-    schema     the file: making, checking, replacing it
-    prepared   messages -> all that is written of them      (pure)
-    narrowing  which words a regular expression needs       (pure)
-    sieve      which bytes may match one                    (pure)
+    schema     the file: creating, checking, replacing it
+    prepared   messages -> everything that is written for them  (pure)
+    narrowing  which words a regular expression needs           (pure)
+    sieve      which bytes may match a regular expression       (pure)
     preparer   prepares, in a process while there is much (preparing_worker)
-    lanes      what waits to be written;  writer: the feeding thread;  batch: one transaction of it;  documents, sessions: its tables
-    checkpointer   takes what was committed from the log into the file
-    readers    the reading threads
-    catalogue  session/list;  search, ranking: mode text;  regex: mode regex, in processes that can be killed (regex_processes, regex_worker)
-    semantic   mode semantic, asking semantic_worker: a process with the model, the passages and the vectors
+    feed_queue     steps that wait to be written;  writer: the writing thread;  batch: one of its transactions;
+                   documents, sessions: its tables
+    checkpointer   copies committed data from the log into the file
+    readers        the reading threads
+    session_list   session/list
+    search, ranking    mode text;  plan: its SQL;  hits: what is shown
+    regex      mode regex, in processes that can be killed (regex_processes, regex_worker)
+    semantic   mode semantic, which asks semantic_worker: a process with the model (embedding), the passages and the vectors
 """

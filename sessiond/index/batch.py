@@ -1,7 +1,7 @@
-"""What may be done to the index, collected into one transaction. Runs on the writing thread.
+"""The operations on the index, collected into one transaction. Runs on the writing thread.
 
-The order of what is fed is kept for every session. What changes a session's row is put off to the end of the
-transaction, so that a hundred appends cost one update.
+The order of changes is kept for every session. Changes to a session's row are postponed to the end of the transaction, so
+that a hundred appends cost one update.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from sessiond.model.message import Message, Note
 
 
 class _Whole(msgspec.Struct):
-    """A session that is being fed as a whole. `stored`: what it had before, by kind and key."""
+    """A session that is being fed as a whole. `stored`: its earlier documents, by kind and key."""
 
     stored: dict[tuple[int, str], Stored] = {}
 
 
 class Batch:
-    """One transaction after the other on one connection: `begin`, changes, then `commit` or `roll_back`.
+    """One transaction after another on one connection: `begin`, changes, then `commit` or `roll_back`.
 
-    `lost` names sessions of which something that was fed could not be written: their fingerprint is not believed until
-    they are fed as a whole, by `begin_session`, any number of `add_part`, and `end_session`.
+    `lost` names sessions for which something could not be written: their fingerprint is not trusted until they are fed as a
+    whole, by `begin_session`, any number of `add_part`, and `end_session`.
     """
 
     def __init__(self, db: sqlite3.Connection, lost: set[str]) -> None:
@@ -38,7 +38,7 @@ class Batch:
         self._lost = lost
         self._whole: dict[str, _Whole] = {}
         self._whole_before: dict[str, _Whole] = {}
-        """When the transaction began."""
+        """The state when the transaction began."""
         self._load()
 
     def _load(self) -> None:
@@ -55,15 +55,15 @@ class Batch:
 
     @property
     def waiting(self) -> int:
-        """Documents that were put and are not written to the file yet."""
+        """Documents that were put but not written to the file yet."""
         return len(self._docs)
 
     def flush(self) -> None:
-        """Write them. They are seen once the transaction is committed, as all of it."""
+        """Write them. They are visible once the transaction is committed."""
         self._docs.flush()
 
     def merge(self) -> bool:
-        """Put some segments of the words together. False: there is nothing more to do."""
+        """Merge some segments of the words. False: nothing is left to merge."""
         return self._docs.merge()
 
     def commit(self) -> None:
@@ -90,13 +90,13 @@ class Batch:
         self.go_on(self._db)
 
     def go_on(self, db: sqlite3.Connection) -> None:
-        """As the last commit left everything, on this connection."""
+        """Continue from the last commit, on this connection."""
         self._db = db
         self._whole = self._whole_before.copy()
         self._load()
 
     def forget_roles(self) -> None:
-        """Of those that nobody has any more the names, which somebody may have made up. Between transactions."""
+        """Forget the names of unused roles, which a client may have made up. Call this between transactions."""
         unused = "SELECT no FROM role WHERE no > 0 AND no NOT IN (SELECT role FROM doc)"
         self._db.execute(f"UPDATE role SET name = char(1) || no WHERE no IN ({unused})")  # noqa: S608
         self._roles = {name: no for no, name in self._db.execute("SELECT no, name FROM role")}
@@ -104,7 +104,7 @@ class Batch:
     # Changes
 
     def put_info(self, info: IndexedInfo, stamp: int) -> None:
-        """`stamp` grows with every info that is fed: an older one that comes late changes nothing."""
+        """`stamp` grows with every info that is fed: an older one that arrives late has no effect."""
         known = self._sessions.find(info.session_id)
         if known is None:
             self._sessions.make(info.session_id).stamp = stamp
@@ -137,8 +137,8 @@ class Batch:
             self._docs.drop(self._docs.of(known.no, MESSAGE, seq), known.shelf)
 
     def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str], stamp: int) -> None:
-        """The session is about to be fed as a whole. What it has beside these is gone. What is the same keeps its document,
-        so that cursors and the words that are there stay good.
+        """The session is about to be fed as a whole. Everything except these ids is removed. Unchanged content keeps its
+        document, so that cursors and existing words remain valid.
         """
         session_id = info.session_id
         self._lost.discard(session_id)
@@ -153,7 +153,7 @@ class Batch:
             for stored in self._docs.of(known.no, kind):
                 key = self._docs.key(stored)
                 if key not in ids or whole.stored.setdefault((kind, key), stored) is not stored:
-                    gone.append(stored)  # not in it any more, or in the index twice
+                    gone.append(stored)  # no longer in it, or twice in the index
         self._docs.drop(gone, known.shelf)
 
     def add_part(self, session_id: str, prepared: Prepared) -> None:
@@ -177,8 +177,8 @@ class Batch:
             self._put_doc(known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key), texts, before)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
-        """All of it was fed. Its fingerprint is believed if nothing of it was lost since `begin_session`, which a file
-        that was replaced meanwhile knows nothing of.
+        """All of it was fed. Its fingerprint is trusted if nothing of it was lost since `begin_session`; a file that was
+        replaced meanwhile does not know of that call.
         """
         session_id = info.session_id
         whole = self._whole.pop(session_id, None)
@@ -226,7 +226,7 @@ class Batch:
         self._sessions.put(known, info, info.fingerprint if believed else None)
 
     def _notes(self, known: Known) -> dict[tuple[int, str], Stored]:
-        """Those that the session has, for one whose beginning went with a file that was replaced."""
+        """The session's notes, if `begin_session` was lost with a file that was replaced."""
         self._docs.flush()
         return {(NOTE, self._docs.key(stored)): stored for stored in self._docs.of(known.no, NOTE)}
 

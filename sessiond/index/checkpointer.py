@@ -1,8 +1,8 @@
-"""Copies what was committed from SQLite's log into the file, on a thread of its own: that waits for the disk, and whoever
-waits for a change to be listed shall not. When nothing more comes, a long log is cut, and where
-somebody reads it just then, a little later.
+"""Copies committed data from SQLite's log into the file, on a separate thread: this waits for the disk, and a client that
+waits for a change to be listed must not. When nothing more arrives, a long log is cut; if it is being read just then, a
+little later.
 
-The writing connection copies by itself once the log holds `schema.LOG_PAGES`; by then there is little left to do.
+The writing connection copies by itself once the log has `schema.LOG_PAGES`; by then little is left to do.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sessiond.index import schema
 
 EVERY_PAGES = 250
 COMMIT_PAGES = 8
-"""What even a small transaction adds to the log, about."""
+"""About how many pages even a small transaction adds to the log."""
 _PAGE_WEIGHT = 4096
-"""So many bytes of what was fed become a page of the log, about."""
+"""About how many fed bytes become a page of the log."""
 IDLE_S = 1.0
 KEPT_BYTES = 4 * 1024 * 1024
-"""A log that is no longer than this stays as it is."""
+"""A log up to this length is left as it is."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,20 +58,20 @@ class Checkpointer:
             tidy = not came
             try:
                 if tidy and os.stat(self._path + "-wal").st_size > KEPT_BYTES:
-                    tidy = self._checkpoint("TRUNCATE")  # False: somebody reads just now
+                    tidy = self._checkpoint("TRUNCATE")  # False: it is being read just now
                 elif self._pages >= EVERY_PAGES:
                     self._pages = 0
                     self._checkpoint("PASSIVE")
             except (OSError, sqlite3.Error) as error:
-                # The disk is full, or the file was replaced: the writing thread meets it too.
+                # The disk is full, or the file was replaced: the writing thread gets the same error.
                 _log.debug("the index's log was not copied into its file: %s", error)
 
     def _checkpoint(self, mode: str) -> bool:
-        """False: it could not be done, or not all of it, for somebody reads or writes."""
-        # A connection for each, so that none is left to a file that is replaced.
+        """False: not done, or only in part, because another connection is reading or writing."""
+        # A new connection each time, so that none remains open to a file that is replaced.
         db = schema.connect(self._path, reading=True)
         try:
-            db.execute("PRAGMA busy_timeout = 0")  # who reads or writes just now is not waited for, nor kept waiting
+            db.execute("PRAGMA busy_timeout = 0")  # neither wait for a present reader or writer, nor make it wait
             busy: int = db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()[0]
         finally:
             db.close()

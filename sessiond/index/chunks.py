@@ -1,7 +1,7 @@
-"""Texts <-> stored bytes. Pure; the regex worker, which imports little, reads them too.
+"""Texts <-> stored bytes. Pure; the regex worker, which imports little, uses this too.
 
-The texts of many messages lie compressed in one chunk, because small texts alone do not compress, and because every
-compression gives the interpreter lock away. A document is (chunk, offset, size) and packed as
+The texts of many messages are compressed in one chunk, because small texts alone do not compress well, and because every
+compression releases the interpreter lock. A document is (chunk, offset, size) and packed as
 
     text     = kind (1 byte) length (4 bytes, little endian, of the UTF-8) UTF-8
     document = text of kind `key` { text }
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KINDS = ("text", "tool", "thought", "key")
 CHUNK_BYTES = 8192
-"""A chunk is closed once it holds this much; one that a longer text is in is longer."""
+"""A chunk is closed once it holds this much; a chunk with a longer text is longer."""
 
 _LEVEL = 2
 _HEAD = struct.Struct("<BI")
@@ -32,7 +32,7 @@ _CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 class DamagedChunk(ValueError):
-    """What was read is not a chunk: the index file is broken."""
+    """The bytes are not a chunk: the index file is damaged."""
 
 
 def pack(key: str, texts: Iterable[tuple[str, str]]) -> bytes:
@@ -72,20 +72,20 @@ def decompress(data: bytes) -> bytes:
     tools = _tools()
     try:
         return tools.decompressor.decompress(data)
-    except (tools.error, MemoryError) as error:  # a damaged head may ask for any amount
+    except (tools.error, MemoryError) as error:  # a damaged header may ask for any amount
         raise DamagedChunk(str(error)) from error
 
 
 @cache
 def library() -> str:
-    """The folder that the compression library is imported from, for a bare interpreter to have on its path."""
+    """The folder that the compression library is imported from, for the path of a bare interpreter."""
     import zstandard
 
     return dirname(dirname(zstandard.__file__))
 
 
 class _Tools(threading.local):
-    """Those of one thread: they may not be shared. Made when first needed, for most starts of a daemon read no chunk."""
+    """The tools of one thread: they must not be shared. Created when first needed, because most starts of a daemon do not read chunks."""
 
     def __init__(self) -> None:
         import zstandard

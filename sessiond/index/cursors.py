@@ -16,11 +16,11 @@ from sessiond.errors import InvalidParams
 
 _T = TypeVar("_T")
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""For positions: what SQLite takes, whatever somebody made of the cursor."""
+"""For positions: integers that SQLite takes, even if the cursor was tampered with."""
 
 
 def request_digest(*parts: Any) -> str:
-    """The same for the same request: a cursor only goes on with the request that it came from."""
+    """Equal for equal requests: a cursor only continues the request that it came from."""
     raw = msgspec.json.encode([str(part).encode("utf-8", "surrogatepass").hex() for part in parts])
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
@@ -31,8 +31,8 @@ def encode(instance: str, digest: str, position: msgspec.Struct) -> str:
 
 
 def decode(cursor: Any, instance: str, digest: str, shape: type[_T]) -> _T:
-    """The position that `encode` put in. InvalidParams for what is not a cursor, or one of another request or an index
-    that is gone.
+    """The position that `encode` put in. InvalidParams if it is not a cursor, or belongs to another request or an index that
+    is gone.
     """
     if not isinstance(cursor, str):
         raise InvalidParams("cursor: expected a string", field="cursor")
@@ -56,8 +56,8 @@ def stale() -> InvalidParams:
 
 
 class Held:
-    """Orders of hits that a cursor goes on in, kept in memory up to a number of bytes; the longest unused go first.
-    Thread-safe.
+    """Orders of hits in which a cursor continues, kept in memory up to a number of bytes; the longest unused are dropped
+    first. Thread-safe.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -78,7 +78,7 @@ class Held:
             return self._next
 
     def get(self, key: int) -> array[int]:
-        """InvalidParams if it was let go."""
+        """InvalidParams if it was dropped."""
         with self._lock:
             if key not in self._kept:
                 raise stale()

@@ -1,7 +1,7 @@
 """The documents of one transaction: the tables doc, chunk and fts. Runs on the writing thread.
 
-What is put is collected and written by `flush` in few statements of many rows: every statement gives the interpreter
-lock away and has to wait for it again while the daemon is busy.
+`put` only collects; `flush` writes in few statements of many rows: every statement releases the interpreter lock and has to
+wait for it again while the daemon is busy.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
 
 _MERGED_PAGES = 250
-"""FTS5's own, of 4 KB."""
+"""FTS5's own pages, of 4 KB."""
 _ROWS = (1024, 128, 32, 4, 1)
 _DOC = "id, session, kind, seq, at, role, chunk, start, size"
 
 
 class Doc(msgspec.Struct, frozen=True):
-    """What a document is beside its texts. `at` in milliseconds since 1970; a session's name has no seq, role or key (0, 0, "")."""
+    """A document without its texts. `at` in milliseconds since 1970; a session's name lacks seq, role and key (0, 0, "")."""
 
     session: int
     kind: int
@@ -99,11 +99,11 @@ class Documents:
         """Documents in `_ready`."""
 
     def __len__(self) -> int:
-        """How many were put since the last `flush`."""
+        """How many documents were put since the last `flush`."""
         return len(self._pending) + self._prepared
 
     def put(self, doc: Doc, shelf: int, texts: Texts, before: Stored | None) -> None:
-        """A new document, or, with `before`, another content of an old one, which keeps its id. The same content is not a change."""
+        """A new document, or, with `before`, new content of an old one, which keeps its id. The same content is not a change."""
         place = (doc.session, doc.kind, doc.seq)
         packed = chunks.pack(doc.key, texts)
         waiting = self._pending.get(place)
@@ -121,7 +121,7 @@ class Documents:
         self._pending[place] = _Pending(before.id, doc, shelf, texts, packed)
 
     def put_prepared(self, session: int, shelf: int, roles: Sequence[int], prepared: Prepared) -> None:
-        """New messages, with their roles' numbers, none of which the session has."""
+        """New messages, with the numbers of their roles. The session must not have any of them."""
         self._ready.append(_Ready(session, shelf, roles, prepared, self.next_doc, self.next_chunk))
         self._prepared += len(prepared.docs)
         self.next_doc += len(prepared.docs)
@@ -131,7 +131,7 @@ class Documents:
         return (session, kind, seq) in self._pending
 
     def of(self, session: int, kind: int, after_seq: int = -1) -> list[Stored]:
-        """The documents of a session that are written already, by seq."""
+        """The documents of a session that are already written, by seq."""
         self._see(session, kind)
         sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq > ? ORDER BY seq"  # noqa: S608
         return [Stored(*row) for row in self._db.execute(sql, (session, kind, after_seq))]
@@ -143,7 +143,7 @@ class Documents:
         return None if row is None else Stored(*row)
 
     def _see(self, session: int, kind: int) -> None:
-        """Before stored documents are looked for: those that came prepared are written."""
+        """Called before stored documents are looked up: writes those that came prepared."""
         if kind == MESSAGE and any(ready.session == session for ready in self._ready):
             self.flush()
 
@@ -172,15 +172,15 @@ class Documents:
         self._write_words(words)
 
     def merge(self) -> bool:
-        """Put some segments of the words together, for every one is looked into by a search. False: there is nothing more
-        to do.
-        """
+        """Merge some segments of the words, because a search reads every segment. False: nothing is left to merge."""
         before = self._db.total_changes
         self._db.execute("INSERT INTO fts (fts, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))
         return self._db.total_changes - before > 1
 
     def flush(self) -> None:
-        """Write all that was put and dropped, oldest document first: FTS5 starts anew whenever a rowid goes back."""
+        """Write everything that was put and dropped, oldest document first: FTS5 starts a new segment whenever a rowid is
+        lower than the last.
+        """
         self._write_words_gone()
         pending = sorted(self._pending.values(), key=lambda item: item.id)
         self._pending.clear()
@@ -209,7 +209,7 @@ class Documents:
             self._chunk = (-1, b"")
 
     def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
-        """The rows of documents, whose texts are put into new chunks on the way."""
+        """The rows of documents; this also puts their texts into new chunks."""
         rows: list[tuple[Any, ...]] = []
         packing = Packing()
         for item in pending:
@@ -243,7 +243,7 @@ class Documents:
         self._insert("INSERT INTO fts (rowid, body, tool, parts, tool_parts, thought, thought_parts) VALUES ", rows, 7)
 
     def _write_words_gone(self) -> None:
-        """FTS5 keeps no text here, so it has to be told the words that it shall forget."""
+        """FTS5 does not keep the text, so it has to be given the words that it should remove."""
         gone, self._words_gone = sorted(self._words_gone, key=lambda row: row[0]), []
         rows = [("delete", *row) for row in gone]
         self._insert(

@@ -1,8 +1,8 @@
-"""The model that turns text into vectors: WordLlama's, whose weights and tokenizer lie inside its package. Only the
-worker process imports this (`semantic_worker.py`), for it costs a second and 100 MB.
+"""The model that turns text into vectors: WordLlama's, whose weights and tokenizer are inside its package. Only the worker
+process imports this (`semantic_worker.py`), because it costs a second and 100 MB.
 
-Vectors are 256 numbers of 8 bits, of unit length before they were rounded, with what all texts have in common taken
-away: without that every text is near to every other (the mean of ordinary texts has length 0.44).
+Vectors are 256 numbers of 8 bits, of unit length before rounding, minus what all texts have in common: otherwise every text
+would be near every other (the mean of ordinary texts has length 0.44).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import wordllama
 
 DIMENSIONS = 256
 NAME = "wordllama-l2_supercat-256/1"
-"""Of model and preparation: vectors of another name mean something else."""
+"""Names model and preparation: vectors of another name mean something else."""
 
 Vectors: TypeAlias = npt.NDArray[np.int8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
@@ -42,26 +42,26 @@ SELECT id, name FROM users WHERE created_at > '2024-01-01' ORDER BY name;
 It is not clear to me what the function should return when the list is empty.
 Let me know if you would like me to go on with the next step.
 The meeting was moved to Thursday, so we have time until then."""
-"""Texts about nothing in particular: their mean is what all texts share. Part of the model: a change is a new NAME."""
+"""Texts about nothing in particular: their mean is what all texts share. Part of the model: a change requires a new NAME."""
 
 
 class Model:
-    """Loads the model; about half a second. FileNotFoundError where the package lacks its files: nothing is downloaded."""
+    """Loads the model in about half a second. FileNotFoundError if the package lacks its files: nothing is downloaded."""
 
     def __init__(self) -> None:
-        folder = Path(wordllama.__file__).parent  # it looks for the tokenizer in the wrong folder unless told
+        folder = Path(wordllama.__file__).parent  # by default it looks for the tokenizer in the wrong folder
         self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
         self._common = self._raw(_ORDINARY.splitlines()).mean(axis=0)
 
     def embed(self, texts: list[str]) -> Vectors:
-        """One vector a text; nothing but zeros for a text in which there is nothing."""
+        """One vector for each text; all zeros for an empty text."""
         floats = self._raw(texts) - self._common
         most = np.abs(floats).max(axis=1, keepdims=True)
         scaled: _Floats = floats * np.divide(127.0, most, out=np.zeros_like(most), where=most > 0)
         return np.rint(scaled).astype(np.int8)
 
     def _raw(self, texts: list[str]) -> _Floats:
-        # Alike in length they need little padding.
+        # Texts of similar length need little padding.
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
         found: _Floats = self._model.embed([texts[n] for n in order], batch_size=_BATCH)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)

@@ -1,10 +1,10 @@
-"""Taking every trace of what was removed out of the index's files. Synchronous, on the writing thread.
+"""Removes every trace of removed content from the index's files. Synchronous, on the writing thread.
 
-A row that is deleted stays in its page till something is written over it, a word that nobody says any more stays in the
-segments of FTS5 till all of them are merged, a text in its chunk till nothing else in that is needed, and all of them in the
-log. So the words are merged into one segment, what nobody needs in a chunk is blanked, the file is built anew of what is in
-it, and the log is cut to nothing. That costs what writing the whole file costs: ordinary work
-pays nothing, and only who deletes for ever waits.
+A deleted row remains in its page until it is overwritten, a word that no longer occurs remains in the segments of FTS5 until
+all of them are merged, a text remains in its chunk until nothing else in that is needed, and all of them remain in the log.
+So the words are merged into one segment, unneeded parts of chunks are blanked, the file is rebuilt from its content, and the
+log is cut to nothing. That costs as much as writing the whole file: ordinary work does not pay for it, and only permanent
+deletes wait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sessiond.index import schema
 from sessiond.index.chunks import DamagedChunk, compress, decompress
 
 _PATIENCE_S = 30.0
-"""For who still reads the log as it was; a search is given up sooner."""
+"""How long to wait for readers of the old log; a search is given up sooner."""
 
 
 def erase(db: sqlite3.Connection, path: str) -> None:
-    """After the removal was committed. OSError, sqlite3.Error: some of it may still be there."""
+    """Call this after the removal is committed. OSError, sqlite3.Error: some of it may still be there."""
     db.execute("BEGIN IMMEDIATE")
     try:
         _merge_words(db)
@@ -36,13 +36,13 @@ def erase(db: sqlite3.Connection, path: str) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-    db.execute("PRAGMA temp_store = FILE")  # VACUUM needs as much as the file has, and unlinks what it makes at once
+    db.execute("PRAGMA temp_store = FILE")  # VACUUM needs as much space as the file
     try:
         db.execute("VACUUM")
     finally:
         db.execute("PRAGMA temp_store = MEMORY")
     _cut_log(db)
-    for aside in glob.glob(glob.escape(path) + ".v*"):  # of a newer version, which makes its own again
+    for aside in glob.glob(glob.escape(path) + ".v*"):  # of a newer version, which will create its own again
         os.unlink(aside)
     vectors = join(dirname(path), "vectors.db")
     if os.path.exists(vectors):
@@ -50,8 +50,8 @@ def erase(db: sqlite3.Connection, path: str) -> None:
 
 
 def _merge_words(db: sqlite3.Connection) -> None:
-    """Into one segment that knows nothing of what was removed. FTS5 forgets that only where it merges segments of more than one
-    level; so a row comes and goes.
+    """Merge into one segment without what was removed. FTS5 drops that only when it merges segments of more than one level;
+    so a row is added and removed.
     """
     db.execute("INSERT INTO fts (rowid, body) VALUES (-1, 'x')")
     db.execute("INSERT INTO fts (fts) VALUES ('optimize')")
@@ -60,7 +60,7 @@ def _merge_words(db: sqlite3.Connection) -> None:
 
 
 def _blank_texts(db: sqlite3.Connection) -> None:
-    """A chunk stays as long as anything in it is needed: the rest of it becomes zeros."""
+    """A chunk remains as long as anything in it is needed: overwrite the rest with zeros."""
     docs = db.execute("SELECT chunk, start, size FROM doc ORDER BY chunk, start")
     needed = ((chunk, [one[1:] for one in some]) for chunk, some in groupby(docs, key=lambda one: one[0]))
     blanked: list[tuple[bytes, int]] = []
@@ -86,7 +86,7 @@ def _cut_log(db: sqlite3.Connection) -> None:
 
 
 def _erase_vectors(path: str, index_path: str) -> None:
-    """Those of documents that are gone: a vector says something of its text. Their process learns of it by itself."""
+    """Remove vectors of documents that are gone: a vector reveals something of its text. The vectors' process notices by itself."""
     uri, index_uri = (f"file:{quote(os.fsencode(one))}?mode=rw" for one in (path, index_path))
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=10.0, isolation_level=None)) as db:
         db.execute("PRAGMA secure_delete = ON")
@@ -94,7 +94,7 @@ def _erase_vectors(path: str, index_path: str) -> None:
         try:
             db.execute("DELETE FROM passage WHERE doc NOT IN (SELECT id FROM texts.doc)")
         except sqlite3.OperationalError as error:
-            if schema.is_damage(error):  # it is just being made
+            if schema.is_damage(error):  # it is just being created
                 return
             raise
         db.execute("PRAGMA main.wal_checkpoint(TRUNCATE)")

@@ -1,8 +1,8 @@
-"""What waits for the feeding thread, in lanes: a rebuild of a million messages must not keep a new one waiting.
+"""Steps that wait for the writing thread, in lanes: a rebuild of a million messages must not keep a new one waiting.
 
-The live lane goes first. What nobody waits for comes next, at most one step of each session: it counts only until something
-newer of the session is put. The order of what is fed of one session is kept all the same: as long as something of it waits
-in the bulk lane, everything of it goes there.
+The live lane goes first. Then come steps that nobody waits for, at most one of each session: it counts only until something
+newer of the session is put. The order of the steps of one session is still kept: as long as one of them waits in the bulk
+lane, all of them go there.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: what
-    must be ready before its turn comes; in the bulk lane only. `late`: nobody waits for it. `shows`: what lists show from now on.
+    """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: must
+    be ready before its turn; only in the bulk lane. `late`: nobody waits for it. `shows`: what lists show from now on.
     """
 
     session_id: str
@@ -38,11 +38,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 Mark: TypeAlias = "Future[None]"
-"""Stands in a lane; done when all before it is written."""
+"""A mark in a lane; done when everything before it is written."""
 
 
 class FeedQueue:
-    """Thread-safe; one thread takes."""
+    """Thread-safe; only one thread takes."""
 
     def __init__(self) -> None:
         self._live: deque[Step | Mark] = deque()
@@ -58,10 +58,10 @@ class FeedQueue:
         self._live_marks = 0
         self._last_live_mark = float("-inf")
         self.weight = 0
-        """Of all that was put and is not `written`."""
+        """Weight of everything that was put and is not `written`."""
 
     def put(self, step: Step, *, ahead: bool = False) -> None:
-        """`ahead`: it goes live even if something of its session waits in the bulk lane."""
+        """`ahead`: it goes into the live lane even if something of its session waits in the bulk lane."""
         with self._changed:
             self.weight += step.weight
             if step.shows is not None:
@@ -83,11 +83,11 @@ class FeedQueue:
             self._changed.notify()
 
     def mark(self, *, bulk: bool) -> Mark:
-        """Done when all that is in the lane now is written, or when it turns out that it cannot be at the moment. In the bulk
-        lane: what nobody waits for, too.
+        """Done when everything now in the lane is written, or when it turns out that this is not possible at the moment. For
+        the bulk lane this includes steps that nobody waits for.
         """
         mark: Mark = Future()
-        mark.set_running_or_notify_cancel()  # from here on nobody can cancel it
+        mark.set_running_or_notify_cancel()  # from here on it cannot be cancelled
         with self._changed:
             (self._bulk if bulk else self._live).append(mark)
             if not bulk:
@@ -97,7 +97,7 @@ class FeedQueue:
         return mark
 
     def done_marks(self) -> list[Mark]:
-        """Those in the live lane before which nothing stands any more."""
+        """Marks in the live lane that have nothing before them any longer."""
         found: list[Mark] = []
         with self._changed:
             while self._live and not isinstance(first := self._live[0], Step):
@@ -107,7 +107,7 @@ class FeedQueue:
         return found
 
     def take_marks(self) -> list[Mark]:
-        """All that stand in a lane: nothing can be written at the moment. The steps stay where they are."""
+        """All marks in both lanes: nothing can be written at the moment. The steps remain."""
         with self._changed:
             found = [item for lane in (self._live, self._bulk) for item in lane if not isinstance(item, Step)]
             self._live = deque(item for item in self._live if isinstance(item, Step))
@@ -122,7 +122,7 @@ class FeedQueue:
             self._changed.notify()
 
     def take(self, seconds: float | None, *, live_only: bool = False) -> Step | Mark | None:
-        """The next one, waited for at most so long. None: there was none, or there will never be (`ended`)."""
+        """The next one; waits at most this long. None: nothing came, or nothing will come any more (`ended`)."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -154,46 +154,46 @@ class FeedQueue:
         return not isinstance(item, Step) or item.job is None or item.job.ready
 
     def poke(self) -> None:
-        """A step that stands in the bulk lane may have become ready."""
+        """A step in the bulk lane may have become ready."""
         with self._changed:
             self._changed.notify()
 
     @property
     def behind(self) -> bool:
-        """Whether anything that was put into the bulk lane is not written."""
+        """Whether anything put into the bulk lane is not written yet."""
         return bool(self._behind)
 
     @property
     def single_behind(self) -> bool:
-        """Whether any of that is a single change."""
+        """Whether any unwritten step of the bulk lane is a single change."""
         return bool(self._single)
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for what is in the live lane."""
+        """Whether a client waits for steps in the live lane."""
         return self._live_marks > 0
 
     def ask(self) -> bool:
-        """Somebody asks: whether anything that was put into the live lane is not written, so that he has to wait."""
+        """Called for every query: returns whether anything in the live lane is not written yet, so that the query has to wait."""
         self._last_live_mark = time.monotonic()
         return bool(self._fresh)
 
     def asked_within(self, seconds: float) -> bool:
-        """Whether anybody began to wait for the live lane in the last seconds."""
+        """Whether a client began to wait for the live lane within the last `seconds`."""
         return time.monotonic() - self._last_live_mark < seconds
 
     @property
     def unseen(self) -> int:
-        """Of how many sessions something that lists show is not written."""
+        """How many sessions have unwritten changes that lists show."""
         return len(self._unseen)
 
     def shown(self) -> dict[str, Unseen]:
-        """What that is."""
+        """Those changes, by session."""
         with self._changed:
             return self._unseen.copy()
 
     def diverted(self, session_id: str) -> bool:
-        """Whether something of a session waits in the bulk lane."""
+        """Whether a step of a session waits in the bulk lane."""
         return session_id in self._diverted
 
     def ended(self) -> bool:

@@ -17,8 +17,8 @@ _SEARCH_ONLY = ("role", "sessionId")
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """A request's filter, checked. None: no such condition. Times in milliseconds since 1970, `since <= updatedAt <
-    until`.
+    """A request's filter, checked. None: the condition was not given. Times in milliseconds since 1970, `since <= updatedAt
+    < until`.
     """
 
     store: str | None = None
@@ -39,14 +39,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def narrows(self) -> bool:
-        """Whether anything but the shelf is asked for."""
+        """Whether it has any condition besides the shelf."""
         return self != Filter(archived=self.archived, deleted=self.deleted)
 
 
 def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filter:
-    """Raise InvalidParams, naming the field, for an unknown key or a value of the wrong type. A null is as good as
-    absent.
-    """
+    """Raise InvalidParams, naming the field, for an unknown key or a value of the wrong type. Null counts as absent."""
     if raw is None:
         return Filter()
     if not isinstance(raw, Mapping):
@@ -55,14 +53,14 @@ def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filt
     for key, value in raw.items():
         read = _READERS.get(key) if search or key not in _SEARCH_ONLY else None
         if read is None:
-            raise InvalidParams(f"filter.{key}: there is no such filter", field=f"filter.{key}")
+            raise InvalidParams(f"filter.{key}: unknown filter", field=f"filter.{key}")
         if value is not None:
             fields["session_id" if key == "sessionId" else key] = read(value, f"filter.{key}")
     return Filter(**fields)
 
 
 def page_limit(limit: Any, default: int, most: int) -> int:
-    """How many items a page has. InvalidParams unless it is a whole number above 0; over the maximum it is cut."""
+    """How many items a page has. InvalidParams unless it is an integer above 0; a larger one is reduced to the maximum."""
     if limit is None:
         return default
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
@@ -71,7 +69,7 @@ def page_limit(limit: Any, default: int, most: int) -> int:
 
 
 class Conditions:
-    """SQL conditions that must all hold, with their parameters by name. Two that meet in one statement need other
+    """SQL conditions that must all hold, with their parameters by name. Two that are used in one statement need different
     prefixes.
     """
 
@@ -81,7 +79,7 @@ class Conditions:
         self.params: JsonObject = {}
 
     def add(self, sql: str, *values: Any) -> None:
-        """`sql` has a `?` for every value."""
+        """`sql` has one `?` for each value."""
         self.all.append(self.bind(sql, *values))
 
     def bind(self, sql: str, *values: Any) -> str:
@@ -99,8 +97,8 @@ class Conditions:
 
 
 def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s") -> None:
-    """Add what a filter asks of a session `s`. `keys` is where updatedAt and name are read from, but for the shelf (see
-    catalogue.py).
+    """Add a filter's conditions on a session `s`. `keys` is the table from which updatedAt and name are read, unlike the
+    shelf (see session_list.py).
     """
     conditions.add("s.shelf = ?", wanted.shelf)
     if wanted.deleted and wanted.archived:
@@ -125,7 +123,7 @@ def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s
 
 
 def fits(wanted: Filter, info: IndexedInfo) -> bool:
-    """The same of a session that has no row yet, as `session_conditions` asks of a row."""
+    """Check the conditions of `session_conditions` for a session that has no row yet."""
     updated, _, name_key, _ = keys_of(info)
     bare = None if wanted.cwd is None else wanted.cwd.rstrip("/")
     return (

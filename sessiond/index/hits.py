@@ -1,6 +1,4 @@
-"""Documents by their ids -> hits: the seam between finding and showing, for every mode of search. Runs on a reading
-thread.
-"""
+"""Documents by their ids -> hits: the step between finding and showing, for every mode of search. Runs on a reading thread."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ WHERE doc.id IN (SELECT value FROM json_each(?)) AND s.shelf = ?
 
 
 def hits_of(db: sqlite3.Connection, found: Iterable[tuple[int, float]], shelf: int, show: Show) -> list[Hit]:
-    """Hits in the order of `found`, (id, score) pairs. Those that are gone or no longer on the shelf are left out."""
+    """Hits in the order of `found`, (id, score) pairs. Documents that are gone or no longer on the shelf are left out."""
     found = list(found)
     rows = {row[0]: row for row in db.execute(_SQL, (json.dumps([doc for doc, _ in found]), shelf))}
     data = _chunks(db, {row[4] for row in rows.values()})

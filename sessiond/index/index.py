@@ -1,8 +1,8 @@
-"""The index as the service sees it: feeding that returns at once, questions that never block the loop.
+"""The index as the service sees it: feeding returns at once, queries never block the loop.
 
-Nothing here is ever the truth. Where the file was missing, broken or made by another version, a fresh one is begun,
-`incomplete` is set and `on_refill` called; whoever owns the sessions then compares `fingerprints` with what he has,
-feeds what differs by `put_session`, and sets `incomplete` to False when he is through.
+Nothing here is authoritative. If the file is missing, broken or of another version, a fresh one is created, `incomplete` is
+set and `on_refill` called; the owner of the sessions then compares `fingerprints` with the files, feeds what differs by
+`put_session`, and sets `incomplete` to False at the end.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 _SEARCHING = 2
 _PART_BYTES = 160 * 1024
-"""What of a whole session is prepared and written at a time: a few hundred messages."""
+"""How much of a whole session is prepared and written at a time: a few hundred messages."""
 _STEP_BYTES = 500
-"""What one message or note weighs in memory beside its text, about."""
+"""About how much memory one message or note takes in addition to its text."""
 
 _MOST_UNSEEN = 1000
-"""Sessions that a list takes from memory because they are not written yet; where they are more it waits for them."""
+"""How many unwritten sessions a list takes from memory; if there are more, it waits until they are written."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -66,15 +66,13 @@ class Index:
         self._unwritable: str | None = None
         self._stamps = itertools.count(1)
         self._told_of = 0
-        """The generation of the file that whoever fills it was told of."""
+        """The last generation of the file for which `on_refill` was called."""
 
     async def open(self) -> None:
-        """Never fails because of what is in the file. Where none can be made at `path`, one in the temporary folder
-        stands in.
-        """
+        """Never fails because of the file's content. If none can be created at `path`, one in the temporary folder is used."""
         self._loop = asyncio.get_running_loop()
         state = await asyncio.to_thread(self._open)
-        with_meaning = await asyncio.to_thread(can_find_meaning)  # it looks for files
+        with_meaning = await asyncio.to_thread(can_find_meaning)  # it reads the disk
         self._incomplete = state == "fresh"
         self._told_of = self._writer.generation
         self._preparer = Preparer(self._writer.poke)
@@ -91,20 +89,20 @@ class Index:
             self._checker.start()
 
     async def close(self) -> None:
-        """Writes what was fed, then lets go of the file."""
+        """Write what was fed, then close the file."""
         await asyncio.to_thread(self._close)
 
-    # Its state
+    # State
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Of search, as many as are installed."""
+        """The installed modes of search."""
         return ("text", "regex") if self._semantic is None else ("text", "regex", "semantic")
 
     @property
     def incomplete(self) -> bool:
-        """Whether a search may miss something: set by whoever fills the index, and while whole sessions wait to be written
-        or nothing can be.
+        """Whether a search may miss something: set by the code that fills the index, and while whole sessions wait to be
+        written or nothing can be.
         """
         return self._incomplete or self.problem is not None or bool(self._writer.lost) or self._writer.behind
 
@@ -116,7 +114,7 @@ class Index:
 
     @property
     def problem(self) -> str | None:
-        """Why the index is not kept where it should be, in the operating system's words; None: it is."""
+        """Why the index is not where it should be, in the operating system's words; None if it is."""
         return self._writer.problem or self._unwritable
 
     # Feeding
@@ -125,7 +123,7 @@ class Index:
         """What lists show of a session, new or changed. Its messages and notes are not touched."""
         stamp = next(self._stamps)
         if self._writer.diverted(info.session_id):
-            # Lists have it at once. Its fingerprint has to wait for what stands before it.
+            # Lists show it at once. Its fingerprint has to wait for earlier steps.
             bare = msgspec.structs.replace(info, fingerprint=None)
             step = Step(
                 info.session_id, _STEP_BYTES, lambda batch: batch.put_info(bare, stamp), shows=Unseen(stamp, bare)
@@ -137,7 +135,7 @@ class Index:
         self._feed(info.session_id, 1, lambda batch: batch.put_info(info, stamp), shows=shows)
 
     def put_saved(self, info: IndexedInfo) -> None:
-        """Its fingerprint, of a session of which all else was fed. Lists and searches do not wait for it."""
+        """Feed the fingerprint of a session whose other changes were all fed. Lists and searches do not wait for it."""
         stamp = next(self._stamps)
         self._writer.submit(Step(info.session_id, _STEP_BYTES, lambda batch: batch.put_info(info, stamp), late=True))
 
@@ -150,21 +148,21 @@ class Index:
         self._feed(session_id, len(note.content), lambda batch: batch.add_note(session_id, note))
 
     def drop_after(self, session_id: str, seq: int) -> None:
-        """Messages with a greater seq are gone; notes stay."""
+        """Messages with a greater seq are gone; notes remain."""
         self._feed(session_id, 1, lambda batch: batch.drop_after(session_id, seq), gone=True)
 
     def put_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
-        """All there is of a session; what was known of it beside that is gone. Gives way to the other kinds of feeding."""
+        """Feed a whole session; anything else that was known about it is removed. Gives way to the other kinds of feeding."""
         self._put_whole(info, messages, notes)
         self._tell_semantic(gone=True)
 
     async def put_long_session(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
-        """As `put_session`, off the loop. Nothing of the session may be fed meanwhile."""
+        """Like `put_session`, off the loop. Nothing of the session may be fed meanwhile."""
         await asyncio.to_thread(self._put_whole, info, messages, notes)
         self._tell_semantic(gone=True)
 
     def _put_whole(self, info: IndexedInfo, messages: Sequence[Message], notes: Sequence[Note]) -> None:
-        """On any thread."""
+        """Runs on any thread."""
         stamp = next(self._stamps)
         ids = frozenset(message.id for message in messages)
         note_ids = frozenset(note.id for note in notes)
@@ -186,8 +184,8 @@ class Index:
         self._writer.submit(Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True))
 
     def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> int:
-        """As `put_session`, but its messages come in parts: `add_part` in order, `end_session` at last. What it is known to
-        have beside these ids is gone. Answers the stamp of this state of it, for `end_session`.
+        """Like `put_session`, but its messages come in parts: `add_part` in order, then `end_session`. Everything except
+        these ids is removed. Returns the stamp of this state, for `end_session`.
         """
         stamp = next(self._stamps)
         self._feed(
@@ -203,14 +201,14 @@ class Index:
 
     def _add_part(self, session_id: str, messages: Sequence[Message], size: int) -> None:
         job = self._preparer.submit(messages, size)
-        # Held once as what is asked of the preparer and once as the rows that it answers.
+        # Held once as the preparer's request and once as the rows in its answer.
         step = Step(
             session_id, 2 * size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), True, job
         )
         self._writer.submit(step)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
-        """Its fingerprint is kept only if all of it arrived."""
+        """The fingerprint is kept only if every part arrived."""
         size = sum(len(note.content) for note in notes)
         self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True, gone=True)
 
@@ -219,62 +217,62 @@ class Index:
         self._feed(session_id, 1, lambda batch: batch.remove(session_id), gone=True, shows=shows)
 
     async def settled(self, patience_s: float | None = None) -> None:
-        """Until all that was fed before can be found, or it turns out that it cannot be written now (`problem`).
+        """Wait until everything fed before can be found, or it turns out that it cannot be written now (`problem`).
 
-        `patience_s`: for whole sessions (`put_session`) it waits at most so long, and not at all where many are being taken in;
-        for changes of single ones till they are there.
+        `patience_s`: the longest wait for whole sessions (`put_session`); it does not wait for them while many are being
+        indexed. For single changes it waits until they are there.
         """
         if self._writer.problem is not None:
             await asyncio.sleep(0)
             return
         soon = self._writer.behind and self._writer.soon
         whole = [asyncio.wrap_future(self._writer.mark(bulk=True))] if patience_s is None or soon else []
-        if self._writer.ask():  # else nobody waits for what the writer is at: a merge, or a file that is built anew
+        if self._writer.ask():  # otherwise do not wait for the writer's present work: a merge, or rebuilding the file
             await asyncio.wrap_future(self._writer.mark(bulk=False))
         if whole:
             await asyncio.wait(whole, timeout=patience_s)
 
     def listable(self) -> bool:
-        """Whether a first page shows all that was fed before, because it takes what is not written yet from memory; False where that
-        is too much: then it is to be `settled`.
+        """Whether a first page shows everything fed before, because it takes unwritten changes from memory; False if they
+        are too many: then call `settled`.
         """
-        self._writer.ask()  # it takes smaller slices while somebody asks
+        self._writer.ask()  # the writer uses smaller slices while a client asks
         return self._writer.unseen <= _MOST_UNSEEN
 
     @property
     def erasing(self) -> bool:
-        """Whether its file is built anew: what is fed meanwhile waits for that."""
+        """Whether its file is being rebuilt: what is fed meanwhile waits for that."""
         return self._writer.erasing
 
     async def erased(self) -> bool:
-        """Until no trace is left in any file of what was removed before and is `settled`; False where that cannot be done now."""
+        """Wait until no file has any trace of earlier, `settled` removals; False if that cannot be done now."""
         return await asyncio.wrap_future(self._writer.erase())
 
     async def room(self) -> None:
-        """For whoever feeds much: until less than `index_waiting_bytes` waits to be written."""
+        """For callers that feed much: wait until less than `index_waiting_bytes` waits to be written."""
         mark = self._writer.room()
         if mark is not None:
             await asyncio.wrap_future(mark)
 
-    # Asking
+    # Queries
 
     async def fingerprints(self, store: str) -> dict[str, str]:
-        """Id on the wire -> fingerprint, of all sessions of a store that are not in the trash; empty where it is not known."""
+        """Id on the wire -> fingerprint, for all sessions of a store that are not in the trash; empty if unknown."""
         return await self._ask(lambda db: session_list.fingerprints(db, store), {})
 
     async def info(self, session_id: str) -> IndexedInfo | None:
         return await self._ask(lambda db: session_list.session_info(db, session_id), None)
 
     async def count(self, store: str) -> int:
-        """Sessions of a store that are not in the trash."""
+        """How many sessions of a store are not in the trash."""
         return await self._ask(lambda db: session_list.count_sessions(db, store), 0)
 
     async def list(self, query: ListQuery) -> Page:
-        """InvalidParams naming the field; Cancelled after `search_s`. `lost`: the file turned out to be damaged, or was replaced by a
-        fresh one just now, of which nobody was told yet: ask again.
+        """InvalidParams naming the field; Cancelled after `search_s`. `lost`: the file turned out to be damaged, or has just
+        been replaced by a fresh one that `on_refill` was not called for yet: ask again.
         """
         generation = self._writer.generation
-        # Before the file is read: what is committed in between is in both, and counts once.
+        # Taken before the file is read: what is committed in between is in both, and counts once.
         unseen = {} if query.cursor is not None or self._writer.unseen > _MOST_UNSEEN else self._writer.shown()
         page = await self._ask(
             lambda db: session_list.list_sessions(db, query, self._limits, unseen), Page(items=[], lost=True)
@@ -309,7 +307,7 @@ class Index:
     # Within
 
     def _by_words(self, db: sqlite3.Connection, query: SearchQuery) -> SearchPage:
-        from sessiond.index.search import search_text  # off the way to a daemon's first answer, as the other two
+        from sessiond.index.search import search_text  # imported late, like the other two: a start is faster
 
         return search_text(db, query, self._limits, self._held)
 
@@ -340,10 +338,10 @@ class Index:
 
     def _tell_semantic(self, *, gone: bool) -> None:
         if self._semantic is not None and not self._incomplete:
-            self._semantic.changed(gone=gone)  # while the index is filled, vectors wait
+            self._semantic.changed(gone=gone)  # while the index is being filled, vectors wait
 
     async def _ask(self, job: Callable[[sqlite3.Connection], _T], instead: _T) -> _T:
-        """The job's result, or `instead` where the file turns out to be damaged."""
+        """The job's result, or `instead` if the file turns out to be damaged."""
         generation = self._writer.generation
         try:
             return await self._lister.run(job, Ticket(self._limits.search_s))
@@ -364,7 +362,7 @@ class Index:
         except (OSError, sqlite3.Error) as error:
             _log.warning("no index at %s: %s", self._path, error)
             self._unwritable = str(error)
-        # One daemon has a home at a time: what another one left there when it was killed is ours to remove.
+        # A home has one daemon at a time: we may remove what a killed one left there.
         prefix = f"sessiond-index-{os.getuid()}-{crc32(os.fsencode(self._path)):08x}-"
         for left in glob.glob(join(glob.escape(tempfile.gettempdir()), f"{prefix}*")):
             shutil.rmtree(left, ignore_errors=True)
@@ -377,7 +375,7 @@ class Index:
         return Writer(self._path, self._limits.index_waiting_bytes, self._refill)
 
     def _refill(self) -> None:
-        """On the writing thread: something has to be fed again."""
+        """Called on the writing thread: something has to be fed again."""
         self._incomplete = True
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell, self._writer.generation)
@@ -388,7 +386,7 @@ class Index:
             self._on_refill()
 
     def _check(self) -> None:
-        """On a thread of its own, after the daemon was killed: is all of the file readable?"""
+        """Runs on a separate thread after the daemon was killed: check that the whole file is readable."""
         try:
             db = schema.connect(self._path, reading=True)
             db.set_progress_handler(self._checking.over, 100_000)
@@ -429,7 +427,7 @@ def _block_size(block: Json) -> int:
 
 def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> None:
     if query.mode == "semantic" and query.mode not in modes:
-        hint = "install sessiond[semantic] and start the daemon anew"
+        hint = "install sessiond[semantic] and restart the daemon"
         raise InvalidParams("mode: this daemon cannot search by meaning", hint=hint, field="mode")
     if query.mode not in modes:
         raise InvalidParams(f"mode: expected one of {', '.join(modes)}", field="mode")

@@ -1,7 +1,7 @@
 """Where a query matches in a text: the index finds the message, this finds the place. Pure.
 
-The same rules as the index (tokens.py), on the original text, with exact code points. A long text is looked at in
-pieces, so that a snippet from its beginning does not cost its whole length.
+The same rules as in the index (tokens.py), on the original text, with exact code points. A long text is examined in pieces,
+so that a snippet from its beginning does not cost its whole length.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PIECE_CHARS = 4096
 _CUT = re.compile(r"\s")
 
 Span = tuple[int, int, int]
-"""Start, end, and which of the query's texts it is."""
+"""Start, end, and the number of the query's text."""
 
 
 class Matcher:
-    """The texts of one query, ready to be looked for in many messages."""
+    """The texts of one query, ready to be searched for in many messages."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
         self._texts = texts
@@ -44,8 +44,8 @@ class Matcher:
         self._in_part = (*self._by_part, *self._stems)
 
     def snippet(self, texts: Iterable[str]) -> tuple[str, list[tuple[int, int]]]:
-        """The piece of one message's texts that shows most of the query, and the ranges in it. Without a match: how it
-        begins.
+        """The piece of one message's texts that shows most of the query, and the ranges in it. Without a match: its
+        beginning.
         """
         texts = [text for text in texts if text]
         if not texts:
@@ -70,8 +70,8 @@ class Matcher:
         return [(start, end) for start, end, _ in self._look(text, 0)]
 
     def _found(self, text: str) -> Iterator[list[Span]]:
-        """The matches of the pieces of a text that have any. All of them, however long, if none has: a phrase may lie
-        on an edge.
+        """The matches of each piece of a text that has any. If no piece has any, those of the whole text: a phrase may cross
+        an edge.
         """
         if len(text) <= _PIECE_CHARS + SNIPPET_CHARS:
             found = self._look(text, 0)
@@ -113,7 +113,7 @@ class Matcher:
         return sorted((*_shift(aligned.original(start, end), offset), number) for start, end, number in found)
 
     def _in_identifiers(self, text: str, places: list[tuple[int, int]]) -> Iterator[Span]:
-        """Matches of parts, in the words of a plain text that have any."""
+        """Matches of parts, in the words of a plain text that have parts."""
         if not may_have_parts(text):
             return
         for start, end in places:
@@ -141,7 +141,7 @@ class Matcher:
 
     @staticmethod
     def _phrase_at(words: Sequence[str], prefix: bool, tokens: Sequence[str], at: int) -> int:
-        """How many tokens a phrase takes that begins at `at`: all of its words, or 0."""
+        """How many tokens a phrase at `at` takes: all of its words, or 0."""
         length = len(words)
         if not length or at + length > len(tokens):
             return 0
@@ -157,7 +157,7 @@ def _shift(span: tuple[int, int], offset: int) -> tuple[int, int]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Pieces of a long text that end at a blank where there is one, so that no word is cut without need."""
+    """Pieces of a long text that end at a blank if possible, so that words are not cut without need."""
     start = 0
     while start < len(text):
         end = min(len(text), start + _PIECE_CHARS)

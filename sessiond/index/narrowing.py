@@ -1,9 +1,9 @@
-"""What every text that a regular expression matches must hold, as far as the index can tell. Pure, stdlib only: the regex
-worker uses it.
+"""The words that every text matched by a regular expression must contain, as far as the index can tell. Pure, stdlib only:
+the regex worker uses it.
 
 A pattern's literal runs become conditions on words: `def get_user\\(` needs the word `def` before a word that begins with
-`get`... A word of which a run holds only the inside (`quixotic` may stand in `unquixotically`) says nothing here: see `sieve.py`. Everything
-that is not certain is left out: more may be looked through than needed, never less.
+`get`... A run that is only the inside of a word (`quixotic` may be in `unquixotically`) does not help here: see `sieve.py`.
+Uncertain conditions are left out: more texts may be searched than necessary, never fewer.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any, NamedTuple, TypeAlias
 try:
     from re import _constants as op  # type: ignore[attr-defined]
     from re import _parser as sre  # type: ignore[attr-defined]
-except ImportError:  # another Python's insides: nothing is narrowed
+except ImportError:  # other internals of Python: nothing is narrowed
     sre = None
 
 from sessiond.index.tokens import spans
 
 MAX_CONDITIONS = 64
-"""A pattern with more of them is narrowed by some of those that must all hold, or not at all."""
+"""A pattern with more conditions is narrowed by some of those that must all hold, or not at all."""
 _SHORTEST_PREFIX = 2
 
-# ASCII, and the characters of Chinese and Japanese; nothing that could be written in another way.
+# ASCII, and the characters of Chinese and Japanese; only characters with a single spelling.
 _SAFE = re.compile("[\x00-\x7f\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]+")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]$")
-"""At the end of a run, it may be followed by a voicing mark that makes another character of it."""
+"""At the end of a run, kana may be followed by a voicing mark, which makes another character of it."""
 
 
 class Phrase(NamedTuple):
-    """Whole words that follow one another; `prefix`: of the last one only the beginning is known."""
+    """Whole words that follow one another; `prefix`: only the beginning of the last one is known."""
 
     words: tuple[str, ...]
     prefix: bool
@@ -49,7 +49,7 @@ Need: TypeAlias = "Phrase | All | Some"
 
 
 def needed(pattern: re.Pattern[str]) -> Need | None:
-    """What a text must hold so that `pattern.search` finds something in it. None: nothing is known."""
+    """What a text must contain so that `pattern.search` finds something in it. None: nothing is known."""
     if sre is None:
         return None
     try:
@@ -72,7 +72,7 @@ def _count(need: Need) -> int:
 
 
 def _sequence(items: Iterable[tuple[Any, Any]], *, ignore_case: bool) -> Need | None:
-    """What all of a sequence's items need, runs of literals together."""
+    """What all items of a sequence need, with runs of literals joined."""
     needs: list[Need] = []
     run: list[str] = []
 
@@ -123,7 +123,7 @@ def _of_run(run: str, *, ignore_case: bool) -> list[Need]:
 
 
 def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -> list[Need]:
-    """`tokens`: each with whether it begins and ends where the run does, so that its word may go on there."""
+    """`tokens`: each with whether it begins and ends where the run does, so that its word may continue there."""
     needs: list[Need] = []
     words: list[str] = []
 
@@ -134,7 +134,7 @@ def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -
 
     for token, first, last in tokens:
         open_left, open_right = first and token.isascii(), last and token.isascii()
-        # Without regard to case, `i` may stand for a dotless one, which is another letter for the index.
+        # If case is ignored, `i` may match a dotless one, which is another letter for the index.
         sure = token.split("i") if ignore_case and token.isascii() else [token]
         if open_left:
             close()

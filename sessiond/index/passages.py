@@ -1,8 +1,8 @@
-"""Which pieces of a message meaning is looked for in. Pure.
+"""Cuts messages into the passages that search by meaning compares. Pure.
 
-The meaning of a long text is the average of all that it says, which is near to nothing; so every text is cut into
-passages of a few sentences, each found by itself. What models thought is left out, and of tools' output only the
-beginning is taken: it is long, and seldom says what it is about.
+The meaning of a long text is the average of its sentences, which is not close to anything; so every text is cut into
+passages of a few sentences, each found by itself. Thinking of models is left out, and of tools' output only the beginning is
+used: it is long, and seldom says what it is about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _cut(text: str, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _edge(text: str, start: int, end: int) -> int:
-    """The last end of a sentence or line in the second half of [start, end), else the last blank, else `end`."""
+    """The last end of a sentence or line in the second half of [start, end), otherwise the last blank, otherwise `end`."""
     middle = start + PASSAGE_CHARS // 2
     sentence = max((match.end() for match in _END.finditer(text, middle, end)), default=0)
     if sentence:

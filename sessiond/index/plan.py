@@ -1,8 +1,7 @@
-"""A query and a filter -> what SQLite is asked. Runs on a reading thread, because some filters match what the tables
-hold.
+"""A query and a filter -> SQL. Runs on a reading thread, because some filters match the content of tables.
 
-What can be is said to FTS5 in one expression; the rest (filters, an OR with a filter or an exclusion in it) becomes SQL
-conditions on `doc`. Names of sessions and all other documents lie in two zones, asked one after the other.
+As much as possible becomes one expression for FTS5; the rest (filters, an OR with a filter or an exclusion in it) becomes
+SQL conditions on `doc`. Names of sessions and all other documents are in two zones, queried one after another.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from sessiond.index.schema import MESSAGE, NAME, ZONE_BITS, zone
 from sessiond.index.tokens import words
 
 _AT = {NAME: "(SELECT updated FROM session WHERE no = doc.session)", MESSAGE: "doc.at"}
-"""When a document was: for a session's name, when the session last changed."""
+"""The time of a document: for a session's name, when the session last changed."""
 
 
 _WORDS = {"text": "body", "tool": "tool", "thought": "thought"}
 _PARTS = {"text": "parts", "tool": "tool_parts", "thought": "thought_parts"}
-"""Columns of fts, by the kind of texts whose words, and parts of words, are in them."""
+"""Columns of fts with the parts of words, by the kind of texts."""
 
 
 class Plan(msgspec.Struct):
     """How the documents of one zone are found. `source` and `where` go into `SELECT ... FROM source WHERE where`.
 
-    `id` is the SQL for a document's id, `order` what to order by to get the newest first. `lone`: no other table than
-    fts is asked, and `doc` cannot be named.
+    `id` is the SQL for a document's id, `order` what to sort by to get the newest first. `lone`: only the table fts is used,
+    and `doc` cannot be named.
     """
 
     base: int
@@ -43,7 +42,7 @@ class Plan(msgspec.Struct):
     ranked: bool
     lone: bool
     stems: bool
-    """It looks for a prefix. Whatever FTS5 is asked about one costs a pass over the words of all documents that have it."""
+    """It searches for a prefix. Every question to FTS5 about a prefix costs a pass over the words of all documents that have it."""
 
     def below(self, doc: int) -> str:
         """The condition for documents older than one."""
@@ -51,7 +50,7 @@ class Plan(msgspec.Struct):
 
 
 def plans(db: sqlite3.Connection, query: Query, wanted: Filter) -> tuple[Plan | None, Plan | None]:
-    """For names, and for messages and notes. None: nothing can be found there."""
+    """Plans for names, and for messages and notes. None: nothing can be found there."""
     names, others = _plan(db, query, wanted, NAME), None
     if (Where("in", "name"),) not in query.groups:
         others = _plan(db, query, wanted, MESSAGE)
@@ -59,7 +58,7 @@ def plans(db: sqlite3.Connection, query: Query, wanted: Filter) -> tuple[Plan | 
 
 
 def filter_plans(db: sqlite3.Connection, wanted: Filter) -> tuple[Plan | None, Plan | None]:
-    """Everything that a filter lets through, whatever is in it (for modes that look at the texts themselves)."""
+    """Everything that a filter admits, whatever its content (for modes that search the texts themselves)."""
     return plans(db, Query(()), wanted)
 
 
@@ -110,7 +109,7 @@ class _Compiler:
         self.stems = False
 
     def match(self, groups: Iterable[tuple[Atom, ...]]) -> str | None:
-        """The part of the query that FTS5 answers, or None. The rest is in `conditions`."""
+        """The part of the query for FTS5, or None. The rest goes into `conditions`."""
         together: list[str] = []
         without: list[str] = []
         for group in groups:
@@ -178,7 +177,7 @@ class _Compiler:
 
 
 def _within_folder(cwd: str, asked: str) -> bool:
-    """`/a/b` is that folder and what is below it; `b/c` any folder of that name with what is below it."""
+    """`/a/b` is that folder and everything below it; `b/c` any folder of that name and everything below it."""
     inside = f"/{cwd.strip('/')}/".casefold()
     bare = asked.strip("/").casefold()
     wanted = f"/{bare}/" if bare else "/"
@@ -186,6 +185,6 @@ def _within_folder(cwd: str, asked: str) -> bool:
 
 
 def _names_model(model: str, asked: str) -> bool:
-    """A whole part of the model's name, or several that follow one another: `opus`, `opus-4`."""
+    """Matches a whole part of the model's name, or several consecutive ones: `opus`, `opus-4`."""
     wanted = words(asked)
     return f" {' '.join(wanted)} " in f" {' '.join(words(model))} " if wanted else model == asked

@@ -1,7 +1,7 @@
-"""Messages -> what the index writes of them: their words, and their texts in compressed chunks. Pure.
+"""Messages -> what the index writes for them: their words, and their texts in compressed chunks. Pure.
 
 This is Python's half of indexing, apart from SQLite's, so that it can be done in another process (`preparing_worker.py`).
-The same messages give the same words there and here.
+The same messages give the same words in both processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sessiond.index.tokens import identifiers, plain, stream
 from sessiond.model.message import Message
 
 BARRIER = " \u00b7 "
-"""Between texts, and between the parts of two identifiers: a token that no text has, so that no phrase crosses it."""
+"""Between texts, and between the parts of two identifiers: a token that never occurs in a text, so that phrases do not cross it."""
 
 Columns: TypeAlias = tuple[str, str, str, str, str, str]
 """body, tool, parts, tool_parts, thought, thought_parts: a document's words as FTS5 gets them."""
@@ -40,7 +40,7 @@ class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
-    """`chunks`: how many documents lie in each, and its compressed bytes."""
+    """`chunks`: how many documents are in each, and its compressed bytes."""
 
     docs: list[PreparedDoc]
     chunks: list[tuple[int, bytes]]
@@ -65,7 +65,7 @@ def texts_of(prepared: Prepared) -> Iterator[tuple[PreparedDoc, Texts]]:
 
 
 class Packing:
-    """Packed documents put into chunks one after the other."""
+    """Puts packed documents into chunks, one after another."""
 
     def __init__(self) -> None:
         self._done: list[tuple[int, bytes]] = []
@@ -73,7 +73,7 @@ class Packing:
         self._live = 0
 
     def add(self, packed: bytes) -> tuple[int, int, int]:
-        """Where it lies: the chunk's number from 0, start, size."""
+        """Its place: the chunk's number from 0, start, size."""
         place = len(self._done), len(self._data), len(packed)
         self._data += packed
         self._live += 1
@@ -92,7 +92,7 @@ class Packing:
 
 
 def columns(texts: Texts) -> Columns:
-    """The same for the same texts, always: FTS5 keeps no text and is told the words again when it shall forget them."""
+    """Always the same for the same texts: FTS5 does not keep the text, and needs the same words again to remove them."""
     if len(texts) == 1 and texts[0][0] == "text":
         bare = plain(texts[0][1])
         return stream(bare), "", _parts(identifiers(bare)), "", "", ""
@@ -120,8 +120,8 @@ def _parts(found: set[str]) -> str:
 
 
 def requested(messages: Sequence[Message]) -> bytes:
-    """What `prepare` looks at of them, as MessagePack: much less than the messages hold. Raises what msgspec raises for values
-    that do not fit into it.
+    """The fields that `prepare` uses, as MessagePack: much less than the whole messages. Raises msgspec's error for values
+    that do not fit.
     """
     return _encoder.encode(
         [

@@ -1,8 +1,8 @@
-"""Prepares messages for the feeding thread, many of them in a process of their own, so that the daemon's interpreter is
-free for requests.
+"""Prepares messages for the writing thread, many of them in a separate process, so that the daemon's interpreter is free for
+requests.
 
-The process is started when much waits, ended when nothing has come for a while, and holds nothing: where it dies,
-stands still or cannot be started, its work is done here. See `prepared.py` for what is prepared.
+The process is started when much waits, ends when nothing has come for a while, and keeps no state: if it dies, hangs or
+cannot be started, its work is done here. See `prepared.py` for what is prepared.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sessiond.model.message import Message
 
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preparing_worker.py")
 START_BYTES = 512 * 1024
-"""So much must have come, with no pause of IDLE_S, before a process is started for it."""
+"""This much must have arrived, without a pause of IDLE_S, before a process is started for it."""
 IDLE_S = 3.0
-"""Without work for so long, the process ends."""
+"""Without work for this long, the process ends."""
 _AHEAD = 16
-"""Requests under way: enough that the process never waits, few enough that they cost little memory."""
+"""How many requests are under way: enough that the process never waits, few enough to cost little memory."""
 ANSWER_S = 30.0
-"""No answer for so long, while one is due, and the process is killed."""
+"""If an answer is due for this long, the process is killed."""
 _FAILURES = 3
-"""After so many deaths of the process in a row everything is prepared here."""
+"""After this many deaths of the process in a row everything is prepared here."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Job:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.request: bytes | None = None
-        """None: it cannot be sent, for it has numbers beyond 64 bits or lone surrogates. Then it is prepared here."""
+        """None: it cannot be sent, because it has numbers beyond 64 bits or lone surrogates. Then it is prepared here."""
         self._messages: Sequence[Message] = ()
         try:
             self.request = requested(messages)
@@ -53,7 +53,7 @@ class Job:
         self._result: Prepared | Exception | None = None
 
     def result(self) -> Prepared:
-        """Raises what preparing them raised: a fault of ours."""
+        """Raises what preparing them raised: a bug of ours."""
         if isinstance(self._result, Exception):
             raise self._result
         assert self._result is not None
@@ -67,18 +67,18 @@ class Job:
     def prepare_here(self) -> None:
         try:
             self.take(prepare(self._messages) if self.request is None else prepare_requested(self.request))
-        except Exception as error:  # raised where the result is taken: one session must not stop all
+        except Exception as error:  # raised by `result`: one session must not stop all
             self.take(error)
 
 
 class Preparer:
-    """`on_ready` is called on one of its threads whenever jobs have become ready. Jobs become ready in their order."""
+    """`on_ready` is called on one of its threads whenever jobs have become ready. Jobs become ready in order."""
 
     def __init__(self, on_ready: Callable[[], None]) -> None:
         self._on_ready = on_ready
         self._waiting: deque[Job] = deque()
         self._lately = 0
-        """Bytes that came with no pause of IDLE_S."""
+        """Bytes that arrived without a pause of IDLE_S."""
         self._last = 0.0
         self._changed = threading.Condition()
         self._closed = False
@@ -89,7 +89,7 @@ class Preparer:
     # Any thread
 
     def submit(self, messages: Sequence[Message], weight: int) -> Job:
-        """Returns at once. `weight`: about how many bytes they are."""
+        """Returns at once. `weight`: about how many bytes they have."""
         job = Job(messages)
         now = time.monotonic()
         with self._changed:
@@ -103,7 +103,7 @@ class Preparer:
         return job
 
     def close(self) -> None:
-        """Nothing more will be submitted; what waits is still made ready. Blocks until it is."""
+        """Nothing more will be submitted; waiting jobs are still completed. Blocks until they are."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -112,7 +112,7 @@ class Preparer:
 
     @property
     def process(self) -> int | None:
-        """The id of the process, while there is one."""
+        """The id of the process while it runs."""
         worker = self._worker
         return worker.pid if worker is not None else None
 
@@ -130,9 +130,7 @@ class Preparer:
         self._end_worker()
 
     def _next(self) -> Job | None:
-        """The next job, waited for; a process that nobody needs, or that has died, ends meanwhile. None: there will be
-        none.
-        """
+        """Wait for the next job; meanwhile end a process that is idle or dead. None: there will be no more."""
         while True:
             with self._changed:
                 patience = IDLE_S if self._worker is not None else None
@@ -160,7 +158,7 @@ class Preparer:
             self._failures = _FAILURES
 
     def _noticed(self) -> None:
-        """The process has ended: somebody who waits for work looks at what it left."""
+        """The process has ended: wake the thread that waits for work, so that it takes over the rest."""
         with self._changed:
             self._changed.notify()
 
@@ -169,7 +167,7 @@ class Preparer:
         self._on_ready()
 
     def _end_worker(self) -> None:
-        """Let it finish; what it leaves undone because it died is done here."""
+        """Let it finish; if it died, do the rest here."""
         if self._worker is not None:
             if self._worker.end():
                 self._failures = 0
@@ -178,7 +176,7 @@ class Preparer:
                 self._bury()
 
     def _bury(self) -> None:
-        """The process has died. What was under way is done here, in order."""
+        """The process has died. Do the requests under way here, in order."""
         worker, self._worker = self._worker, None
         assert worker is not None
         self._failures += 1
@@ -188,8 +186,8 @@ class Preparer:
 
 
 class _Worker:
-    """The process, the thread that reads its answers, and one that kills it where none come, so that nobody waits for ever.
-    `dead`: it answers no more.
+    """The process, the thread that reads its answers, and one that kills it if they stop, so that nothing waits for ever.
+    `dead`: it no longer answers.
     """
 
     def __init__(self, on_ready: Callable[[], None], on_death: Callable[[], None]) -> None:
@@ -209,7 +207,7 @@ class _Worker:
         self._guard.start()
 
     def send(self, job: Job) -> bool:
-        """Blocks while enough is under way. False: the process has died, the job was not taken."""
+        """Blocks while enough is under way. False: the process has died and did not take the job."""
         assert self._process.stdin is not None
         self._room.acquire()
         if job.request is None:
@@ -228,7 +226,7 @@ class _Worker:
         return True
 
     def _aside(self, job: Job) -> bool:
-        """It cannot be sent, and its turn comes after those that are under way."""
+        """The job cannot be sent, and its turn comes after those under way."""
         for _ in range(_AHEAD - 1):
             self._room.acquire()
         if self.dead:
@@ -239,10 +237,10 @@ class _Worker:
         return True
 
     def end(self) -> bool:
-        """No more will be sent. Blocks until all is ready; False: it died before, and `left` has the rest."""
+        """Nothing more will be sent. Blocks until everything is ready; False: it died before that, and `left` has the rest."""
         assert self._process.stdin is not None
         self._progress, self._ending = time.monotonic(), True
-        with contextlib.suppress(OSError):  # it died, with bytes of ours on their way
+        with contextlib.suppress(OSError):  # it died while bytes were on their way
             self._process.stdin.close()
         self._reader.join()
         self._guard.join()
@@ -250,7 +248,7 @@ class _Worker:
         return not self._under_way
 
     def left(self) -> list[Job]:
-        """After its death: what it did not do, in order."""
+        """After its death: the unfinished jobs, in order."""
         self.end()
         return list(self._under_way)
 
@@ -259,7 +257,7 @@ class _Worker:
             due = self._under_way or self._ending
             if due and time.monotonic() - self._progress > ANSWER_S:
                 _log.warning(
-                    "the process that prepares for the index has not answered for %g s: it is killed", ANSWER_S
+                    "the process that prepares for the index has not answered for %g s and is killed", ANSWER_S
                 )
                 self._process.kill()
                 return

@@ -3,7 +3,7 @@ order on standard output. Started, fed and ended by `preparer.py`.
 
     request   `prepared.requested`; answer `prepared.answered`; each a frame of `sessiond.pipes`
 
-It holds nothing and touches no file. When its input ends it ends: that is also what happens when the daemon dies.
+It keeps no state and touches no files. It ends when its input ends, so also when the daemon dies.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ NICE = 15
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the daemon's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C in a terminal
     os.nice(NICE)
-    gc.disable()  # what it makes has no circles, and goes with its answer
+    gc.disable()  # its objects have no cycles, and are freed with the answer
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # On a thread, so that the daemon can always write: it may be waiting to write while an answer waits to be read. It
     # never has more than a few requests under way.
@@ -35,7 +35,7 @@ def main() -> None:
         while (request := requests.get()) is not None:
             write_frame(sys.stdout.buffer, answered(prepare_requested(request)))
     except BrokenPipeError:
-        os._exit(1)  # nobody reads any more; closing standard output would only say so again
+        os._exit(1)  # nobody reads any longer; closing standard output would only raise again
 
 
 def _read(requests: queue.SimpleQueue[bytes | None]) -> None:

@@ -1,13 +1,12 @@
-"""What people type -> a query. Pure and total: every text has a meaning, none is an error.
+"""What people type -> a query. Pure and total: every text has a meaning and is never an error.
 
     query   = blanks between items; every group must hold                    a b         a AND b
     group   = item { OR item }                                               a b OR c    a AND (b OR c)
     item    = [-] ( "phrase" | word* | key:value | literal )
-    key     = role | tag | in | before | after | cwd | model | store;  a value may stand in quotes
+    key     = role | tag | in | before | after | cwd | model | store;  a value may be in quotes
 
-Any other item is literal: its words, in order, one right after the other (`foo.bar()` is the phrase foo
-bar). So are an `OR` with nothing on one side, an unbalanced quote, an unknown key, an invalid date. What holds no
-word at all is left out.
+Any other item is literal: its words, in order, one right after another (`foo.bar()` is the phrase foo bar). So are an `OR`
+with nothing on one side, an unbalanced quote, an unknown key, an invalid date. Items without any word are left out.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from sessiond.model.values import epoch_ms
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Words that must follow one another. `parts`: of the only word, where it is camelCase (it then matches a run of
-    parts too).
+    """Words that must follow one another. `parts`: those of a single camelCase word (which then also matches a run of
+    parts).
     """
 
     words: tuple[str, ...]
     parts: tuple[str, ...] = ()
     prefix: bool = False
-    """The last word may go on."""
+    """The last word is a prefix."""
     negated: bool = False
 
 
@@ -47,18 +46,16 @@ Group: TypeAlias = tuple[Atom, ...]
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Every group must hold; a group holds if one of its atoms does. No group at all: nothing was asked, nothing is
-    found.
-    """
+    """Every group must hold; a group holds if one of its atoms does. Without groups, nothing was asked and nothing is found."""
 
     groups: tuple[Group, ...]
     thinking: bool = False
-    """`in:thinking` was there: thinking is searched too."""
+    """`in:thinking` was given: thinking is searched too."""
     tools: bool = True
-    """False: `-in:tools` was there, and what went into tools and came out of them is not searched."""
+    """False: `-in:tools` was given, so input and output of tools are not searched."""
 
     def searches(self, kind: str) -> bool:
-        """Whether texts of a kind (see text.py) are looked at."""
+        """Whether texts of a kind (see text.py) are searched."""
         return kind == "text" or (self.thinking if kind == "thought" else self.tools)
 
     def texts(self) -> list[Text]:
@@ -80,7 +77,7 @@ _ZONE = re.compile(r".*T.*(?:Z|[+-]\d\d:?\d\d)", re.IGNORECASE)
 
 
 def parse(text: str) -> Query:
-    """The meaning of what somebody typed."""
+    """The meaning of a typed text."""
     items = list(_ITEM.finditer(text))
     groups: list[list[Atom]] = []
     thinking, tools = False, True
@@ -103,7 +100,7 @@ def parse(text: str) -> Query:
 
 
 def wording(text: str) -> str:
-    """What somebody typed without filters, exclusions, quotes and OR: what it means, to a reader."""
+    """The typed text without filters, exclusions, quotes and OR: its meaning for a reader."""
     kept = []
     for item in _ITEM.finditer(text):
         atom = _atom(item)

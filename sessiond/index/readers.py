@@ -1,6 +1,4 @@
-"""The reading threads: every request is a job on one of them, in a transaction of its own, and may be given up at any
-time.
-"""
+"""The reading threads: every request is a job on one of them, in its own transaction, and may be given up at any time."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ from sessiond.index.writer import Writer
 
 _T = TypeVar("_T")
 _STEPS = 10_000
-"""SQLite's steps between two looks at whether the job is still wanted."""
+"""SQLite's steps between two checks whether the job is still wanted."""
 
 
 class Ticket:
-    """Whether a job is still wanted. `seconds` from now on, or until `give_up`."""
+    """Says whether a job is still wanted: for `seconds` from now on, or until `give_up`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -41,17 +39,17 @@ class Ticket:
 
     @property
     def ended_by_time(self) -> bool:
-        """It is over, and nobody gave it up."""
+        """It is over, but was not given up."""
         return not self._given_up and self.over()
 
     def ended(self) -> Cancelled:
         return Cancelled(
-            f"it took longer than {self.seconds:g} s", hint="Ask for less: more words, a filter, a shorter time."
+            f"it took longer than {self.seconds:g} s", hint="Narrow the search: more words, a filter, a shorter period."
         )
 
 
 class Readers:
-    """A connection to a file that the writer has replaced since is closed and opened anew."""
+    """A connection to a file that the writer has replaced since is closed and opened again."""
 
     def __init__(self, path: str, threads: int, name: str, writer: Writer) -> None:
         self._path = path
@@ -71,7 +69,7 @@ class Readers:
             raise
 
     def close(self) -> None:
-        """Blocks till the jobs have ended."""
+        """Blocks until the jobs have ended."""
         self._pool.shutdown(wait=True)
         for db in self._open:
             db.close()

@@ -1,9 +1,8 @@
-"""`session/search`, mode regex: Python's `re` over every text, in processes of its own.
+"""`session/search`, mode regex: Python's `re` over every text, in separate processes.
 
-A thread inside a catastrophic match can be stopped by nothing and holds the interpreter lock; a process can be killed,
-and is, when its time is over or the request is cancelled. A large index is shared out among several. Names come first, then
-the newest documents. Which documents match is found once, for the first page; the others are shown from the ids that are
-held for the cursor.
+A thread inside a catastrophic match cannot be stopped and holds the interpreter lock; a process can be killed, and is, when
+its time is over or the request is cancelled. A large index is divided among several. Names come first, then the newest
+documents. The matching documents are found once, for the first page; later pages use the ids that are kept for the cursor.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from sessiond.limits import Limits
 from sessiond.ready import ready
 
 _AT_ONCE = 2
-"""Requests; others wait, on their own time."""
+"""How many requests run at once; others wait, which counts as part of their time."""
 _SHARES = min(4, os.cpu_count() or 1)
-"""Processes for one of them."""
+"""Processes for one request."""
 _SHARED_CHUNKS = 512
-"""4 MB; a smaller index is looked through by one."""
+"""4 MB; one process searches a smaller index."""
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -56,11 +55,11 @@ class RegexSearch:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="index-regex")
         self._processes = Processes()
         self._retirement: asyncio.TimerHandle | None = None
-        """When the processes end that nobody has used for a while."""
+        """When processes that were idle for a while end."""
 
     async def search(self, request: SearchQuery) -> SearchPage:
-        """One page. InvalidParams for a bad pattern (`data["position"]`, code points) and all that `search_text`
-        refuses; Cancelled after `regex_s`; Unusable and sqlite3.Error where the index is damaged.
+        """One page. InvalidParams for a bad pattern (`data["position"]`, code points) and everything that `search_text`
+        refuses; Cancelled after `regex_s`; Unusable and sqlite3.Error if the index is damaged.
         """
         ticket = Ticket(self._limits.regex_s)
         limit = page_limit(request.limit, self._limits.default_list_page, self._limits.list_page)
@@ -87,14 +86,14 @@ class RegexSearch:
         return SearchPage(hits=hits, total=len(ids), next_cursor=cursor)
 
     def close(self) -> None:
-        """Blocks till the processes have ended: give up the requests first, or wait their time."""
+        """Blocks until the processes have ended: give up the requests first, or this waits for them."""
         self._pool.shutdown(wait=True)
         self._processes.end_idle()
 
     async def _ask(
         self, pattern: str, queries: list[Any], limit: int, shares: int, last: int, ticket: Ticket
     ) -> tuple[list[int], dict[int, Snippet]]:
-        """All ids, and what is shown of the first `limit`. `last`: the newest chunk of all."""
+        """All ids, and the snippets of the first `limit`. `last`: the newest chunk of all."""
         path = quote(os.fsencode(self._path))
         request = {"path": path, "pattern": pattern, "queries": queries, "limit": limit, "last": last}
         job = Job(self._processes, request, shares, ticket)
@@ -117,7 +116,7 @@ class RegexSearch:
 
 
 def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, int, list[Any]]:
-    """The index's instance, its newest chunk, and what there is to look through."""
+    """The index's instance, its newest chunk, and the queries to search through."""
     facts = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('instance', 'next_chunk')"))
     columns = "doc.id, doc.chunk, doc.start, doc.size"
     queries = [

@@ -1,5 +1,5 @@
-"""The processes that regular expressions are looked for in: started when they are needed, kept a while, killed when a
-request's time is over. Threads may share them; nothing here runs on the loop.
+"""The processes that search for regular expressions: started when needed, kept for a while, killed when a request's time is
+over. Threads may share them; nothing here runs on the loop.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sessiond.ready import ready
 
 _WORKER = os.path.join(os.path.dirname(__file__), "regex_worker.py")
 KEPT_S = 30.0
-"""How long a process waits for the next request: its start takes longer than most patterns do."""
+"""How long a process waits for the next request: starting one takes longer than most searches."""
 
 
 class Answer(msgspec.Struct):
-    """What a worker writes."""
+    """A worker's answer."""
 
     ids: list[list[int]] = []
     shown: dict[int, tuple[str, list[tuple[int, int]]]] = {}
@@ -43,16 +43,16 @@ ready(Answer)
 
 @cache
 def libraries() -> list[str]:
-    """The folders from which workers import packages that Python itself does not have. Reads the disk."""
+    """The folders from which workers import packages outside the standard library. Reads the disk."""
     folders = [library()]
-    re2 = find_spec("re2")  # an extra
+    re2 = find_spec("re2")  # optional
     if re2 is not None and re2.origin is not None:
         folders.append(os.path.dirname(os.path.dirname(re2.origin)))
     return list(dict.fromkeys(folders))
 
 
 class Processes:
-    """Those that nobody uses."""
+    """The idle processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class Processes:
             self._idle.append(process)
 
     def end_idle(self) -> None:
-        """Blocks till they have ended."""
+        """Blocks until they have ended."""
         with self._lock:
             gone, self._idle = self._idle, []
         for process in gone:
@@ -82,14 +82,14 @@ class Processes:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it, wait for that, and let go of its pipes."""
+    """Kill it, wait for its end, and close its pipes."""
     process.kill()
-    with suppress(BrokenPipeError), process:  # of a request that it did not read to its end
+    with suppress(BrokenPipeError), process:  # for a request that it did not read completely
         pass
 
 
 class Job:
-    """One request to several processes at once; `run` on a thread of its own, `kill` from any."""
+    """One request to several processes at once; call `run` on a separate thread, `kill` from any."""
 
     def __init__(self, processes: Processes, request: Mapping[str, Any], shares: int, ticket: Ticket) -> None:
         self._processes = processes
@@ -100,7 +100,7 @@ class Job:
         self._taken: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> list[Answer]:
-        """What each share has. Cancelled when its time is over, or where a process ended by itself."""
+        """The answer of each share. Cancelled when its time is over, or if a process ended by itself."""
         try:
             for number in range(self._shares):
                 self._begin(number)
@@ -138,7 +138,7 @@ class Job:
             raise self._ended() from None
 
     def _line_of(self, process: subprocess.Popen[bytes]) -> bytes:
-        """It writes its answer at one stroke once it has it."""
+        """A process writes its whole answer at once."""
         assert process.stdout is not None
         poll = select.poll()
         poll.register(process.stdout, select.POLLIN)
@@ -150,12 +150,12 @@ class Job:
         return line
 
     def _ended(self) -> Cancelled:
-        return self._ticket.ended() if self._ticket.over() else Cancelled("it took more memory than there is for it")
+        return self._ticket.ended() if self._ticket.over() else Cancelled("it needed more memory than it may use")
 
 
 def all_of(answers: Sequence[Answer]) -> tuple[list[int], dict[int, tuple[str, list[tuple[int, int]]]]]:
-    """Ids in the order of the queries, the newest of each first; and what is shown of them. What was written anew meanwhile
-    may be in several.
+    """Ids in the order of the queries, the newest of each first; and what is shown of them. Rows that were rewritten
+    meanwhile may be in several answers.
     """
     if len(answers) == 1:
         return [doc for ids in answers[0].ids for doc in ids], answers[0].shown

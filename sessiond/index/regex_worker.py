@@ -1,17 +1,17 @@
-"""Mode regex's process: reads requests on standard input, answers on standard output, ends with its input. Started by
-`regex.py`, killed by it.
+"""The process of mode regex: reads requests on standard input, answers on standard output, ends with its input. `regex.py`
+starts and kills it.
 
-Run as a script in a bare interpreter (`-I -S`), so it imports the standard library, four pure modules of this package and,
-from `libraries`, what the chunks are compressed with and RE2. The kernel ends it a moment after a request's time even if
-nobody is left to kill it. Both ways one line of JSON:
+Run as a script in a bare interpreter (`-I -S`), so it imports only the standard library, four pure modules of this package
+and, from `libraries`, the compression of the chunks and RE2. The kernel ends it a moment after a request's time even if
+nothing is left to kill it. One line of JSON each way:
 
     request   {"path", "libraries", "pattern", "seconds", "limit", "share": [number, of how many], "last", "queries": [[sql, order,
     params], ...]}    each query: rows of doc id, chunk, start, size; a condition may be put before its order
     answer    {"ids": [[...] for each query], "shown": {id: [snippet, [[start, end], ...]]}}   of the first `limit` ids;  or {"error",
     "position"};  or {"damage"}
 
-A share is some of the chunks, and all after `last`, the newest that the one who shares out has seen: whatever is written
-anew meanwhile is looked at by all.
+A share is some of the chunks, and all after `last`, the newest one that the caller has seen: every process searches what is
+written meanwhile.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _MEMORY_BYTES = 2 * 1024**3
 _DOC_ID = (1 << 40) - 1
 """schema.ZONE_BITS, which this process does not import."""
 _BLOCK = 64
-"""Chunks that follow one another and go into one share."""
+"""How many consecutive chunks go into one share."""
 _FEW = 1000
-"""So many documents are looked at one by one; of more, their chunks are sifted first if they are a good part of all."""
+"""Up to this many documents are searched one by one; if there are more, their chunks are sifted first if they are a large part of all."""
 _SAMPLE = 200
-"""Chunks after which it shows whether sifting holds anything back."""
+"""Chunks after which it is clear whether sifting excludes anything."""
 _RANGES = 100
-"""No more ranges than these are looked for in one snippet."""
+"""The most ranges that are searched for in one snippet."""
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern
     narrow = _narrowed(db, pattern, share.few)
     if not narrow and lets is not None and share.many(db, request["queries"]):
         narrow = _sifted(db, lets, share)
-        if not narrow:  # it lets through nearly everything
+        if not narrow:  # it excludes almost nothing
             lets = None
     for sql, order, params in request["queries"]:
         found.append([])
@@ -111,7 +111,7 @@ def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern
 
 
 class _Share:
-    """What of the chunks this process looks at."""
+    """The chunks that this process searches."""
 
     def __init__(self, number: int, of: int, last: int) -> None:
         self._number, self._of, self._last = number, of, last
@@ -123,7 +123,7 @@ class _Share:
         return f"AND ({chunk} / {_BLOCK} % {self._of} = {self._number} OR {chunk} > {self._last})"
 
     def many(self, db: sqlite3.Connection, queries: list[Any]) -> bool:
-        """Whether the queries have more documents than are looked at one by one."""
+        """Whether the queries have more documents than are searched one by one."""
         return any(
             db.execute(f"SELECT count(*) FROM ({sql} LIMIT {self.few})", params).fetchone()[0] >= self.few  # noqa: S608
             for sql, _, params in queries
@@ -131,8 +131,8 @@ class _Share:
 
 
 def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str], few: int) -> str:
-    """A condition that lets through every document in which the pattern can be found, by the words it must have; nothing
-    where they are in more than a few.
+    """A condition that admits every document in which the pattern can be found, by the words it must contain; empty if they
+    occur in more than a few.
     """
     need = needed(pattern)
     if need is None:
@@ -150,7 +150,7 @@ def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str], few: int) -> str
 
 
 def _sifted(db: sqlite3.Connection, lets: Sieve, share: _Share) -> str:
-    """A condition that lets through every document of the share's chunks that the sieve does; nothing where those are most."""
+    """A condition that admits every document of the share's chunks that the sieve admits; empty if those are most."""
     found: list[tuple[int]] = []
     rows = db.execute(f"SELECT id, data FROM chunk WHERE 1 {share.condition('id')} ORDER BY id")  # noqa: S608
     for number, (chunk, data) in enumerate(rows):
@@ -161,7 +161,7 @@ def _sifted(db: sqlite3.Connection, lets: Sieve, share: _Share) -> str:
     db.execute("CREATE TABLE temp.sifted (id INTEGER PRIMARY KEY)")
     db.executemany("INSERT INTO temp.sifted VALUES (?)", found)
     db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
-    # Once: there is no index by chunk.
+    # In one pass: the table is not indexed by chunk.
     db.execute("INSERT INTO temp.narrowed SELECT id FROM doc WHERE chunk IN (SELECT id FROM temp.sifted)")
     return "AND doc.id IN (SELECT id FROM temp.narrowed)"
 

@@ -1,6 +1,6 @@
-"""The index file: its tables, and how it is made, checked and replaced. Synchronous; called on the index's own threads.
+"""The index file: its tables, and how it is created, checked and replaced. Synchronous; called on the index's own threads.
 
-    session   one row a session; `info` is IndexedInfo as JSON, the columns beside it are what lists filter and sort by
+    session   one row for each session; `info` is IndexedInfo as JSON, lists filter and sort by the other columns
     tag       its tags
     history   what a list's order was: the keys that a session had before the change that came with `epoch`
     doc       one row a message, note or session name, placed by (session, kind, seq); its key (the message's or note's id)
@@ -8,9 +8,9 @@
     chunk     compressed texts (chunks.py); `live` documents still point into it
     fts       the words, no text. Its rowid is the doc's id plus its shelf's and kind's zone
 
-A document's words are in the zone of its session's shelf, so a search over all that is neither archived nor deleted is
-one range of rowids, with no look at any other table: that makes exact totals cheap. A session that changes shelves has
-its words moved.
+A document's words are in the zone of its session's shelf, so a search over everything that is neither archived nor deleted
+is one range of rowids, without reading any other table: that makes exact totals cheap. When a session changes shelves, its
+words are moved.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sessiond.index.chunks import DamagedChunk, decompress
 APPLICATION_ID = 0x53455344  # "SESD"
 VERSION = 3
 PAGE_BYTES = 16384
-"""Chunks and FTS5's own pages of 4 KB are packed well into it."""
+"""Chunks and FTS5's own pages of 4 KB fit well into it."""
 
 LOG_PAGES = 4096
-"""64 MB, and the writing connection sees to it that the log begins anew."""
+"""64 MB; then the writing connection makes the log start again."""
 
 LIVE, ARCHIVED, DELETED, UNKNOWN = range(4)
-"""Shelves. UNKNOWN: messages came before their session did. The words of the last two are not indexed, their texts are
+"""Shelves. UNKNOWN: messages arrived before their session. The words of the last two are not indexed, but their texts are
 kept.
 """
 MESSAGE, NAME, NOTE = range(3)
@@ -76,12 +76,12 @@ class Unusable(Exception):
 
 
 def zone(shelf: int, kind: int) -> int:
-    """What is added to a doc's id to get the rowid of its words. LIVE or ARCHIVED only."""
+    """The offset from a doc's id to the rowid of its words. LIVE or ARCHIVED only."""
     return (shelf * 2 + (kind == NAME)) << ZONE_BITS
 
 
 def connect(path: str, *, reading: bool) -> sqlite3.Connection:
-    """A connection for one thread to a file that is there. Raises sqlite3.Error."""
+    """A connection for one thread to an existing file. Raises sqlite3.Error."""
     uri = f"file:{quote(os.fsencode(path))}?mode=rw"
     db = sqlite3.connect(
         uri, uri=True, timeout=10.0, isolation_level=None, cached_statements=256, check_same_thread=False
@@ -91,7 +91,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
         db.execute("PRAGMA temp_store = MEMORY")
         if reading:
             db.execute("PRAGMA cache_size = -32768")
-            db.execute("PRAGMA query_only = ON")  # no mmap: a file that somebody cuts short would kill the daemon
+            db.execute("PRAGMA query_only = ON")  # no mmap: truncation of the file would kill the daemon
         else:
             db.execute("PRAGMA cache_size = -16384")
             db.execute("PRAGMA journal_mode = WAL")
@@ -105,10 +105,10 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
 
 
 def open_or_make(path: str) -> tuple[sqlite3.Connection, Literal["kept", "unclean", "fresh"]]:
-    """The writing connection to a file that is an index of this version, a fresh one if it was none.
+    """The writing connection to an index file of this version; a fresh one if it was anything else.
 
-    `unclean`: it was not closed by `seal`; `check` should look at it. Raises sqlite3.Error or OSError if none can be
-    made.
+    `unclean`: it was not closed by `seal`, so `check` should read it. Raises sqlite3.Error or OSError if it cannot be
+    created.
     """
     if os.path.exists(path) and _version(path) <= VERSION:
         sealed = _unseal(path)
@@ -139,7 +139,7 @@ def make(path: str) -> sqlite3.Connection:
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("COMMIT")
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the version is to be seen in the file itself
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the version must be in the file itself
     except sqlite3.Error:
         db.close()
         raise
@@ -147,18 +147,18 @@ def make(path: str) -> sqlite3.Connection:
 
 
 def reopen(path: str) -> sqlite3.Connection:
-    """A writing connection to the file that is there. Raises Unusable, sqlite3.Error."""
+    """A writing connection to the existing file. Raises Unusable, sqlite3.Error."""
     return _open(path)
 
 
 def check(db: sqlite3.Connection) -> None:
-    """Read all of it, on a connection of its own, and raise Unusable if anything is damaged. Nobody waits for it."""
+    """Read the whole file, on a separate connection, and raise Unusable if anything is damaged. Nothing waits for this."""
     try:
         found = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != ("ok",):
             raise Unusable(str(found))
-        # FTS5's own integrity-check would hold the write lock all the while.
-        db.execute("PRAGMA query_only = OFF")  # which a table of its own needs, be it a temporary one
+        # FTS5's own integrity-check would hold the write lock for the whole time.
+        db.execute("PRAGMA query_only = OFF")  # creating even a temporary table needs this
         db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, fts, row)")
         db.execute("SELECT sum(doc), sum(cnt) FROM temp.vocabulary").fetchone()
         for (data,) in db.execute("SELECT data FROM chunk"):
@@ -170,9 +170,7 @@ def check(db: sqlite3.Connection) -> None:
 
 
 def seal(db: sqlite3.Connection, path: str) -> None:
-    """Close the writing connection and note what the file looks like, so that a change made meanwhile is seen at the
-    next start.
-    """
+    """Close the writing connection and record the file's state, so that a later change is noticed at the next start."""
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     found = os.stat(path)
@@ -181,9 +179,7 @@ def seal(db: sqlite3.Connection, path: str) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error says that the file's content is broken or no longer there, and not that a disk is full or a lock
-    held.
-    """
+    """Whether an error says that the file's content is broken or missing, and not that a disk is full or a lock held."""
     if isinstance(error, (Unusable, DamagedChunk, msgspec.DecodeError)):
         return True
     if not isinstance(error, sqlite3.Error):
@@ -219,7 +215,7 @@ def _open(path: str) -> sqlite3.Connection:
             raise Unusable("another version")
         facts = dict(db.execute("SELECT key, value FROM meta"))
         if facts.get("tokens") != tokens.VERSION:
-            raise Unusable("made of other tokens")
+            raise Unusable("made with other tokens")
         if not all(key in facts for key in ("instance", "epoch", "next_doc", "next_chunk")):
             raise Unusable("incomplete")
     except BaseException:
@@ -229,8 +225,8 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _unseal(path: str) -> bool | None:
-    """True: closed cleanly and untouched since. None: not closed cleanly. False: touched by somebody else. The seal is
-    taken away.
+    """True: closed cleanly and untouched since. None: not closed cleanly. False: another program touched it. Removes the
+    seal.
     """
     try:
         with open(path + ".seal", "rb") as file:
@@ -245,7 +241,7 @@ def _unseal(path: str) -> bool | None:
 
 
 def _version(path: str) -> int:
-    """The version of an index file by its header, -1 if it has none. Nothing is opened by SQLite, nothing changes."""
+    """The version of an index file according to its header, -1 if it has none. Does not use SQLite, changes nothing."""
     try:
         with open(path, "rb") as file:
             header = file.read(72)

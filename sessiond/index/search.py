@@ -1,9 +1,8 @@
 """`session/search`, mode text. Runs on a reading thread.
 
-Hits come in this order: names of sessions before everything else; of each kind the RANKED newest by relevance, the
-others by age. The order of the ranked ones is held in memory for the cursor; the others go on below the last one's id,
-and new documents only get higher ids. So a cursor leaves nothing out and shows nothing twice, whatever is fed
-meanwhile.
+The order of hits: names of sessions before everything else; within each kind the RANKED newest by relevance, the others by
+age. The order of the ranked ones is kept in memory for the cursor; the others continue below the last one's id, and new
+documents only get higher ids. So a cursor leaves nothing out and shows nothing twice, whatever is fed meanwhile.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from sessiond.limits import Limits
 from sessiond.ready import ready
 
 RANKED = 1000
-"""Of the names, and of all other documents, this many of the newest that match are ordered by relevance."""
+"""This many of the newest matching names, and of the newest other matches, are ordered by relevance."""
 
 _RANKED_NAMES, _OTHER_NAMES, _RANKED_OTHERS, _OTHERS = range(4)
-"""Segments of the answer, in this order."""
+"""Segments of the result, in this order."""
 
 
 _DOCS = "SELECT doc.id, doc.kind, doc.at, role.name, 0.0 FROM doc JOIN role ON role.no = doc.role WHERE doc.id IN (SELECT value FROM json_each(?))"
@@ -40,9 +39,8 @@ _DOCS = "SELECT doc.id, doc.kind, doc.at, role.name, 0.0 FROM doc JOIN role ON r
 class _Position(msgspec.Struct, array_like=True):
     """Where the next page begins.
 
-    `at`: how many of the segment are done where it is ranked, otherwise the id to go on below. `names`: how many of the
-    `held` are names. `lows`: the lowest id of the ranked names and of the ranked others, 0 where these are all there
-    are.
+    `at`: how many of a ranked segment are done, otherwise the id to continue below. `names`: how many of the `held` are
+    names. `lows`: the lowest id of the ranked names and of the ranked others, 0 if there are no others.
     """
 
     segment: cursors.Int64
@@ -57,7 +55,7 @@ ready(_Position)
 
 
 def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, held: cursors.Held) -> SearchPage:
-    """One page. InvalidParams for a limit, filter or cursor that cannot be; the query itself is never an error."""
+    """One page. InvalidParams for an invalid limit, filter or cursor; the query itself is never an error."""
     limit = page_limit(request.limit, limits.default_list_page, limits.list_page)
     wanted = parse_filter(request.filter, search=True)
     query = parse(request.query)
@@ -88,8 +86,8 @@ def most_relevant(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> list[
 
 
 def _first(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> tuple[_Position, array[int]]:
-    """Before the first hit: all that is ranked, as id and score in millionths by turns, names first; and how many hits
-    there are.
+    """The position before the first hit, with the number of hits; and all ranked ones, as alternating id and score in
+    millionths, names first.
     """
     ranked: array[int] = array("q")
     counts, lows, total = [], [], 0
@@ -105,7 +103,7 @@ def _first(db: sqlite3.Connection, asked: Sequence[Plan | None]) -> tuple[_Posit
 
 
 def _ranked(db: sqlite3.Connection, plan: Plan, now_ms: int) -> tuple[list[tuple[float, int]], int]:
-    """(score, id) of the newest, best first, and the number of all."""
+    """(score, id) of the newest, best first, and the number of all matches."""
     if plan.stems:
         count, ids = _counted(db, plan)
         rows = db.execute(_DOCS, (json.dumps(ids),)).fetchall()
@@ -153,7 +151,7 @@ def _older(db: sqlite3.Connection, plan: Plan, than: int, count: int) -> list[in
 
 
 def _counted(db: sqlite3.Connection, plan: Plan) -> tuple[int, list[int]]:
-    """How many there are, and the ids of the RANKED newest, newest first; in one pass, and no object is made of each id."""
+    """The number of matches, and the ids of the RANKED newest, newest first; in one pass, without an object for each id."""
     some = f"SELECT {plan.id} AS id FROM {plan.source} WHERE {plan.where} ORDER BY {plan.order} DESC"  # noqa: S608
     count, ids = db.execute(f"SELECT count(*), group_concat(id) FROM ({some})", plan.params).fetchone()  # noqa: S608
     return count, [int(one) for one in ids.split(",", RANKED)[:RANKED]] if count else []

@@ -1,9 +1,9 @@
-"""`session/search`, mode semantic: what means the same and what says the same, merged by reciprocal rank.
+"""`session/search`, mode semantic: hits by meaning and hits by words, merged by reciprocal rank.
 
-The vectors are made and compared in a process of its own (`semantic_worker.py`), started when it is first needed. Here
-is the daemon's side: the process, and the answer that is made of both lists. The order of all hits is found once, for
-the first page, and held for the cursor; so `total` counts them exactly. Meaning has no edge, so of what is only near in
-meaning the `MEANT` best are in it.
+A separate process makes and compares the vectors (`semantic_worker.py`); it is started when first needed. This is the
+daemon's side: the process, and the result that is made from both lists. The order of all hits is found once, for the first
+page, and kept for the cursor; so `total` counts them exactly. Nearness in meaning has no limit, so only the `MEANT` best of
+those hits are included.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from sessiond.model.values import JsonObject
 from sessiond.ready import ready
 
 MEANT = 200
-"""Of what is only near in meaning, so many are hits."""
+"""How many passages that are near only in meaning are hits."""
 RANK_CONSTANT = 60
-"""Of reciprocal rank fusion: a hit scores 1 / (60 + rank) in each list that it is in."""
+"""For reciprocal rank fusion: a hit scores 1 / (60 + rank) in each list that it is in."""
 START_S = 20.0
-"""After something was fed the process is started so much later, if nobody asks before: a daemon that is used for a moment
-needs none.
+"""How long after feeding the process is started, unless a query comes before: a daemon that is used only briefly does not
+need it.
 """
 TELL_S = 1.0
-"""One that runs is told so much later: what is fed meanwhile is told at once."""
+"""A running process is told after this delay, once for everything fed meanwhile."""
 _BEGIN_S = 4.0
-"""How long a question waits for a process that is only starting; then what the words find is answered, as `incomplete`."""
+"""How long a query waits for a process that is starting; after that it returns what the words find, as `incomplete`."""
 _BEGUN_S = 60.0
-"""One that has not said a word after this hangs."""
+"""A process that has not sent anything after this time hangs."""
 _END_S = 2.0
 _WORKER = join(dirname(os.path.abspath(__file__)), "semantic_worker.py")
 _FIELDS = 5
-"""Numbers held for a hit: document, score in millionths, and the passage that is near (text, start, end), or -1."""
+"""How many numbers are kept for a hit: document, score in millionths, and the near passage (text, start, end), or -1."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class _Position(msgspec.Struct, array_like=True):
 
 
 class _Answer(msgspec.Struct):
-    """What the worker writes. `found`: document, cosine, and where its nearest passage is."""
+    """The worker's answer. `found`: document, cosine, and the place of its nearest passage."""
 
     id: int = 0
     found: list[tuple[int, float, int, int, int]] = []
@@ -80,7 +80,7 @@ ready(_Position, _Answer)
 
 
 class SemanticSearch:
-    """`search`, `changed` and `close` on the loop. `is_behind`: whether whole sessions are still being taken into the index."""
+    """Call `search`, `changed` and `close` on the loop. `is_behind`: whether whole sessions are still being indexed."""
 
     def __init__(
         self, index_path: str, limits: Limits, readers: Readers, held: cursors.Held, is_behind: Callable[[], bool]
@@ -95,14 +95,14 @@ class SemanticSearch:
         self._gone = False
 
     def changed(self, *, gone: bool) -> None:
-        """Something was fed into the index, or (`gone`) taken out; returns at once."""
+        """Something was fed into the index, or (`gone`) removed; returns at once."""
         self._gone = self._gone or gone
         if self._timer is None:
             delay = TELL_S if self._worker.running else START_S
             self._timer = asyncio.get_running_loop().call_later(delay, self._due)
 
     def _due(self) -> None:
-        if self._is_behind():  # the processors and the memory are an import's now
+        if self._is_behind():  # leave processors and memory to the import
             self._timer = asyncio.get_running_loop().call_later(START_S, self._due)
         else:
             self._tell()
@@ -115,8 +115,8 @@ class SemanticSearch:
             self._thread.submit(self._worker.tell, gone)
 
     async def search(self, request: SearchQuery) -> SearchPage:
-        """One page. InvalidParams as in `search_text`; Cancelled after `search_s`; Unavailable where the process fails;
-        Unusable and sqlite3.Error where the index is damaged.
+        """One page. InvalidParams as in `search_text`; Cancelled after `search_s`; Unavailable if the process fails;
+        Unusable and sqlite3.Error if the index is damaged.
         """
         ticket = Ticket(self._limits.search_s)
         limit = page_limit(request.limit, self._limits.default_list_page, self._limits.list_page)
@@ -150,7 +150,7 @@ class SemanticSearch:
         if not text or not wheres:
             return _Answer()
         asked = {"text": text, "wheres": wheres, "most": MEANT}
-        self._tell()  # what was fed before is looked through
+        self._tell()  # so that earlier changes are searched
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._worker.ask, asked, ticket)
         except asyncio.CancelledError:
@@ -158,7 +158,7 @@ class SemanticSearch:
             raise
 
     def close(self) -> None:
-        """Blocks till the process has ended."""
+        """Blocks until the process has ended."""
         if self._timer is not None:
             self._timer.cancel()
         self._thread.submit(self._worker.end)
@@ -166,7 +166,7 @@ class SemanticSearch:
 
 
 class _Process:
-    """The worker, started when there is something to say to it. All but `running` on one thread."""
+    """The worker, started when there is something to tell it. Everything except `running` runs on one thread."""
 
     def __init__(self, *paths: str) -> None:
         self._paths = paths
@@ -175,22 +175,22 @@ class _Process:
         self._asked = 0
         self._started = 0.0
         self._awake = False
-        """It has loaded the model, and said so."""
+        """It has reported that the model is loaded."""
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def tell(self, gone: bool) -> None:
-        """Something was fed, or taken out."""
+        """Something was fed or removed."""
         try:
             self._send({"changed": True, "gone": gone})
         except OSError as error:
             _log.warning("search by meaning: its process cannot be started: %s", error)
 
     def ask(self, request: JsonObject, ticket: Ticket) -> _Answer:
-        """Nothing, and `behind`, while the process is starting; Cancelled when the time is over; Unavailable where the process
-        cannot be started or fails.
+        """An empty answer with `behind` while the process is starting; Cancelled when the time is over; Unavailable if the
+        process cannot be started or fails.
         """
         self._asked += 1
         try:
@@ -201,11 +201,11 @@ class _Process:
         while True:
             if ticket.over():
                 if ticket.ended_by_time:
-                    self.kill()  # it hangs; the next one is fresh
+                    self.kill()  # it hangs; the next query starts a fresh one
                 raise ticket.ended()
             if not self._awake and time.monotonic() > starting_till:
                 if time.monotonic() > self._started + _BEGUN_S:
-                    raise self._failed(f"its process said nothing for {_BEGUN_S:g} s")
+                    raise self._failed(f"its process has not responded for {_BEGUN_S:g} s")
                 return _Answer(behind=True)
             answer = self._receive(min(0.05, max(0.0, ticket.left_s)))
             if answer is not None:
@@ -220,7 +220,7 @@ class _Process:
             return
         assert self._process.stdin is not None
         try:
-            self._process.stdin.close()  # it ends by itself then
+            self._process.stdin.close()  # then it ends by itself
             self._process.wait(_END_S)
         except (OSError, subprocess.TimeoutExpired):
             _log.debug("the process of search by meaning is killed", exc_info=True)
@@ -237,7 +237,7 @@ class _Process:
         _log.warning("search by meaning failed: %s", reason)
         self.kill()
         return Unavailable(
-            f"search by meaning failed: {reason}", hint="search by words goes on; the daemon's log says more"
+            f"search by meaning failed: {reason}", hint="search by words still works; the daemon's log says more"
         )
 
     def _send(self, message: JsonObject) -> None:
@@ -246,7 +246,7 @@ class _Process:
             self._start()
         try:
             self._write(line)
-        except BrokenPipeError:  # it ended by itself at this very moment
+        except BrokenPipeError:  # it has just ended by itself
             self._start()
             self._write(line)
 
@@ -257,7 +257,7 @@ class _Process:
         self._process.stdin.flush()
 
     def _receive(self, seconds: float) -> _Answer | None:
-        """The next answer, waited for at most so long. One that ended without a word has failed."""
+        """The next answer; waits at most this long. A process that ended without an answer has failed."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -285,7 +285,7 @@ class _Process:
 
 
 def fused(said: Sequence[int], meant: Sequence[tuple[int, float, int, int, int]]) -> array[int]:
-    """Both lists, best first, as one by reciprocal rank: `_FIELDS` numbers a hit."""
+    """Both lists, best first, merged by reciprocal rank: `_FIELDS` numbers for each hit."""
     scores: dict[int, float] = {}
     for ranks in (said, [near[0] for near in meant]):
         for rank, doc in enumerate(ranks, 1):
@@ -299,7 +299,7 @@ def fused(said: Sequence[int], meant: Sequence[tuple[int, float, int, int, int]]
 
 
 def _prepare(db: sqlite3.Connection, query: Query, wanted: Filter, *, first: bool) -> tuple[str, list[Any], list[int]]:
-    """The index's instance; for the first page also what the worker may find, as SQL, and what text search finds."""
+    """The index's instance; for the first page also the documents that the worker may find, as SQL, and the hits of text search."""
     instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
     if not first:
         return instance, [], []
@@ -329,7 +329,7 @@ def _hits(db: sqlite3.Connection, page: list[array[int]], wanted: Filter, query:
 
 
 def _passage(text: str, start: int, end: int) -> str:
-    """How a passage begins, as much of it as fits a snippet."""
+    """The beginning of a passage, as much as fits into a snippet."""
     piece = text[start:end].strip()
     if len(piece) > SNIPPET_CHARS:
         blank = max(

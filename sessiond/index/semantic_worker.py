@@ -1,9 +1,9 @@
-"""Mode semantic's process: keeps the vectors in step with the index, and finds the nearest. Started by `semantic.py`,
-which talks to it by JSON lines on its standard input and output; it ends when that does.
+"""The process of mode semantic: keeps the vectors in step with the index, and finds the nearest. `semantic.py` starts it and
+talks to it by JSON lines on standard input and output; it ends when its input ends.
 
-The model's memory, its imports and whatever goes wrong in it stay out of the daemon. Nothing leaves this process: what
-could open a connection is refused. It makes vectors a batch at a time and looks at its input in between, so a question
-never waits for more than one batch.
+The model's memory, imports and failures remain outside the daemon. Nothing leaves this process: calls that could open a
+connection are refused. It makes vectors in batches and reads its input in between, so a query never waits for more than one
+batch.
 
     at first, once the model is loaded                         -> {"awake": true}
     {"changed": true, "gone": bool}                            no answer: something was fed into the index, or taken out
@@ -28,13 +28,13 @@ from urllib.parse import quote
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 IDLE_S = 600.0
-"""With nothing to do for so long it ends; the daemon starts another when it needs one."""
+"""After this long without work it ends; the daemon starts another when it needs one."""
 BATCH = 64
-"""Documents whose vectors are made between two looks at the input."""
+"""How many documents get vectors between two reads of the input."""
 FLOOR = 0.12
-"""What has less in common with the question than this (a cosine) is not found: unrelated texts lie around 0."""
+"""Passages with a smaller cosine than this to the query are not found: unrelated texts are around 0."""
 _PATIENCE_S = 0.5
-"""How long a question waits for vectors that are still to be made."""
+"""How long a query waits for vectors that are still to be made."""
 _RETRY_S = 5.0
 _REFUSED = (
     "socket.connect",
@@ -47,13 +47,13 @@ _REFUSED = (
 
 
 def refuse_network(event: str, _arguments: tuple[Any, ...]) -> None:
-    """An audit hook: nothing in here has any business outside."""
+    """An audit hook: nothing in here may use the network."""
     if event in _REFUSED:
-        raise PermissionError(f"{event}: search by meaning needs no network, and gets none")
+        raise PermissionError(f"{event}: search by meaning does not use the network")
 
 
 class Docs:
-    """The index, read only. `instance` names it; another file at its place has another one."""
+    """The index, read-only. `instance` identifies it; another file in its place has another one."""
 
     def __init__(self, path: str) -> None:
         uri = f"file:{quote(os.fsencode(path))}?mode=ro"
@@ -71,14 +71,14 @@ class Docs:
         self._db.close()
 
     def after(self, chunk: int) -> list[tuple[int, int, int, int]]:
-        """(id, chunk, start, size) of all documents that lie in later chunks: every new or changed one is put into a
-        new chunk, so these are those that have no vectors yet. In the order of their chunks.
+        """(id, chunk, start, size) of all documents in later chunks: every new or changed one goes into a new chunk, so
+        these are the ones without vectors. In the order of their chunks.
         """
         sql = "SELECT id, chunk, start, size FROM doc WHERE chunk > ? ORDER BY chunk, start"
         return self._db.execute(sql, (chunk,)).fetchall()
 
     def texts(self, chunk: int, start: int, size: int) -> list[tuple[str, str]]:
-        """Empty where the chunk is gone: its documents have moved to later ones."""
+        """Empty if the chunk is gone: its documents have moved to later ones."""
         from sessiond.index.chunks import decompress, unpack
 
         if self._chunk[0] != chunk:
@@ -92,7 +92,7 @@ class Docs:
         return {doc for (doc,) in self._db.execute("SELECT id FROM doc")}
 
     def wanted(self, wheres: list[Any], among: list[int] | None = None) -> dict[int, int]:
-        """Document -> its chunk, of those that one of the conditions lets through."""
+        """Document -> its chunk, for those that one of the conditions admits."""
         found: dict[int, int] = {}
         for where, params in wheres:
             sql = f"SELECT doc.id, doc.chunk FROM doc WHERE ({where})"  # noqa: S608  (of plan.py)
@@ -112,7 +112,7 @@ class Worker:
         self._vectors_path = vectors_path
         self._model = Model()
         self._stale = self._gone = True
-        """Something was fed, or taken out, since the last look at the index."""
+        """Something was fed or removed since the last look at the index."""
         self._open()
 
     def _open(self) -> None:
@@ -128,14 +128,14 @@ class Worker:
         self._gone = self._gone or gone
 
     def follow(self) -> None:
-        """The index may have been replaced."""
+        """Notice if the index was replaced."""
         if not self._docs.current():
             self._docs.close()
             self._vectors.close()
             self._open()
 
     def step(self) -> bool:
-        """Make some vectors. Whether there is more to do."""
+        """Make some vectors. Returns whether more are left to make."""
         self.follow()
         if next(self._work, self) is None:
             return True
@@ -164,7 +164,7 @@ class Worker:
             for passage in passages(found):
                 rows.append(Row(doc, chunk, *passage))
                 texts.append(found[passage.text][1][passage.start : passage.end])
-        # The last chunk may go on in the next batch.
+        # The last chunk may continue in the next batch.
         done = waiting[-1][1] - (0 if last else 1)
         self._vectors.put([one[0] for one in waiting], rows, self._model.embed(texts), done)
 
@@ -174,14 +174,14 @@ class Worker:
         try:
             while behind and time.monotonic() < ends:
                 behind = self.step()
-        except sqlite3.OperationalError:  # a full disk, a lock: what there is can be searched
+        except sqlite3.OperationalError:  # a full disk, a lock: the present vectors can be searched
             self.changed(gone=True)
         [vector] = self._model.embed([request["text"]])
         wheres, most = request["wheres"], request["most"]
         near = self._vectors.nearest(vector)
         best = self._best(near, self._docs.wanted(wheres, [one.row.doc for one in near]))
         if len(best) < most and len(self._vectors) > len(near):
-            # The filter leaves few of the nearest: look among those that it lets through.
+            # The filter leaves few of the nearest: search among those that it admits.
             wanted = self._docs.wanted(wheres)
             best = self._best(self._vectors.nearest(vector, only=wanted), wanted)
         found = [[doc, cosine, row.text, row.start, row.stop] for doc, (row, cosine) in best.items()][:most]
@@ -189,7 +189,7 @@ class Worker:
 
     @staticmethod
     def _best(near: list[Any], wanted: dict[int, int]) -> dict[int, Any]:
-        """Document -> its nearest passage, best first, of those that are wanted and have not changed since."""
+        """Document -> its nearest passage, best first, for those that are wanted and have not changed since."""
         best: dict[int, Any] = {}
         for one in near:
             if one.cosine >= FLOOR and wanted.get(one.row.doc) == one.row.chunk and one.row.doc not in best:
@@ -203,7 +203,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 class Lines:
-    """Lines of a file descriptor, without ever reading more than is there."""
+    """Reads lines from a file descriptor, without ever blocking for more than is there."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -211,7 +211,7 @@ class Lines:
         self.ended = False
 
     def next(self, seconds: float) -> bytes | None:
-        """The next line, waited for at most so long."""
+        """The next line; waits at most this long."""
         ends = time.monotonic() + seconds
         while b"\n" not in self._buffer and not self.ended:
             ready, _, _ = select.select([self._descriptor], [], [], max(0.0, ends - time.monotonic()))
@@ -225,7 +225,7 @@ class Lines:
 
 
 def _be_nice() -> None:
-    """Of this thread alone, where the system knows that; elsewhere of the process."""
+    """Lower the priority of this thread only, if the system can; otherwise of the process."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
     else:
@@ -233,9 +233,9 @@ def _be_nice() -> None:
 
 
 def serve(worker: Worker, lines: Lines, answer: Any) -> None:
-    """Until the input ends, or nothing was to do for IDLE_S."""
+    """Serve until the input ends, or there was no work for IDLE_S."""
     pause = 0.0
-    # One thread after the other: this one answers, the other has all the time of the world.
+    # Only one thread works at a time: this one answers, the other has all the time it needs.
     background = ThreadPoolExecutor(1, initializer=_be_nice)
     while not lines.ended:
         line = lines.next(pause)
@@ -257,7 +257,7 @@ def serve(worker: Worker, lines: Lines, answer: Any) -> None:
 def main() -> None:
     sys.addaudithook(refuse_network)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is not an answer
+    os.dup2(2, 1)  # what a library prints must not look like an answer
 
     def answer(message: dict[str, Any]) -> None:
         out.write(json.dumps(message) + "\n")

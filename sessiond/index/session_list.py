@@ -1,12 +1,11 @@
 """`session/list`: sessions in order, from the session table alone. Runs on a reading thread.
 
-A page goes on exactly where the last one ended, also when sessions move in the order meanwhile: the cursor names the
-epoch of the first page, and a session that has changed since stands where its keys of that epoch put it (`history`). No
-order is kept in memory, so a cursor lives as long as the index file, unless so much has happened that the history was
-cut.
+A page continues exactly where the last one ended, even if sessions move in the order meanwhile: the cursor names the epoch
+of the first page, and a session that has changed since is where its keys of that epoch put it (`history`). Orders are not
+kept in memory, so a cursor lives as long as the index file, unless so much has happened that the history was cut.
 
-Nobody waits for the writing thread: a first page shows what was fed and is not committed (`Unseen`) as if it were. The epoch
-of its cursor knows nothing of that, so the cursor says where the first page had these sessions.
+Lists do not wait for the writing thread: a first page shows uncommitted changes (`Unseen`) as if they were committed. The
+epoch of its cursor does not include them, so the cursor says where the first page had these sessions.
 """
 
 from __future__ import annotations
@@ -28,18 +27,16 @@ from sessiond.ready import ready
 
 _SORTS = {"updatedAt": "updated", "createdAt": "created", "name": "name_key", "messageCount": "count"}
 _COLUMNS = ("updated", "created", "name_key", "count")
-"""As `keys_of` has them."""
+"""In the order of `keys_of`."""
 _NEW = 1 << 62
-"""Numbers from here on stand for sessions that the file does not have yet: they come after all that it has, in the order of feeding."""
+"""Numbers from here on are for sessions that are not in the file yet: they come after all that are, in the order of feeding."""
 _Moved: TypeAlias = list[tuple[int, int | str | None]]
 _info = msgspec.json.Decoder(IndexedInfo)
 _encode = msgspec.json.Encoder().encode
 _BEFORE = (
     "SELECT no, min(epoch) AS epoch, updated, created, name_key, count FROM history WHERE epoch > :epoch GROUP BY no"
 )
-"""The keys that sessions had at an epoch, of those that have changed since. (SQLite takes the columns beside a min()
-from its row.)
-"""
+"""The keys at an epoch of the sessions that have changed since. (SQLite takes the other columns from the row of the min().)"""
 
 
 class _Position(msgspec.Struct, array_like=True):
@@ -47,7 +44,7 @@ class _Position(msgspec.Struct, array_like=True):
     key: cursors.Int64 | str
     no: cursors.Int64
     moved: list[tuple[cursors.Int64, cursors.Int64 | str | None]] = []
-    """Sessions (no) that were not where the epoch has them when the first page was made: their keys then. None: not in the list."""
+    """Sessions (no) that the first page had elsewhere than the epoch: their keys on that page. None: not in the list."""
 
 
 ready(_Position)
@@ -56,8 +53,8 @@ ready(_Position)
 def list_sessions(
     db: sqlite3.Connection, query: ListQuery, limits: Limits, unseen: Mapping[str, Unseen] | None = None
 ) -> Page:
-    """One page. InvalidParams for a limit, sort, filter or cursor that cannot be. `unseen`: what counts more than the file says,
-    by session; of a first page only.
+    """One page. InvalidParams for an invalid limit, sort, filter or cursor. `unseen`: newer values than those in the file,
+    by session; only for a first page.
     """
     limit = page_limit(query.limit, limits.default_list_page, limits.list_page)
     sort = DEFAULT_SORT if query.sort is None else query.sort
@@ -85,7 +82,7 @@ def list_sessions(
 
 
 def _fitting(rows: list[Any], most: int) -> int:
-    """How many of them a page may have by their bytes; at least one, so that paging always goes on."""
+    """How many rows a page may have by their bytes; at least one, so that paging always advances."""
     size = 0
     for count, (_, _, raw) in enumerate(rows):
         size += len(raw)
@@ -97,7 +94,7 @@ def _fitting(rows: list[Any], most: int) -> int:
 def _first(
     db: sqlite3.Connection, wanted: Filter, sort: str, count: int, unseen: Mapping[str, Unseen]
 ) -> tuple[list[Any], _Moved]:
-    """The rows, and the sessions that stand elsewhere in them than the file has them."""
+    """The rows, and the sessions whose place differs from that in the file."""
     conditions = Conditions()
     session_conditions(wanted, conditions)
     column, order = _column(sort)
@@ -127,7 +124,7 @@ def _in_order(rows: list[Any], order: str) -> list[Any]:
 
 
 def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _Position) -> list[Any]:
-    """Those that have not changed since the cursor's epoch, and those that have, at their old places; merged."""
+    """Sessions that have not changed since the cursor's epoch, and those that have, at their old places; merged."""
     column, order = _column(sort)
     beyond = "<" if order == "DESC" else ">"
     rows: list[Any] = []
@@ -154,7 +151,7 @@ def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _P
 
 
 def _moved(db: sqlite3.Connection, wanted: Filter, order: str, after: _Position) -> Iterator[tuple[Any, int, bytes]]:
-    """Those that the first page had elsewhere than its epoch, where they come after the cursor."""
+    """Sessions that the first page had elsewhere than its epoch, if they come after the cursor."""
     conditions = Conditions()
     session_conditions(msgspec.structs.replace(wanted, since=None, until=None, name=None), conditions)
     conditions.add("s.no IN (SELECT value FROM json_each(?))", _json([no for no, _ in after.moved]))
@@ -184,13 +181,13 @@ def session_info(db: sqlite3.Connection, session_id: str) -> IndexedInfo | None:
 
 
 def fingerprints(db: sqlite3.Connection, store: str) -> dict[str, str]:
-    """Id on the wire -> fingerprint, of the sessions of a store that are not in the trash; empty where it is not known."""
+    """Id on the wire -> fingerprint, for the sessions of a store that are not in the trash; empty if unknown."""
     sql = "SELECT id, ifnull(fingerprint, '') FROM session WHERE store = ? AND shelf < ?"
     return dict(db.execute(sql, (store, DELETED)))
 
 
 def count_sessions(db: sqlite3.Connection, store: str) -> int:
-    """Sessions of a store, archived ones too, those in the trash not."""
+    """How many sessions a store has, including archived ones but not those in the trash."""
     row: tuple[int] = db.execute(
         "SELECT count(*) FROM session WHERE store = ? AND shelf < ?", (store, DELETED)
     ).fetchone()

@@ -12,7 +12,7 @@ from sessiond.index.values import IndexedInfo
 from sessiond.model.values import epoch_ms
 
 HISTORY_ROWS = 200_000
-"""More than these, and the older half is cut: list cursors from before end."""
+"""If there are more, the older half is cut: older list cursors end."""
 _CACHED = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Known(msgspec.Struct):
-    """A session as the index has it. `keys` are those that lists are sorted by: updated, created, name_key, count."""
+    """A session as the index has it. `keys`: the sort keys of lists: updated, created, name_key, count."""
 
     no: int
     shelf: int
@@ -30,16 +30,16 @@ class Known(msgspec.Struct):
     name: str | None
     tags: tuple[str, ...]
     stamp: int = 0
-    """Of the newest info that was fed of it."""
+    """The stamp of its newest info."""
 
 
 class Sessions:
-    """Outlives transactions; `forget` after one that was rolled back."""
+    """Outlives transactions; call `forget` after a rollback."""
 
     def __init__(self, db: sqlite3.Connection, epoch: int) -> None:
         self._db = db
         self.epoch = epoch
-        """Of the last transaction in which a session moved in any order."""
+        """The epoch of the last transaction in which a session moved in any order."""
         self._cache: dict[str, Known] = {}
         self._recorded: set[int] = set()
         self._history_rows: int = db.execute("SELECT count(*) FROM history").fetchone()[0]
@@ -55,7 +55,7 @@ class Sessions:
         return known
 
     def make(self, session_id: str) -> Known:
-        """A row for a session of which nothing is known yet. It is in no list and in no search."""
+        """A row for a session that is not known yet. Lists and searches do not show it."""
         sql = "INSERT INTO session (id, store, shelf, archived, updated, created, name_key, count) VALUES (?, '', ?, 0, 0, 0, '', 0)"
         made = self._db.execute(sql, (session_id, UNKNOWN))
         assert made.lastrowid is not None
@@ -64,9 +64,7 @@ class Sessions:
         return known
 
     def put(self, known: Known, info: IndexedInfo, fingerprint: str | None) -> None:
-        """Write all that a session's row and tags say; `known` follows, its shelf too: its documents are the caller's
-        business.
-        """
+        """Write a session's row and tags; `known` is updated, including its shelf: moving its documents is up to the caller."""
         keys = keys_of(info)
         if keys != known.keys and known.shelf != UNKNOWN and known.no not in self._recorded:
             self._recorded.add(known.no)
@@ -103,13 +101,13 @@ class Sessions:
         del self._cache[session_id]
 
     def forget_fingerprints(self, session_ids: set[str]) -> None:
-        """What was fed of these sessions was lost: nothing may say that they are up to date."""
+        """Changes of these sessions were lost: nothing may claim that they are up to date."""
         self._db.executemany(
             "UPDATE session SET fingerprint = NULL WHERE id = ?", [(session_id,) for session_id in session_ids]
         )
 
     def finish(self) -> None:
-        """Before the commit."""
+        """Called before the commit."""
         if self._recorded:
             self.epoch += 1
             self._history_rows += len(self._recorded)
@@ -134,7 +132,7 @@ class Sessions:
 
 
 def keys_of(info: IndexedInfo) -> tuple[int, int, str, int]:
-    """What lists are sorted by: updated, created, name_key, count."""
+    """The sort keys of lists: updated, created, name_key, count."""
     return moment(info.updated_at), moment(info.created_at), (info.name or "").casefold(), info.message_count
 
 
@@ -143,7 +141,7 @@ def shelf_of(info: IndexedInfo) -> int:
 
 
 def moment(timestamp: str) -> int:
-    """Milliseconds since 1970; 0 for what is not a time, because feeding must not fail for it."""
+    """Milliseconds since 1970; 0 for an invalid time, because feeding must not fail for it."""
     try:
         if len(timestamp) == 24 and timestamp[23] == "Z":  # the protocol's own shape, ten times faster
             return (datetime.fromisoformat(timestamp) - _EPOCH) // _MILLISECOND

@@ -1,9 +1,9 @@
-"""Which bytes may hold a text that a regular expression matches: a quick look at many texts at once, before Python's `re`
-looks at those that are left. Pure but for RE2, which is used where it is installed; the regex worker uses it.
+"""Which bytes may contain a text that a regular expression matches: a quick check of many texts at once, before Python's
+`re` searches those that remain. Pure except for RE2, which is used if installed; the regex worker uses this.
 
-A sieve is asked about a packed document or about a whole chunk of them. It may let through what does not match, never hold
-back what does, so a pattern is read generously: anchors and looks ahead and behind count as met, a back reference as
-anything. Lengths, keys and kinds stand among the texts; they can only add to what is let through.
+A sieve checks a packed document or a whole chunk of them. It may admit what does not match, but never exclude what does, so
+a pattern is read generously: anchors, lookaheads and lookbehinds count as met, a back reference as anything. Lengths, keys
+and kinds are among the texts; they can only admit more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 try:
     from re import _constants as op  # type: ignore[attr-defined]
     from re import _parser as sre  # type: ignore[attr-defined]
-except ImportError:  # another Python's insides: nothing is held back
+except ImportError:  # other internals of Python: nothing is excluded
     sre = None
 
 Sieve: TypeAlias = Callable[[bytes], bool]
@@ -25,7 +25,7 @@ Ranges: TypeAlias = list[tuple[int, int]]
 """Code points, both ends included; sorted and apart."""
 
 _SHORTEST_BYTES = 3
-"""A shorter literal is nearly everywhere."""
+"""A shorter literal occurs nearly everywhere."""
 _MOST_LITERALS = 16
 _MOST_REPEATS = 1000
 """RE2's own limit."""
@@ -35,7 +35,7 @@ _SURROGATES = (0xD800, 0xDFFF)
 _EVERYTHING: Ranges = [(0, 0xD7FF), (0xE000, _END - 1)]
 _ASCII_LETTERS: Ranges = [(65, 90), (97, 122)]
 _ALIKE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
-"""What else matches an ASCII letter where case is ignored."""
+"""Other characters that match an ASCII letter if case is ignored."""
 _CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 
 
@@ -44,14 +44,14 @@ class _Unknown(Exception):
 
 
 def sieve(pattern: re.Pattern[str]) -> Sieve | None:
-    """None: nothing is known of what it matches, or it matches everywhere."""
+    """None: nothing is known about what it matches, or it matches everywhere."""
     if sre is None:
         return None
     try:
         parsed = sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
         literals = _literals(parsed, pattern.flags)
         compiled = _re2_of(_alternative(parsed, pattern.flags))
-    except (RecursionError, re.error, ValueError, TypeError, _Unknown):  # what its insides look like is not promised
+    except (RecursionError, re.error, ValueError, TypeError, _Unknown):  # the internals are not guaranteed
         return None
     if literals is None or compiled is None:
         return compiled if literals is None else _holds(literals)
@@ -60,12 +60,12 @@ def sieve(pattern: re.Pattern[str]) -> Sieve | None:
 
 
 def required(pattern: re.Pattern[str]) -> frozenset[bytes]:
-    """One of these must be in the UTF-8 of a text that matches; empty: nothing is known."""
+    """One of these must be in the UTF-8 of a matching text; empty: nothing is known."""
     return _literals(sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags) or frozenset()
 
 
 def translated(pattern: re.Pattern[str]) -> str:
-    """A pattern for RE2 that matches wherever this one does. ValueError where there is none."""
+    """A pattern for RE2 that matches wherever this one does. ValueError if that is not possible."""
     try:
         return _alternative(sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags)
     except _Unknown as error:
@@ -105,7 +105,7 @@ def _re2_of(text: str) -> Sieve | None:
 
 
 def _literals(items: Iterable[tuple[Any, Any]], flags: int) -> frozenset[bytes] | None:
-    """The best of what each part needs: the one of which the shortest literal is longest."""
+    """The best of the parts' needs: the one whose shortest literal is longest."""
     needs: list[frozenset[bytes]] = []
     run: list[str] = []
 
@@ -145,7 +145,7 @@ def _literals_of(kind: Any, value: Any, flags: int) -> frozenset[bytes] | None:
 
 
 def _plain(code: int, flags: int) -> bool:
-    """Whether only this very character matches it. (A lone surrogate is in no text.)"""
+    """Whether it matches only this character. (A lone surrogate never occurs in a text.)"""
     one = chr(code)
     if _SURROGATES[0] <= code <= _SURROGATES[1]:
         return False
@@ -153,7 +153,7 @@ def _plain(code: int, flags: int) -> bool:
 
 
 def _combined(flags: int, added: int, removed: int) -> int:
-    """Flags within a group that sets and takes away some. One of a and u takes the place of the other."""
+    """Flags within a group that adds and removes some. The flags a and u replace each other."""
     kinds = int(re.ASCII | re.UNICODE | re.LOCALE)
     return int((flags & ~kinds if added & kinds else flags) | added) & ~removed
 
@@ -234,13 +234,13 @@ def _category(name: str, ascii_only: int) -> Ranges:
 
 @cache
 def _members(category: str, ascii_only: int) -> Ranges:
-    """In the words of this very Python, whatever its version of Unicode."""
+    """According to this Python, whatever its version of Unicode."""
     everything = array("I", range(_END)).tobytes().decode("utf-32", "surrogatepass")
     return [(match.start(), match.end() - 1) for match in re.compile(f"{category}+", ascii_only).finditer(everything)]
 
 
 def _any_case(found: Ranges) -> Ranges:
-    """With all that may match it where case is ignored, and more: which characters do is not said anywhere."""
+    """With all characters that may match if case is ignored, and more: which ones do is not documented."""
     if any(high >= 0x80 for _, high in found):
         return _joined([*found, *_ASCII_LETTERS, (0x80, _END - 1)])
     letters = {chr(code).lower() for low, high in found for code in range(low, high + 1) if chr(code).isalpha()}
@@ -269,7 +269,7 @@ def _complement(found: Ranges) -> Ranges:
 
 
 def _class(found: Ranges) -> str:
-    """A lone surrogate is in no text, and RE2 has no class of nothing."""
+    """A lone surrogate never occurs in a text, and RE2 lacks an empty class."""
     low, high = _SURROGATES
     parts = [
         part

@@ -1,7 +1,7 @@
-"""What of a message, a note or a session's name can be searched. Pure.
+"""The searchable texts of a message, a note or a session's name. Pure.
 
-Kinds: `text` is what people and models wrote, `tool` what went into tools and came out of them, `thought` what a model
-thought (found only by `in:thinking`). Texts of one message are apart: no phrase goes from one to the next.
+Kinds: `text` is what people and models wrote, `tool` the input and output of tools, `thought` a model's thinking (found only
+by `in:thinking`). Texts of one message are separate: a phrase never spans two of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind: TypeAlias = Literal["text", "tool", "thought"]
 Texts: TypeAlias = list[tuple[Kind, str]]
 
 _THOUGHTS = {"thinking": "thinking", "reasoning": "text", "redacted_thinking": ""}
-"""Types of content blocks that hold thoughts -> the field with the text."""
+"""Types of content blocks with thoughts -> the field with the text."""
 _CALLS = ("tool_use", "toolCall", "tool_call", "function_call")
 _RESULTS = ("tool_result", "toolResult", "function_call_output")
 
@@ -76,7 +76,7 @@ def _call(call: Json) -> Iterator[str]:
 
 
 def _decoded(arguments: str) -> Json:
-    """Arguments that are JSON in a string as what they mean, so that `\\n` is a line's end and no letter n."""
+    """Arguments that are JSON in a string, decoded, so that `\\n` is a line end and not a letter n."""
     if arguments[:1] not in ("{", "["):
         return arguments
     try:

@@ -1,15 +1,13 @@
 """How text becomes tokens, for the index, for queries and for snippets alike. Pure.
 
-- *Plain* text is compatibility-decomposed, without accents, composed again: `é` is `e`, half width `ｶﾞ` is `ガ`, `ﬁ` is
-  `fi`. The
-  voicing marks of kana are not accents. Case is kept, because identifiers need it.
+- *Plain* text is compatibility-decomposed, without accents, composed again: `é` is `e`, half width `ｶﾞ` is `ガ`, `ﬁ` is `fi`.
+  The voicing marks of kana are not accents. Case is kept, because identifiers need it.
 - A *word* is a run of letters, digits and the marks that belong to them; everything else separates, `_` too. It is
   compared casefolded, and by its first 32,768 bytes: FTS5 keeps no more.
-- Every character of Chinese, Japanese and Korean script is a token of its own, so that any substring is a phrase of
-  tokens. So is every symbol outside ASCII (`→`, `€`, emoji).
-- A camelCase word of at most 128 characters has *parts*: a new one begins at an upper case letter after a lower case
-  letter or a digit,
-  and at the last of several upper case letters before a lower case one (`HTTPServer2Go` is HTTP, Server2, Go).
+- Every character of Chinese, Japanese and Korean script is a separate token, so that any substring is a phrase of tokens. So
+  is every symbol outside ASCII (`→`, `€`, emoji).
+- A camelCase word of at most 128 characters has *parts*: a new one begins at an upper case letter after a lower case letter
+  or a digit, and at the last of several upper case letters before a lower case one (`HTTPServer2Go` is HTTP, Server2, Go).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 
 VERSION = f"1/{unicodedata.unidata_version}"
-"""Changes whenever the same text may give other tokens. An index of another version is built anew."""
+"""Changes whenever the same text may give other tokens. An index of another version is rebuilt."""
 
 MAX_IDENTIFIER_CHARS = 128
 
@@ -49,7 +47,7 @@ _SYMBOLS = (
 _LATIN = f"[^\\W_{_CJK}{_SYMBOLS}]+(?:[{_MARKS}]+[^\\W_{_CJK}{_SYMBOLS}]*)*"
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 
-# What is plain already, or separates before and after: most of what is written. Only the rest goes through normalization, with a kana or
+# Characters that are already plain, or separate before and after: most text. Only the rest is normalized, with a kana or
 # Hangul syllable before it, which it may join.
 _SIMPLE = (
     "\u0000-\u007f\u2010-\u205e\u3000-\u3035\u3041-\u3096\u309d\u309e\u30a0-\u30fe\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
@@ -57,7 +55,7 @@ _SIMPLE = (
 )
 
 
-# Compiled when first needed: together they take longer than all else that a daemon imports of ours.
+# Compiled when first needed: together they take longer than all our other imports of a daemon.
 @cache
 def _word() -> re.Pattern[str]:
     return re.compile(_LATIN)
@@ -74,10 +72,10 @@ def _odd() -> re.Pattern[str]:
 
 
 _CUT = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|(?<=[A-Z].)(?=[a-z]))")
-"""Where a part of an ASCII word begins. It starts with the rare thing, an upper case letter: that makes it fast."""
+"""Where a part of an ASCII word begins. The pattern starts with the rarest character, an upper case letter: that makes it fast."""
 _MARK = "\x01"
 _MARKED_WORD = re.compile(r"(?<![A-Za-z0-9\x01])[A-Za-z0-9]++(?:\x01[A-Za-z0-9]++)+")
-"""An ASCII word with a mark at every cut, of those that have any."""
+"""An ASCII word with cuts, with a mark at each of them."""
 _MAY_BE_UPPER = re.compile(
     "[A-Z\u00c0-\u00de\u0100-\u024f\u0370-\u058f\u10a0-\u10ff\u13a0-\u13ff\u1c80-\u1cbf\u1e00-\u1fff\u2c00-\u2dff\ua640-\ua7ff"
     "\U00010400-\U0001ffff]"
@@ -101,14 +99,14 @@ def words(text: str) -> list[str]:
 
 
 def stream(plain_text: str) -> str:
-    """What FTS5's ascii tokenizer makes the same tokens of as `words` does. It splits ASCII itself; of the rest it
-    knows nothing.
+    """The text from which FTS5's ascii tokenizer makes the same tokens as `words`. It splits ASCII itself; it does not split
+    anything else.
     """
     return plain_text if plain_text.isascii() else " ".join(_token().findall(plain_text.casefold()))
 
 
 def spans(plain_text: str) -> Iterator[re.Match[str]]:
-    """A match for every token of a text that is plain already, case kept."""
+    """A match for every token of a text that is already plain, case kept."""
     return (_ASCII_WORD if plain_text.isascii() else _token()).finditer(plain_text)
 
 
@@ -137,7 +135,7 @@ def may_have_parts(plain_text: str) -> bool:
 
 
 def cuts(word: str) -> list[int]:
-    """Where the parts of a plain word begin, but the first: empty for a word that has none."""
+    """Where the parts of a plain word begin, except the first: empty for a word without parts."""
     if len(word) > MAX_IDENTIFIER_CHARS:
         return []
     if word.isascii():
@@ -156,7 +154,7 @@ def cuts(word: str) -> list[int]:
 
 @lru_cache(maxsize=32_768)
 def parts(word: str) -> tuple[str, ...]:
-    """The parts of a plain word, folded; empty for a word that has none."""
+    """The parts of a plain word, folded; empty for a word without parts."""
     at = cuts(word)
     return tuple(word[i:j].casefold() for i, j in zip([0, *at], [*at, len(word)], strict=True)) if at else ()
 
@@ -243,7 +241,7 @@ _SINGLE, _EXPANDS, _EXTENDS = range(3)
 
 @lru_cache(maxsize=8192)
 def _kind(char: str) -> int:
-    """Whether a character stays one character, becomes none or several, or may join the one before it."""
+    """Whether a character remains one character, becomes several or disappears, or may join the one before it."""
     if char.isascii():
         return _SINGLE
     decomposed = unicodedata.normalize("NFKD", char)
@@ -254,10 +252,10 @@ def _kind(char: str) -> int:
 
 @lru_cache(maxsize=1)
 def _seconds() -> frozenset[str]:
-    """Characters that normalization may join to the one before, though they are not combining marks."""
+    """Characters that normalization may join to the one before, although they are not combining marks."""
     jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
     found = set()
-    # All of them lie in these blocks; those of planes 1 and up are Brahmic vowel signs, Kirat Rai's the last.
+    # All of them are in these blocks; those of planes 1 and up are Brahmic vowel signs, Kirat Rai's the last.
     for code in (*range(0x0900, 0x1B50), *range(0x3040, 0x3100), *range(0x11080, 0x16E00)):
         pair = unicodedata.decomposition(chr(code)).split()
         if len(pair) == 2 and not pair[0].startswith("<"):

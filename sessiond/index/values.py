@@ -1,4 +1,4 @@
-"""What goes into the index and what comes out: frozen values with the names of the wire."""
+"""Input and output of the index: frozen values with the names of the wire."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ DEFAULT_SORT = "-updatedAt"
 
 
 class IndexedInfo(SessionInfo, frozen=True, kw_only=True, rename="camel"):
-    """A session as the catalogue knows it: `SessionInfo` and where it lies. `session_id` is the id on the wire."""
+    """A session as the catalogue knows it: `SessionInfo` and its place. `session_id` is the id on the wire."""
 
     store: str = "default"
     format: str = "jsonl"
     path: str = ""
     fingerprint: str | None = None
-    """Of the session's files when all that was fed here was read from them, or None where that is not known."""
+    """The fingerprint of the session's files when everything fed here was read from them; None if unknown."""
     deleted: bool = False
-    """It lies in the trash: listed only where that was asked for, never found."""
+    """It is in the trash: listed only on request, never found."""
 
 
 class Unseen(NamedTuple):
-    """What lists show of a session, fed and not committed yet. `info`: None where it was removed. `stamp`: grows with every feeding."""
+    """What lists show of a session, fed but not committed yet. `info`: None if it was removed. `stamp`: grows with every
+    change that is fed.
+    """
 
     stamp: int
     info: IndexedInfo | None
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """As `session/list`. `limit` over the maximum is cut to it; `filter` has the wire's names."""
+    """As in `session/list`. A `limit` over the maximum is reduced to it; `filter` has the wire's names."""
 
     limit: int | None = None
     cursor: str | None = None
@@ -41,18 +43,18 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions in the order that was asked for. `next_cursor` is None on the last page."""
+    """Sessions in the requested order. `next_cursor` is None on the last page."""
 
     items: list[IndexedInfo]
     next_cursor: str | None = None
     incomplete: bool = False
     """The index is being filled, or could not be written: there may be more."""
     lost: bool = False
-    """It says nothing: the index was lost while it was asked."""
+    """It is meaningless: the index was lost during the query."""
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """As `session/search`."""
+    """As in `session/search`."""
 
     query: str
     mode: str = "text"
@@ -64,8 +66,8 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A message, or a session's name or note (`messageId` null), with the piece of it that shows why it was found.
 
-    A note and a name have no `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not
-    overlap. `score` only grows with relevance: it orders the hits of one answer and means nothing between answers.
+    Notes and names lack a `role`; a name has its session's `updatedAt` as timestamp. `ranges` are in order and do not
+    overlap. `score` only grows with relevance: it orders the hits of one result and cannot be compared between results.
     """
 
     session_id: str
@@ -77,12 +79,12 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     timestamp: str
     snippet: str
     ranges: list[list[int]]
-    """Code points of the snippet, each [start, end), of what was found; none where only the meaning is near."""
+    """Code points of the snippet, each [start, end), of what was found; empty if only the meaning is near."""
     score: float
 
 
 class SearchPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`total` counts every hit of the query as it was at its first page, whatever page this is."""
+    """`total` counts every hit of the query at the time of its first page, whatever page this is."""
 
     hits: list[Hit]
     total: int

@@ -1,8 +1,8 @@
-"""The vectors of all passages: a SQLite file beside the index, derived, versioned, disposable; and the search for the
-nearest. Used by the worker process alone.
+"""The vectors of all passages: a SQLite file next to the index, derived, versioned, disposable; and the search for the
+nearest. Only the worker process uses this.
 
-What is compared with every passage is one bit a dimension (32 bytes, in memory); the nearest by that are then compared
-by their vectors (256 bytes, on disk). On real text that finds what a comparison with all vectors finds
+Every passage is first compared by one bit for each dimension (32 bytes, in memory); the nearest are then compared by their
+vectors (256 bytes, on disk). On real text that finds the same as a comparison with all vectors
 (tests/bench/bench_semantic.py), in a twentieth of the time.
 """
 
@@ -24,7 +24,7 @@ from sessiond.index.embedding import DIMENSIONS, NAME, Vectors
 APPLICATION_ID = 0x53455656  # "SEVV"
 VERSION = 1
 CANDIDATES = 1000
-"""Passages that are compared by their vectors."""
+"""How many passages are compared by their vectors."""
 _WORDS = DIMENSIONS // 64
 _FAR = DIMENSIONS + 1
 _GROW = 4096
@@ -40,7 +40,7 @@ CREATE INDEX passage_doc ON passage (doc);
 
 
 class Row(NamedTuple):
-    """A passage of a document, as it was when that lay in `chunk`: text number and code points."""
+    """A passage of a document, as it was when the document was in `chunk`: text number and code points."""
 
     doc: int
     chunk: int
@@ -50,14 +50,14 @@ class Row(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A passage and how near it is: the cosine, 1 the same, 0 nothing in common."""
+    """A passage and how near it is: the cosine, 1 for the same, 0 for nothing in common."""
 
     row: Row
     cosine: float
 
 
 class VectorStore:
-    """`instance`: of the index that the documents' ids belong to; vectors of another are thrown away."""
+    """`instance`: that of the index to which the documents' ids belong; vectors of another one are discarded."""
 
     def __init__(self, path: str, instance: str) -> None:
         self.path = path
@@ -68,12 +68,12 @@ class VectorStore:
             self._db = _open(path, instance)
         facts = dict(self._db.execute("SELECT key, value FROM meta"))
         self.chunk: int = facts["chunk"]
-        """All documents that lie in chunks up to this one have their vectors."""
+        """All documents in chunks up to this one have their vectors."""
         self._next: int = facts["next"]
         self._load()
 
     def __len__(self) -> int:
-        """Passages."""
+        """How many passages there are."""
         return int(self._alive[: self._count].sum())
 
     def docs(self) -> set[int]:
@@ -85,7 +85,7 @@ class VectorStore:
     # Changing
 
     def put(self, docs: Iterable[int], rows: Sequence[Row], vectors: Vectors, chunk: int) -> None:
-        """The passages of some documents instead of what they had; all up to `chunk` is there then. One transaction."""
+        """Replace the passages of some documents; everything up to `chunk` is then complete. One transaction."""
         docs = list(docs)
         ids = range(self._next, self._next + len(rows))
         with self._transaction():
@@ -101,7 +101,7 @@ class VectorStore:
         self._append(np.fromiter(ids, np.int64, len(ids)), np.array([row.doc for row in rows], np.int64), vectors)
 
     def drop(self, docs: Iterable[int]) -> None:
-        """These documents are no more."""
+        """Remove the passages of these documents."""
         docs = list(docs)
         if docs:
             with self._transaction():
@@ -111,7 +111,7 @@ class VectorStore:
     # Asking
 
     def nearest(self, vector: Vectors, only: Iterable[int] | None = None) -> list[Near]:
-        """The passages nearest to a vector, best first; of these documents only. At most CANDIDATES."""
+        """The passages nearest to a vector, best first, from the documents in `only`. At most CANDIDATES."""
         count = self._count
         if not count or not vector.any():
             return []
@@ -199,7 +199,7 @@ def _open(path: str, instance: str) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA cache_size = -16384")
-        db.execute("PRAGMA secure_delete = ON")  # a vector says something of its text
+        db.execute("PRAGMA secure_delete = ON")  # a vector reveals something of its text
         if fresh:
             _make(db, instance)
         wanted = (db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0])

@@ -1,17 +1,14 @@
-"""The feeding thread: takes what is fed in order, writes it in transactions, and survives a broken file and a full
-disk.
+"""The writing thread: takes what is fed in order, writes it in transactions, and survives a broken file and a full disk.
 
-- A transaction begins with the first thing that waits, and commits when nothing more does, but no sooner than
-  COMMIT_EVERY_S after the last commit: a single append is found at once, a thousand a second cost twenty commits.
-- Whole sessions come in long transactions, which cost much less by the message than short ones. They are written a
-  slice at a time as they come: where somebody waits for a single change, the transaction takes it in and ends.
-- The file broken, deleted or replaced: a fresh one is made, and `refill` is called, for somebody to feed everything
-  again.
-- The disk full (or any other failure to write): what waits is kept up to `index_waiting_bytes` and tried again every
-  RETRY_S. What is more is
-  not kept; its session's fingerprint is taken away once there is room, and `refill` is called.
-- Something that cannot be written whatever the disk does: the transaction is repeated in halves, down to the one step
-  that fails. It is given up, and its session counts as lost.
+- A transaction begins with the first waiting step, and commits when nothing else waits, but no sooner than COMMIT_EVERY_S
+  after the last commit: a single append is found at once, a thousand a second cost twenty commits.
+- Whole sessions are written in long transactions, which cost much less for each message than short ones. They are written in
+  slices as they arrive: when a client waits for a single change, the transaction takes it in and ends.
+- The file is broken, deleted or replaced: a fresh one is created, and `refill` is called, so that everything is fed again.
+- The disk is full (or any other failure to write): up to `index_waiting_bytes` are kept and tried again every RETRY_S.
+  Anything beyond that is dropped; its session's fingerprint is removed once there is space, and `refill` is called.
+- A step cannot be written for a reason other than the disk: the transaction is repeated in halves, down to the one step that
+  fails. It is given up, and its session counts as lost.
 """
 
 from __future__ import annotations
@@ -33,38 +30,41 @@ from sessiond.index.values import Unseen
 
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.2
-"""No transaction takes in more than fits into this."""
+"""The longest time for which a transaction takes in steps."""
 TRANSACTION_BYTES, SMALL_TRANSACTION_BYTES = 8 * 1024 * 1024, 640 * 1024
-"""Nor more than this, for larger ones cost no less by the message; the second while somebody asks, who waits for its end."""
+"""The most bytes of a transaction: larger ones do not cost less for each message. The second while a client asks, because it
+waits for the end.
+"""
 SLICE, LARGE_SLICE = 128, 1024
-"""Documents that are written at a time, in 4 and 25 ms: small ones while somebody types a search, say. Every statement gives
-the interpreter lock away and waits for it, and makes a segment that FTS5 has to merge, so large ones cost less.
+"""Documents that are written at a time, in 4 and 25 ms: small slices while a person types a search, for example. Every
+statement releases the interpreter lock and waits for it, and makes a segment that FTS5 has to merge, so large slices cost
+less.
 """
 TYPING_S = 0.1
-"""So long after one question the next is expected."""
+"""For this long after one query the next is expected."""
 MERGE_IDLE_S, MERGE_PAUSE_S = 1.0, 0.05
-"""When nothing has come for so long, what whole sessions left in many segments is put together, with pauses."""
+"""When nothing has arrived for this long, the many segments that whole sessions left are merged, with pauses."""
 MERGE_WEIGHT = 1024 * 1024
-"""A transaction of so much is worth it, and about so much is written at a time."""
+"""A transaction of this size justifies a merge, and about this much is written at a time."""
 RETRY_S = 1.0
 LITTLE_BYTES = 64 * 1024
-"""Written in a moment, which is worth waiting for."""
+"""This much is written in a moment, which is worth waiting for."""
 
 _FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
-"""What SQLite says of values that it does not take."""
+"""SQLite's errors for values that it does not accept."""
 
 _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """`generation` grows with every fresh file; readers open it anew then. `refill` is called on the writing thread."""
+    """`generation` grows with every fresh file; readers then open it again. `refill` is called on the writing thread."""
 
     def __init__(self, path: str, waiting_bytes: int, refill: Callable[[], None]) -> None:
         self.path = path
         self._most_waiting = waiting_bytes
         self.generation = 0
         self.problem: str | None = None
-        """Why nothing can be written at the moment; None: all is well."""
+        """Why nothing can be written at the moment; None if it can."""
         self.lost: set[str] = set()
         self.fresh = False
         """The file was empty when it was opened or replaced."""
@@ -75,7 +75,7 @@ class Writer:
         self._erasures: list[Future[bool]] = []
         self._cleaning = False
         self._soiled = True
-        """What was removed since the last `erase` may have left traces."""
+        """Content that was removed since the last `erase` may have left traces."""
         self._suspect = threading.Event()
         self._closing = threading.Event()
         self._file: tuple[int, int] | None = None
@@ -84,17 +84,17 @@ class Writer:
         self._broken_in_a_row = 0
         self._alone = False
         self._unmerged = False
-        """Words may lie in more segments than they should."""
+        """Words may be in more segments than they should."""
         self._merging = False
         self._stale = False
-        """What is known of the file may not be what is in it: it is opened anew before anything is written."""
+        """What we know of the file may differ from its content: it is reopened before anything is written."""
         self._tried = 0
-        """Steps that the last transaction took in."""
+        """How many steps the last transaction took in."""
 
     # Any thread
 
     def open(self) -> str:
-        """Open or make the file and start the thread. `kept`, `unclean` or `fresh`. Raises OSError or sqlite3.Error."""
+        """Open or create the file and start the thread. Returns `kept`, `unclean` or `fresh`. Raises OSError or sqlite3.Error."""
         db, state = schema.open_or_make(self.path)
         self._take(db)
         self.fresh = state == "fresh"
@@ -103,71 +103,71 @@ class Writer:
         return state
 
     def submit(self, step: Step, *, ahead: bool = False) -> None:
-        """Returns at once. The lanes are explained in lanes.py."""
+        """Returns at once. feed_queue.py explains the lanes."""
         if self.problem is not None and self._lanes.weight > self._most_waiting:
             self.lost.add(step.session_id)
         else:
             self._lanes.put(step, ahead=ahead)
 
     def mark(self, *, bulk: bool) -> Mark:
-        """Done when all that was submitted to a lane before is committed, or when it turns out that it cannot be now."""
+        """Done when everything submitted to a lane before is committed, or when it turns out that this is not possible now."""
         return self._lanes.mark(bulk=bulk)
 
     def ask(self) -> bool:
-        """Somebody asks: whether he has to wait for single changes that are not committed."""
+        """Called for every query: returns whether it has to wait for single changes that are not committed."""
         return self._lanes.ask()
 
     @property
     def unseen(self) -> int:
-        """Of how many sessions something that lists show is not committed."""
+        """How many sessions have uncommitted changes that lists show."""
         return self._lanes.unseen
 
     def shown(self) -> dict[str, Unseen]:
-        """What that is, by session."""
+        """Those changes, by session."""
         return self._lanes.shown()
 
     def room(self) -> Mark | None:
-        """Done when there is room again; None: there is."""
+        """Done when there is room again; None if there is."""
         if self._lanes.weight <= self._most_waiting or self.problem is not None:
             return None
         mark: Mark = Future()
         mark.set_running_or_notify_cancel()
         self._waiting_for_room.append(mark)
-        self._lanes.mark(bulk=True)  # so that somebody looks, even if all was written meanwhile
+        self._lanes.mark(bulk=True)  # wakes the thread, even if everything was written meanwhile
         return mark
 
     @property
     def behind(self) -> bool:
-        """Parts of whole sessions wait to be written."""
+        """Whether parts of whole sessions wait to be written."""
         return self._lanes.behind
 
     @property
     def soon(self) -> bool:
-        """Whether what waits in the bulk lane is little, or a single change that should not wait there."""
+        """Whether only little waits in the bulk lane, or a single change that should not wait there."""
         return self._lanes.weight < LITTLE_BYTES or self._lanes.single_behind
 
     def diverted(self, session_id: str) -> bool:
         return self._lanes.diverted(session_id)
 
     def poke(self) -> None:
-        """What a step waits for may have become ready."""
+        """The data that a step waits for may have become ready."""
         self._lanes.poke()
 
     @property
     def erasing(self) -> bool:
-        """Whether the file is built anew, or is about to be."""
+        """Whether the file is being rebuilt, or is about to be."""
         return bool(self._erasures) or self._cleaning
 
     def erase(self) -> Future[bool]:
-        """Nothing is left in the files of what was removed and committed before; False: some of it may be. Others wait meanwhile."""
+        """Make sure that the files contain nothing of earlier, committed removals; False: they may. Other work waits meanwhile."""
         done: Future[bool] = Future()
         done.set_running_or_notify_cancel()
         self._erasures.append(done)
-        self.mark(bulk=False)  # so that somebody looks
+        self.mark(bulk=False)  # wakes the thread
         return done
 
     def suspect(self, generation: int) -> None:
-        """A reader met damage in the file of that generation: it is replaced."""
+        """A reader found damage in the file of that generation: replace it."""
         if generation == self.generation:
             self._suspect.set()
             self.mark(bulk=False)
@@ -212,10 +212,10 @@ class Writer:
         self._end()
 
     def _gather(self, not_before: float) -> list[Step]:
-        """What a transaction begins with: single changes that wait, and that come till `not_before` or till somebody asks for
-        a commit; or the first part of a whole session.
+        """The steps that begin a transaction: single changes that wait, or arrive until `not_before` or until a commit is
+        requested; or the first part of a whole session.
 
-        Single changes that somebody waits for have every other transaction for themselves.
+        Single changes that a client waits for get every other transaction for themselves.
         """
         steps: list[Step] = []
         self._alone = self._lanes.waited_for and not self._alone
@@ -232,8 +232,9 @@ class Writer:
         return steps
 
     def _take_more(self, steps: list[Step], seconds: float) -> bool:
-        """Whether the transaction that wrote all `steps` goes on with another, waited for at most so long. What somebody
-        waits for comes first, and ends it; what nobody waits for makes it no longer than it was begun.
+        """Whether the transaction that wrote all `steps` continues with another one; waits at most this long. A step that a
+        client waits for comes first, and ends the transaction; a step that nobody waits for does not make it longer than
+        intended.
         """
         if self._marks or steps[-1].late:
             return False
@@ -254,7 +255,9 @@ class Writer:
             mark.set_result(None)
 
     def _write(self, steps: list[Step]) -> None:
-        """All of them, in as many transactions as it takes, and what comes meanwhile, which is put to them; never raises."""
+        """Write all steps, in as many transactions as necessary, and those that arrive meanwhile, which are appended to
+        `steps`; never raises.
+        """
         at, most = 0, sys.maxsize
         while at < len(steps) or self._suspect.is_set():
             try:
@@ -278,11 +281,11 @@ class Writer:
                     self.lost.update(step.session_id for step in steps[at:])
                     return
                 elif self._broken_in_a_row > 1 and at < len(steps):
-                    self.lost.add(steps[at].session_id)  # a fresh file broke on it too: it is not the file
+                    self.lost.add(steps[at].session_id)  # it broke a fresh file too, so the file is not the cause
                     at += 1
 
     def _transaction(self, steps: list[Step], start: int, most: int) -> int:
-        """Write the steps from `start` on in one transaction, no more than `most`. How many they were."""
+        """Write at most `most` steps from `start` on in one transaction. Returns how many."""
         until = time.monotonic() + TRANSACTION_S
         at, weight = start, 0
         only_bulk = True
@@ -310,7 +313,7 @@ class Writer:
         return at - start
 
     def _merge(self) -> None:
-        """Put some segments together, in a transaction of its own. What cannot be is left as it is."""
+        """Merge some segments, in a separate transaction. If that fails they are left as they are."""
         self._unmerged = False
         if self._stale:
             return
@@ -318,8 +321,8 @@ class Writer:
             self._batch.begin()
             more = self._batch.merge()
             self._batch.commit()
-        except Exception as error:  # whatever it is, nothing that was fed waits for it
-            _log.info("segments of the index could not be put together: %s", error)
+        except Exception as error:  # in any case nothing that was fed waits for this
+            _log.info("segments of the index could not be merged: %s", error)
             self._roll_back()
             if schema.is_damage(error):
                 self._suspect.set()
@@ -328,22 +331,22 @@ class Writer:
             self._checkpointer.logged(MERGE_WEIGHT)
 
     def _erase(self) -> None:
-        """For all that wait for it. Where the file cannot be cleaned it goes as a whole: everything in it can be fed again."""
+        """Erase for everyone who waits for it. If the file cannot be cleaned it is replaced as a whole: its content can be fed again."""
         if not self._erasures:
             return
         self._cleaning = True
         waiting, self._erasures = self._erasures, []
-        self._marks += self._lanes.done_marks()  # nobody else waits for what follows
+        self._marks += self._lanes.done_marks()  # nothing else waits for what follows
         self._release_marks()
         written = self.problem is None and not self._stale
         if self._soiled:
             try:
                 if not written or not self.intact():
-                    raise schema.Unusable("what was removed is not out of it")
+                    raise schema.Unusable("removed content is still in it")
                 self._batch.forget_roles()
                 erase.erase(self._db, self.path)
-            except Exception as error:  # whatever it is, no word that somebody wants gone may stay
-                _log.warning("the index is replaced by a fresh one, for it could not be cleaned: %s", error)
+            except Exception as error:  # in any case content that was deleted for ever must not remain
+                _log.warning("the index is replaced by a fresh one because it could not be cleaned: %s", error)
                 written = self._replace() and written
             self._soiled = not written
         self._cleaning = False
@@ -362,7 +365,7 @@ class Writer:
                 self._refill()
 
     def _survive(self, error: Exception) -> bool:
-        """After a failed transaction: whether to try again. Waits for a moment where only time can help."""
+        """After a failed transaction: whether to try again. Waits for a moment if only time can help."""
         self._roll_back()
         if schema.is_damage(error):
             _log.warning("the index is replaced by a fresh one: %s", error)
@@ -370,7 +373,7 @@ class Writer:
         return self._wait(error)
 
     def _wait(self, error: Exception) -> bool:
-        """Until it is worth another try; False: there is no time for one. Nobody who waits for what was fed is kept so long."""
+        """Wait until another try makes sense; False: there is no time for one. Clients that wait for what was fed are released first."""
         if self.problem is None:
             _log.warning("the index cannot be written: %s", error)
         self.problem = str(error) or type(error).__name__
@@ -383,19 +386,19 @@ class Writer:
             return
         try:
             self._batch.roll_back()
-        except Exception:  # whatever it is, what the batch holds now is not what the file holds
-            _log.warning("a transaction of the index could not be taken back; its file is opened anew", exc_info=True)
+        except Exception:  # in any case the batch now differs from the file
+            _log.warning("a transaction of the index could not be rolled back; its file is reopened", exc_info=True)
             self._stale = True
 
     def _reopen(self) -> None:
-        """The same file on another connection, with what the last commit left in it."""
+        """Open the same file on a new connection, in the state of the last commit."""
         self._db.close()
         self._db = schema.reopen(self.path)
         self._batch.go_on(self._db)
         self._stale = False
 
     def _replace(self) -> bool:
-        self._suspect.set()  # until it is done: the connection is closed, and the file may be gone
+        self._suspect.set()  # until this is done: the connection is closed, and the file may be gone
         self._stale = True
         try:
             self._db.close()
@@ -421,7 +424,7 @@ class Writer:
 
 
 def _is_fault(error: Exception) -> bool:
-    """Whether what was fed cannot be written as it is, and no other disk, file or time would change that."""
+    """Whether the data itself cannot be written, whatever the disk, file or time."""
     if schema.is_damage(error):
         return False
     return isinstance(error, _FAULTS) or not isinstance(error, (sqlite3.Error, OSError, MemoryError))

@@ -1,7 +1,7 @@
-"""Every change, durable before it is acknowledged. The format is docs/formats/journal.md's.
+"""Keeps every change, durable before it is acknowledged. docs/formats/journal.md describes the format.
 
-record, scanner, replay: bytes and values, no I/O. recovery, purge: what is on the disk, and what to do about it.
-segments: the one state machine that changes it. writer: its thread, and the futures of those who wait.
+record, scanner, replay: bytes and values, no I/O. recovery, purge: what is on the disk, and what to do about it. segments:
+the one state machine that changes it. writer: its thread, and the futures of the waiting callers.
 """
 
 from sessiond.journal.damage import Loss

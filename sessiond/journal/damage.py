@@ -1,7 +1,7 @@
-"""What a damaged journal has lost, noted beside the copies in `damaged/` until somebody has acknowledged it.
+"""Notes of what a damaged journal has lost, next to the copies in `damaged/`, until a person acknowledges them.
 
-A note is named by what was damaged, so making it twice does no harm, and one that was acknowledged is not said again when
-the same damage is found once more.
+A note is named after the damaged bytes, so writing it twice does no harm, and an acknowledged one is not reported again when
+the same damage is found again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _SUFFIX = ".json"
 
 
 class Loss(msgspec.Struct, frozen=True, rename="camel"):
-    """One stretch of the journal that was durable once and could not be read."""
+    """One stretch of the journal that was once durable and could not be read."""
 
     path: str
-    """Where the bytes are kept; the damaged file itself where they could not be."""
+    """Where the bytes are kept; the damaged file itself if they could not be copied."""
     records: int
-    """How many are known to be missing. 0: all could be read beside the damage."""
+    """How many are known to be missing. 0: all records could be read despite the damage."""
     reason: str
     since: str = ""
-    """RFC 3339; empty as long as nobody has noted it."""
+    """RFC 3339; empty until it is noted."""
     acknowledged: str | None = None
-    """RFC 3339, when somebody said that they know."""
+    """RFC 3339, when a person acknowledged it."""
 
     def __str__(self) -> str:
         """For people, on one line."""
@@ -50,7 +50,7 @@ def is_note(name: str) -> bool:
 
 
 def note_path(folder: str, number: int, loss: Loss) -> str:
-    """Where a loss in segment `number` is noted."""
+    """The path of the note for a loss in segment `number`."""
     copies = damaged_folder(folder)
     if posixpath.dirname(loss.path) == copies:
         return loss.path + _SUFFIX
@@ -63,7 +63,7 @@ def encode_loss(loss: Loss) -> bytes:
 
 
 def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
-    """Every note, by its path; those that were acknowledged, too. OSError."""
+    """Every note, by its path, including acknowledged ones. OSError."""
     copies = damaged_folder(folder)
     found: dict[str, Loss] = {}
     if (stat := fs.stat(copies)) is None or not stat.is_dir:
@@ -74,7 +74,7 @@ def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
         try:
             loss = msgspec.json.decode(fs.read(path), type=Loss)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            loss = Loss(kept, 0, "what was noted of this damage cannot be read")
+            loss = Loss(kept, 0, "the note of this damage cannot be read")
         lies_in = (
             copies
             if loss.path == kept
@@ -87,5 +87,5 @@ def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
 
 
 def missing(records: Sequence[Record], first: int, last: int) -> int:
-    """How many lsns from `first` to `last` none of these records has, or stands for."""
+    """How many lsns from `first` to `last` none of these records has or covers."""
     return max(0, last - first + 1 - sum(record.lsn - max(record.first_lsn, first) + 1 for record in records))

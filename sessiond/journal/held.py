@@ -1,10 +1,12 @@
-"""What cannot be saved for a long time, moved out of the journal's way. The format is docs/formats/journal.md's.
+"""Held files: changes that cannot be saved for a long time, moved out of the journal. docs/formats/journal.md describes the
+format.
 
-`data/held/N.held` is what was still pending of segment N when that went: a segment of the same number, with VOID for
-all the rest and at its end, so that one that was cut is known. It stays till each of its changes is saved or gone.
+`data/held/N.held` holds what was still pending of segment N when that was removed: a segment of the same number, with VOID
+for the rest and at its end, so that a file that was cut is recognised. It remains until each of its changes is saved or
+gone.
 
-A mark (SAVED, GONE) that speaks of held changes stays in the journal, and must not go before them. So before a segment
-with such marks goes, the held files are written anew without what these ended.
+A mark (SAVED, GONE) for held changes stays in the journal, and must not be removed before them. So before a segment with
+such marks is removed, the held files are rewritten without the changes that the marks ended.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _NAME = re.compile(r"([0-9]{8,16})\.held")
 
 
 def held_folder(folder: str) -> str:
-    """Beside the journal's folder."""
+    """It is next to the journal's folder."""
     return posixpath.join(posixpath.dirname(folder), "held")
 
 
@@ -53,7 +55,7 @@ def scan_held(data: bytes, header: SegmentHeader) -> Scan:
 
 
 class Sound:
-    """A closed segment or a held file that was read and is whole. `records`: without VOID."""
+    """A closed segment or a held file that was read and is undamaged. `records`: without VOID."""
 
     def __init__(self, header: SegmentHeader, found: Scan) -> None:
         self.header = header
@@ -62,7 +64,7 @@ class Sound:
 
     @classmethod
     def read(cls, fs: FileSystem, path: str) -> Sound | None:
-        """None where it is damaged: it is left as it is, and the next start tells of it. OSError."""
+        """None if it is damaged: it is left as it is, and the next start reports it. OSError."""
         data = fs.read(path)
         header = decode_segment_header(data)
         if not isinstance(header, SegmentHeader):
@@ -71,19 +73,19 @@ class Sound:
         return None if found.gaps else cls(header, found)
 
     def held(self, records: Iterable[Record]) -> bytes:
-        """A held file with these records of it and no others."""
+        """A held file with only these of its records."""
         return encode_held(self.header, records, self.last_lsn)
 
 
 def pending_in(*parts: Sequence[Record]) -> set[int]:
-    """The lsns of the changes that are pending where nothing but these records, oldest first, is known."""
+    """The lsns of the changes that are pending according to these records alone, oldest first."""
     found = replay(record for part in parts for record in part)
     return {record.lsn for records in found.values() for record in records}
 
 
 def without_ended(files: Iterable[tuple[int, Sound]], going: Sound) -> Iterator[tuple[int, bytes | None]]:
-    """What becomes of held files whose changes the marks of a segment end that is about to go: number and content, None
-    where nothing is left. Only those that become something else.
+    """The new content of held files when a segment is about to be removed whose marks end some of their changes: number and
+    content, None if nothing is left. Only files that change.
     """
     for number, one in files:
         kept_lsns = pending_in(one.records, going.records)

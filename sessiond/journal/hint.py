@@ -1,4 +1,4 @@
-"""`synced`: what a running journal leaves for the next start, so that damage is told from what a crash may leave."""
+"""`synced`: a file that a running journal leaves for the next start, so that damage can be told from what a crash may leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessiond.journal.recovery import synced_path
 
 
 class SyncedHint:
-    """On the journal's thread."""
+    """Used on the journal's thread."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -19,19 +19,19 @@ class SyncedHint:
         self._hint: Hint | None = None
 
     def give(self, known: Synced) -> None:
-        """Where it cannot be given, damage to the last batch is taken for a torn end."""
+        """If it cannot be given, damage to the last batch is taken for a torn end."""
         with contextlib.suppress(OSError):
             self._put(known)
 
     def give_for_certain(self, known: Synced) -> None:
-        """Before a segment goes that an older one counts on, or a crash would make a loss of it. OSError."""
+        """Called before a segment is removed that an older hint names, or after a crash it would count as a loss. OSError."""
         if self._hint is None and self._fs.stat(self._path) is None:
             return
         try:
             self._put(known).sync()
         except DiskFailed:
             raise
-        except OSError:  # no room, not even for that
+        except OSError:  # no space, not even for that
             self.close()
             with contextlib.suppress(FileNotFoundError):
                 self._fs.remove(self._path)

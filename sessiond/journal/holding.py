@@ -1,4 +1,4 @@
-"""The held files of a running journal: made, written anew, and removed, on the journal's thread."""
+"""The held files of a running journal: created, rewritten and removed on the journal's thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sessiond.journal.replay import Key, Ledger
 
 
 class HeldFiles:
-    """`lock` is that of `ledger`. Whatever changes a file may raise OSError; nothing is lost then, and it may be repeated."""
+    """`lock` is that of `ledger`. Every method that changes a file may raise OSError; nothing is lost then, and the call may be repeated."""
 
     def __init__(self, fs: FileSystem, folder: str, ledger: Ledger, lock: Lock) -> None:
         self._fs = fs
@@ -24,12 +24,12 @@ class HeldFiles:
         self._lock = lock
         self._files: dict[int, SegmentFile] = {}
         self._keys: set[Key] = set()
-        """Whose changes lie there, or did."""
+        """Keys whose changes are or were there."""
         self._ending: set[int] = set()
         """Segments that may have marks of such keys."""
 
     def take_over(self, files: Iterable[SegmentFile], records: Iterable[Record]) -> None:
-        """What a start has found."""
+        """Take what recovery found at the start."""
         self._files = {file.number: file for file in files}
         self._keys = {key_of(record) for record in records}
 
@@ -45,20 +45,20 @@ class HeldFiles:
         return [file for file in self._files.values() if file.readable]
 
     def note(self, entry: Entry, segment: int) -> None:
-        """A record was written there."""
+        """A record was written to that segment."""
         if entry.kind is not RecordKind.CHANGES and (entry.store, entry.session) in self._keys:
             self._ending.add(segment)
 
     def put_aside(self, segment: SegmentFile, all_segments: Sequence[int]) -> None:
-        """Move what is pending in a closed segment to a held file, durably. The segment itself stays."""
+        """Move what is pending in a closed segment to a held file, durably. The segment itself remains."""
         with self._lock:
             needed_by = self._ledger.needed_by(segment.number)
         sound = Sound.read(self._fs, segment.path) if needed_by else None
         if sound is None:
-            return  # nobody needs it, or it is damaged and stays where it is
+            return  # nothing needs it, or it is damaged and remains where it is
         pending = pending_in(sound.records)
         kept = {one.lsn: one for one in sound.records if one.lsn in pending and key_of(one) in needed_by}
-        if segment.number in self._files:  # a crash came in between once, and the segment was damaged then
+        if segment.number in self._files:  # an earlier crash came in between, and the segment was damaged then
             earlier = Sound.read(self._fs, self._files[segment.number].path)
             kept |= {one.lsn: one for one in earlier.records} if earlier is not None else {}
         path = held_path(self._folder, segment.number)
@@ -72,7 +72,7 @@ class HeldFiles:
         self._ending.update(all_segments)  # marks of these keys may have been written before
 
     def release(self) -> None:
-        """What nobody needs any more goes."""
+        """Remove what nothing needs any longer."""
         for file in self.readable():
             with self._lock:
                 needed = self._ledger.needs(-file.number)
@@ -83,7 +83,7 @@ class HeldFiles:
             self._ending.clear()
 
     def end(self, segment: SegmentFile) -> bool:
-        """A segment is about to go: files are written anew without what its marks end. False where it has to stay."""
+        """A segment is about to be removed: rewrite files without the changes that its marks end. False if it has to remain."""
         if segment.number not in self._ending:
             return True
         going = Sound.read(self._fs, segment.path)

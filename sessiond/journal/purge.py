@@ -1,4 +1,4 @@
-"""Taking every byte of a session out of the closed segments and the copies of damaged ones: the steps. Reads only."""
+"""The steps that remove every byte of a session from the closed segments and the copies of damaged ones. Reads only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sessiond.journal.scanner import scan
 def purge_steps(
     fs: FileSystem, folder: str, closed: Sequence[SegmentFile], key: Key
 ) -> Iterator[tuple[SegmentFile | None, Repair]]:
-    """Oldest first, so that the GONE mark is the last to go: a crash in between leaves nothing that could come back.
+    """Oldest first, so that the GONE mark is removed last: a crash in between leaves nothing that could come back.
 
-    A copy of damaged bytes that names the session goes as a whole, for what else is in it cannot be told.
+    A copy of damaged bytes that names the session is removed as a whole, because the rest of it is unknown.
     """
     name = key[1].encode()
     for file in closed:

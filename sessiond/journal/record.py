@@ -1,7 +1,7 @@
-"""One record and one segment header, to bytes and back. The layout is docs/formats/journal.md's.
+"""One record and one segment header, to bytes and back. docs/formats/journal.md describes the layout.
 
-Nothing is trusted before its sum is: the header's sum covers the length, so a length is bounded before anything is
-sliced by it. Decoding returns what it found or a word for what is wrong; it raises nothing.
+Nothing is trusted before its sum is checked: the header's sum covers the length, so a length is bounded before anything is
+sliced by it. Decoding returns what it found, or a short reason; it never raises.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 MAGIC = b"sessiond"
 VERSION = 1
 MARKER = b"\xffREC"
-"""0xFF occurs in no UTF-8 text, so nothing that somebody wrote is taken for a record while looking for the next."""
+"""0xFF never occurs in UTF-8 text, so text is not taken for a record during the search for the next one."""
 MAX_BODY_BYTES = 128 * 1024 * 1024
-"""Of the format, not of the configuration: a record stays readable when a limit is lowered later."""
+"""A limit of the format, not of the configuration: a record remains readable when a setting is lowered later."""
 MAX_STORE_BYTES = 255
 MAX_SESSION_BYTES = 65_535
 
@@ -33,13 +33,13 @@ HEADER_BYTES = _HEADER.size + _REST.size
 
 class RecordKind(enum.IntEnum):
     VOID = 0
-    """Stands for `seq` consecutive lsns, the last of them its own, whose records were taken out."""
+    """Covers `seq` consecutive lsns, the last of them its own, whose records were removed."""
     CHANGES = 1
     """A batch of changes of one session; `seq` is the session's after the last of them."""
     SAVED = 2
     """Every change of the session with a seq up to this one is durable in its file."""
     GONE = 3
-    """What stands before this is no longer anything of the session's."""
+    """Earlier records no longer belong to the session."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Record(msgspec.Struct, frozen=True):
     lsn: int
     entry: Entry
     back: int = 0
-    """Bytes between the place in the segment that was synced when this was written, and this."""
+    """How many bytes this begins after the place up to which the segment was synced when it was written."""
 
     @property
     def first_lsn(self) -> int:
@@ -68,11 +68,11 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     """16 bytes, the same in all segments of a journal."""
     number: int
     first_lsn: int
-    """Of the first record that this segment has or will have."""
+    """The lsn of the first record that this segment has or will have."""
 
     @property
     def seed(self) -> int:
-        """Where the sums of this segment's records begin: a record of another journal or segment does not count here."""
+        """The start value of this segment's sums: a record of another journal or segment is not valid here."""
         return crc32(_SEGMENT_REST.pack(self.journal_id, self.number, 0))
 
 
@@ -82,7 +82,7 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(data: bytes) -> SegmentHeader | int | None:
-    """The header at the start of a segment; a number where it is sound but of that version; None where it is not."""
+    """The header at the start of a segment; the version number if it is sound but of another version; None if it is damaged."""
     if len(data) < SEGMENT_HEADER_BYTES or not data.startswith(MAGIC):
         return None
     rest = data[12:SEGMENT_HEADER_BYTES]
@@ -95,13 +95,13 @@ def decode_segment_header(data: bytes) -> SegmentHeader | int | None:
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """What was on the disk for certain: every record of this journal from `first_lsn` to `lsn`."""
+    """What was certainly on the disk: every record of this journal from `first_lsn` to `lsn`."""
 
     journal_id: bytes
     number: int
-    """Of the segment that was written to then."""
+    """The number of the segment that was written to then."""
     first_lsn: int
-    """Of the oldest segment that was still needed."""
+    """The first lsn of the oldest segment that was still needed."""
     lsn: int
 
 
@@ -111,7 +111,7 @@ def encode_synced(synced: Synced) -> bytes:
 
 
 def decode_synced(data: bytes) -> Synced | None:
-    """None where it is not whole: a crash may leave anything of it, for it is never synced itself."""
+    """None if it is incomplete: a crash may leave any part of it, because it is never synced itself."""
     rest = data[12:]
     if not data.startswith(MAGIC) or len(rest) != _SYNCED.size or crc32(rest) != _VERSION.unpack_from(data, 8)[0]:
         return None
@@ -119,7 +119,7 @@ def decode_synced(data: bytes) -> Synced | None:
 
 
 def check_entry(entry: Entry) -> str | None:
-    """A word for why an entry cannot be a record, or None."""
+    """A short reason why an entry cannot be a record, or None."""
     if not entry.session:
         return "no session named"
     if not 0 <= entry.seq < 2**64:
@@ -139,7 +139,7 @@ def encode_record(record: Record, seed: int) -> bytes:
     """The record's bytes. The entry must have passed `check_entry`."""
     entry = record.entry
     store, session = entry.store.encode(), entry.session.encode()
-    body = b"".join((store, session, entry.payload)) or b"\0"  # a body is never empty: zeros are no record
+    body = b"".join((store, session, entry.payload)) or b"\0"  # a body is never empty: zeros are not a record
     rest = _REST.pack(
         len(body), crc32(body, seed), record.lsn, entry.seq, record.back, entry.kind, len(store), len(session)
     )
@@ -147,7 +147,7 @@ def encode_record(record: Record, seed: int) -> bytes:
 
 
 def decode_record(data: bytes, offset: int, seed: int) -> tuple[Record, int] | str:
-    """The record at `offset` and where it ends, or a word for what is wrong with it."""
+    """The record at `offset` and its end, or a short reason why it is not valid."""
     if offset + HEADER_BYTES > len(data):
         return "short header"
     marker, header_sum = _HEADER.unpack_from(data, offset)
@@ -168,14 +168,14 @@ def decode_record(data: bytes, offset: int, seed: int) -> tuple[Record, int] | s
     try:
         store, session = body[:store_bytes].decode(), body[store_bytes:names_end].decode()
         entry = Entry(RecordKind(kind), store, session, seq, b"" if kind == RecordKind.VOID else body[names_end:])
-    except ValueError:  # UnicodeDecodeError is one
+    except ValueError:  # includes UnicodeDecodeError
         return "unknown kind or bad name"
     record = Record(lsn, entry, back)
     return (record, end) if 0 < record.first_lsn <= lsn else "bad lsn"
 
 
 def encode_segment(header: SegmentHeader, records: Iterable[Record], last_lsn: int) -> bytes:
-    """A whole segment, to be written anew at one stroke. VOID stands for lsns up to `last_lsn` that are not given."""
+    """A whole segment, to be rewritten in one step. VOID covers lsns up to `last_lsn` that are not given."""
     parts = [encode_segment_header(header)]
     lsn = header.first_lsn - 1
     for record in (*records, None):

@@ -1,11 +1,10 @@
-"""What the journal's folder holds at the start, and what must be mended before anything is written to it. Reads only.
+"""Reads what the journal's folder holds at the start, and plans the repairs before anything is written to it. Reads only.
 
-Mending is a list of steps for `Segments`, each of which may be done twice, so that a crash between any two of them
-does no harm, and a full disk only means that they wait. What cannot be read is copied to `damaged/` before its segment
-is written anew.
+The repairs are a list of steps for `Segments`, each of which may be done twice, so that a crash between any two of them does
+no harm, and on a full disk they only wait. What cannot be read is copied to `damaged/` before its segment is rewritten.
 
-The last segment is written anew even if it is sound: what the page cache shows after a failed sync, or after a kill in
-the middle of one, may not be on the disk, and a later sync of the same pages proves nothing (docs/formats/journal.md).
+The last segment is rewritten even if it is sound: what the page cache shows after a failed sync, or after a kill in the
+middle of one, may not be on the disk, and a later sync of the same pages proves nothing (docs/formats/journal.md).
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ class Damage(msgspec.Struct, frozen=True):
     end: int
     reason: str
     torn: bool
-    """It was being written when the machine stopped, as any crash may leave it; if not, something is lost."""
+    """It was being written when the machine stopped, as after any crash; otherwise something is lost."""
     copy: str | None
     """Where the bytes are kept."""
 
     def __str__(self) -> str:
         """For a log, on one line."""
-        loss = "as a crash may leave it" if self.torn else "something is lost"
+        loss = "as after a crash" if self.torn else "something is lost"
         kept = f"; kept in {self.copy}" if self.copy else ""
         return f"{self.path}, bytes {self.start} to {self.end}: {self.reason}, {loss}{kept}"
 
@@ -64,7 +63,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """Write a segment anew, durably, at one stroke."""
+    """Rewrite a segment durably, in one step."""
 
     path: str
     data: bytes
@@ -96,18 +95,18 @@ class Contents(msgspec.Struct):
     segments: list[SegmentFile]
     held: list[SegmentFile]
     records: list[tuple[int, Record]]
-    """Segment number and record, by lsn. Held ones first, under the negative number of their file."""
+    """Segment number and record, by lsn. Held records come first, under the negative number of their file."""
     repairs: list[Repair]
     damage: list[Damage]
     losses: dict[str, Loss]
-    """What was lost now and earlier, by the path of its note; what was acknowledged, too."""
+    """Everything lost now and earlier, by the path of its note, including acknowledged losses."""
     journal_id: bytes | None
-    """None where no segment is there."""
+    """None if there are no segments."""
     last_lsn: int
     synced_lsn: int
-    """Up to this one records are known to be on the disk."""
+    """Records up to this lsn are known to be on the disk."""
     writable: bool
-    """Whether the last segment, once mended, may be appended to."""
+    """Whether the last segment may be appended to after repairs."""
 
 
 def segment_path(folder: str, number: int) -> str:
@@ -119,15 +118,15 @@ def synced_path(folder: str) -> str:
 
 
 def copy_path(folder: str, number: int, start: int, data: bytes, *, torn: bool) -> str:
-    """Where bytes of a segment are kept aside: the same bytes at the same place, so doing it twice does no harm."""
+    """Where bytes of a segment are set aside: the same bytes go to the same place, so doing it twice does no harm."""
     name = f"{number:08d}-{'torn' if torn else 'corrupt'}-{start}-{crc32(data):08x}"
     return posixpath.join(damaged_folder(folder), name)
 
 
 def read_journal(fs: FileSystem, folder: str, damaged_copies: int) -> Contents:
-    """BadFile where a newer version wrote the journal. Other trouble is in `damage`.
+    """BadFile if a newer version wrote the journal. Other problems are in `damage`.
 
-    Of torn ends that were kept at earlier starts the oldest are given up where there are more than `damaged_copies`.
+    If more than `damaged_copies` torn ends were kept at earlier starts, the oldest are removed.
     """
     reader = _Reader(fs, folder, damaged_copies)
     reader.read()
@@ -172,10 +171,10 @@ class _Reader:
         try:
             return decode_synced(self._fs.read(synced_path(self._folder)))
         except OSError:
-            return None  # a hint, and no more
+            return None  # only a hint
 
     def _tidy(self, names: list[str]) -> None:
-        """What earlier crashes left behind."""
+        """Remove what earlier crashes left behind."""
         leftovers = [posixpath.join(self._folder, name) for name in names if is_temporary(name)]
         copies = damaged_folder(self._folder)
         if "damaged" in names and (stat := self._fs.stat(copies)) is not None and stat.is_dir:
@@ -188,7 +187,7 @@ class _Reader:
     # What is held
 
     def _held(self) -> None:
-        """Before the segments, for it is older than they."""
+        """Read before the segments, because it is older."""
         stat = self._fs.stat(held_folder(self._folder))
         names = self._fs.list_dir(held_folder(self._folder)) if stat is not None and stat.is_dir else []
         leftovers = [posixpath.join(held_folder(self._folder), name) for name in names if is_temporary(name)]
@@ -211,7 +210,7 @@ class _Reader:
         if header is None:
             found.gaps.insert(0, Gap(0, SEGMENT_HEADER_BYTES, "bad segment header", torn=False))
         if found.gaps:
-            self._keep(number, path, data, found, 1)  # how much of the rest was VOID is not known
+            self._keep(number, path, data, found, 1)  # it is unknown how much of the rest was VOID
             data = encode_held(likely, found.records, found.last_lsn)
             contents.repairs.append(Rewrite(path, data))
         contents.journal_id = contents.journal_id or likely.journal_id
@@ -220,7 +219,7 @@ class _Reader:
         contents.last_lsn = max(contents.last_lsn, found.last_lsn)
 
     def _twice_there(self) -> None:
-        """A segment of which the pending part was moved, and which did not go any more. Where it is whole it counts."""
+        """A segment whose pending part was moved, but which was not removed. If it is undamaged it counts."""
         contents = self.contents
         damaged = {damage.path for damage in contents.damage}
         whole = {one.number for one in contents.segments if one.path not in damaged}
@@ -243,7 +242,7 @@ class _Reader:
             return None
         if isinstance(header, int):
             raise BadFile(
-                f"the journal {path} is of version {header}, this program reads version {VERSION}",
+                f"the journal {path} has version {header}, this program reads version {VERSION}",
                 hint="A newer sessiond wrote it: start that one, or let it save everything with `sessiond stop`.",
                 path=path,
                 line=None,
@@ -251,7 +250,7 @@ class _Reader:
         return header if header is None or header.number == number else None
 
     def _is_stillborn(self, number: int, header: SegmentHeader | None) -> bool:
-        """A crash in the middle of rotation: no record is written before the header is synced, so nothing was in it."""
+        """Whether a crash interrupted rotation: no record is written before the header is synced, so the segment was empty."""
         stat = self._fs.stat(segment_path(self._folder, number))
         if self._synced is not None and self._synced.number >= number:
             return False
@@ -268,7 +267,7 @@ class _Reader:
             self._unreadable(number, path, following, error)
             return
         likely = header or self._likely_header(data, number, after)
-        # A crash does not break a header behind which there are records; nothing in such a segment is merely torn.
+        # A crash does not break a header that is followed by records, so nothing in such a segment is merely torn.
         durable = self._durable(likely) if last else 0
         found = scan(data, likely, last=last and header is not None, after=after, durable=durable)
         if header is None:
@@ -276,7 +275,7 @@ class _Reader:
             contents.journal_id = likely.journal_id
         through = max(found.last_lsn, durable)
         if following is not None and following.first_lsn - 1 > through:
-            if not (found.gaps and found.gaps[-1].end == len(data)):  # otherwise it is known where they were
+            if not (found.gaps and found.gaps[-1].end == len(data)):  # otherwise their place is known
                 lost = f"records {through + 1} to {following.first_lsn - 1} are missing"
                 found.gaps.append(Gap(len(data), len(data), lost, torn=False))
             through = following.first_lsn - 1
@@ -294,7 +293,7 @@ class _Reader:
         contents.writable = last
 
     def _before(self, header: SegmentHeader | None) -> int | None:
-        """The lsn before the first segment that must be there, where that is known not to be this one."""
+        """The lsn before the first segment that must exist, if that is known not to be this one."""
         synced = self._synced
         if synced is None or header is None or synced.journal_id != header.journal_id:
             return None
@@ -305,7 +304,7 @@ class _Reader:
         return synced.lsn if synced is not None and synced.journal_id == header.journal_id else 0
 
     def _likely_header(self, data: bytes, number: int, after: int | None) -> SegmentHeader:
-        """What a damaged header must have said: the journal's id is in the other segments, or still legible here."""
+        """What a damaged header must have contained: the journal's id is in the other segments, or still legible here."""
         legible = data[16:32].ljust(16, b"\0")
         best, records = SegmentHeader(self.contents.journal_id or legible, number, (after or 0) + 1), 0
         for journal_id in {best.journal_id, legible}:
@@ -317,7 +316,7 @@ class _Reader:
         return best
 
     def _keep(self, number: int, path: str, data: bytes, found: Scan, lost: int) -> None:
-        """Copy aside what will be cut: of a torn end that end, of a damaged segment all of it."""
+        """Copy what will be cut: a torn end, or the whole of a damaged segment."""
         torn_only = all(gap.torn for gap in found.gaps)
         start = found.gaps[0].start if torn_only else 0
         kept = data[start:]
@@ -338,7 +337,7 @@ class _Reader:
             self.contents.repairs.append(Note(note, loss))
 
     def _all_gone(self, synced: Synced) -> None:
-        """Not one segment is left of a journal of which records were synced."""
+        """All segments are missing, although records of the journal were synced."""
         contents, path = self.contents, segment_path(self._folder, synced.number)
         if synced.lsn >= synced.first_lsn:
             reason = f"all segments are missing, with the records {synced.first_lsn} to {synced.lsn}"
@@ -351,7 +350,7 @@ class _Reader:
         self._note(number, Loss(path, records, f"{posixpath.basename(path)}: {reason}"))
 
     def _unreadable(self, number: int, path: str, following: SegmentHeader | None, error: OSError) -> None:
-        """Left as it is. No more records can be in it than there is room for, so later lsns are greater than theirs."""
+        """It is left as it is. It cannot hold more records than fit into it, so later lsns are chosen above theirs."""
         stat = self._fs.stat(path)
         size = stat.size if stat is not None else 0
         contents = self.contents

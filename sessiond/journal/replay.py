@@ -1,11 +1,11 @@
-"""What a journal means: which changes are not known to be saved, and which segments are still needed for them. Pure.
+"""Interprets a journal: which changes are not known to be saved, and which segments are still needed for them. Pure.
 
-`replay` is for the start, with payloads; `Ledger` is for the running daemon, without. Both obey the same three rules,
+`replay` is for the start, with payloads; `Ledger` is for the running daemon, without. Both follow the same three rules,
 record by record in the order of lsn:
 
 - CHANGES are pending for their session.
-- SAVED ends what is pending for its session with a seq up to its own.
-- GONE ends all that is pending for its session. What comes after it begins anew.
+- SAVED ends the session's pending changes with a seq up to its own.
+- GONE ends all pending changes of its session. Later changes start again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 def replay(records: Iterable[Record]) -> dict[Key, list[Record]]:
-    """CHANGES that are not known to be saved, by session, each in the order of lsn. No session without any."""
+    """CHANGES that are not known to be saved, by session, each in the order of lsn. Sessions without any are left out."""
     pending: dict[Key, list[Record]] = {}
     for record in records:
         entry = record.entry
@@ -36,12 +36,12 @@ def replay(records: Iterable[Record]) -> dict[Key, list[Record]]:
 
 
 class Ledger:
-    """Which segments hold a change that is not known to be saved, and whose."""
+    """Which segments hold changes that are not known to be saved, and of which sessions."""
 
     def __init__(self) -> None:
         self._needs: dict[Key, dict[int, int]] = {}
-        """Session -> segment -> the greatest seq that is pending there. Both in the order in which they came. The number of a
-        held file (journal/held.py) is that of its segment, and negative.
+        """Session -> segment -> the greatest seq that is pending there. Both in order of arrival. The number of a held file
+        (journal/held.py) is that of its segment, negated.
         """
         self._needed: dict[int, int] = {}
         """Segment -> how many sessions need it."""
@@ -70,7 +70,7 @@ class Ledger:
             self._needs.pop(key, None)
 
     def moved(self, segment: int, keys: Iterable[Key]) -> None:
-        """What is pending there for these sessions, all that need it, lies in its held file from now on."""
+        """What is pending there for these sessions, all that need the segment, is in its held file from now on."""
         for key in keys:
             if key in self._needs and segment in self._needs[key]:
                 self._needs[key] = {(-one if one == segment else one): seq for one, seq in self._needs[key].items()}
@@ -83,7 +83,7 @@ class Ledger:
         return segment in self._needed
 
     def oldest_pending(self) -> list[Key]:
-        """The sessions that must be saved before the oldest segment that is needed can go. Held files are in nobody's way."""
+        """The sessions that must be saved before the oldest needed segment can be removed. Held files do not matter."""
         oldest = min((number for number in self._needed if number > 0), default=0)
         if not oldest:
             return []

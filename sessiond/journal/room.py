@@ -1,7 +1,7 @@
-"""Room that the last segment takes ahead of its records.
+"""Allocates room in the last segment ahead of its records.
 
-A sync that has to record a new length of the file takes longer by half. So the file is made longer by some hundred records at
-once, with zeros, and these are synced. Only the last segment may end in zeros: before the next one begins they are cut off.
+A sync that has to record a new file length takes half as long again. So the file is extended for some hundred records at
+once, with zeros, and these are synced. Only the last segment may end in zeros: they are cut off before the next one begins.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from sessiond.limits import Limits
 
 
 class Room:
-    """Of one segment's file."""
+    """The room in one segment's file."""
 
     def __init__(self, limits: Limits) -> None:
         self._step = limits.segment_step_bytes
         self._most = limits.segment_bytes
         self._end = 0
-        """How long the file is, at least."""
+        """The file is at least this long."""
         self._refused = False
 
     def begin(self, log: LogFile) -> None:
-        """Another file, which ends where its records end."""
+        """Start with another file, which ends where its records end."""
         self._end, self._refused = log.size, False
 
     def take(self, log: LogFile, needed: int) -> None:
         """Make room for this many more bytes. DiskFailed. A full disk is not an error: the file then grows with each record,
-        and if there is no room even for that, the write fails.
+        and if there is no space even for that, the write fails.
         """
         end, step = log.size + needed, self._step
         if end <= self._end or needed >= step or self._refused:
@@ -45,7 +45,7 @@ class Room:
             self._end = size
 
     def cut(self, log: LogFile) -> bool:
-        """Let the file end where its records end; whether that is still to be synced. OSError."""
+        """Let the file end where its records end; returns whether that must still be synced. OSError."""
         if self._end <= log.size and not self._refused:
             return False
         log.truncate(log.size)

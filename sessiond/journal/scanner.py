@@ -1,12 +1,11 @@
-"""The bytes of one segment -> its records, and what is wrong with them. Never raises, never skips in silence.
+"""The bytes of one segment -> its records, and what is wrong with them. Never raises, never skips anything silently.
 
-A stretch that cannot be read is one of two things. Every record says how far the file had been synced when it was
-written (`back`), so the good records prove that everything up to `synced_to` was once durable. What is broken before
-that place is **corruption**: it was there, may have been acknowledged, and is lost. So is what had an lsn up to `durable`,
-which is known from elsewhere to have been synced. What is broken after both is **torn**
-instead: it was being written when the machine stopped, as any crash may leave it. Only the last segment can be torn,
-because a new one is begun only when all of the old one is synced. Zeros up to its end are neither: they are room that it
-took for records to come.
+A stretch that cannot be read is one of two things. Every record says how far the file had been synced when it was written
+(`back`), so the good records prove that everything up to `synced_to` was once durable. Broken bytes before that place are
+**corruption**: they were there, may have been acknowledged, and are lost. The same holds for lsns up to `durable`, which are
+known from elsewhere to have been synced. Broken bytes after both are **torn** instead: they were being written when the
+machine stopped, as any crash may leave them. Only the last segment can be torn, because a new one begins only when the whole
+old one is synced. Zeros up to its end are neither: they are room for records to come.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sessiond.journal.record import (
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Bytes `start` to `end` (excluded) of a segment hold no record. Equal: records are missing that left no byte."""
+    """Bytes `start` to `end` (excluded) of a segment hold no record. If equal, records are missing without a trace."""
 
     start: int
     end: int
@@ -35,16 +34,17 @@ class Scan(msgspec.Struct):
     records: list[Record]
     gaps: list[Gap]
     last_lsn: int
-    """Of the last record, or where there is none, of the last one before this segment."""
+    """The lsn of the last record, or if there is none, of the last one before this segment."""
     end: int
-    """Where the room for more begins."""
+    """Where the room for more records begins."""
 
 
 def scan(data: bytes, header: SegmentHeader, *, last: bool, after: int | None = None, durable: int = 0) -> Scan:
     """All records after the segment's header, in order, each with a greater lsn than the one before.
 
-    `after` is the last lsn of the segments before this one (None: there is none); what does not follow on it is a gap.
-    `durable`: of the last segment, up to which lsn its records were synced; what lacks up to that one is a gap, too.
+    `after` is the last lsn of the segments before this one (None: this is the first); if the records do not continue from
+    it, that is a gap. `durable`: the lsn up to which records of the last segment were synced; if any up to that one are
+    missing, that is a gap too.
     """
     found = _Findings(header.first_lsn - 1 if after is None else after)
     found.expect(header.first_lsn, SEGMENT_HEADER_BYTES)
@@ -76,12 +76,12 @@ class _Findings:
         self.records: list[Record] = []
         self.gaps: list[Gap] = []
         self.lsns: list[int] = []
-        """The last one before each gap."""
+        """The last lsn before each gap."""
         self.last_lsn = last_lsn
         self.synced_to = 0
 
     def expect(self, lsn: int, offset: int) -> None:
-        """The next record's first lsn is known to be this one."""
+        """The next record's first lsn must be this one."""
         if lsn > self.last_lsn + 1:
             if not (self.gaps and self.gaps[-1].end == offset):  # otherwise it is known where they were
                 missing = f"records {self.last_lsn + 1} to {lsn - 1} are missing"
@@ -102,7 +102,7 @@ class _Findings:
 def _next_record(data: bytes, offset: int, seed: int, last_lsn: int) -> int:
     """Where the next good record begins, or the end."""
     while (offset := data.find(MARKER, offset)) >= 0:
-        # The header's sum is looked at first, so a false marker costs 40 bytes of summing and no more.
+        # The header's sum is checked first, so a false marker costs only the summing of 40 bytes.
         decoded = decode_record(data, offset, seed)
         if not isinstance(decoded, str) and decoded[0].first_lsn > last_lsn:
             return offset

@@ -1,17 +1,18 @@
-"""The journal on the disk, under one thread: the state machine of its segments.
+"""The journal on the disk, used by one thread: the state machine of its segments.
 
-    unmended --mend--> ready --a write failed and was cut off again--> full --there is room--> ready
+    unmended --mend--> ready --a write failed and was cut off again--> full --there is space--> ready
        any --a sync failed, or a cut--> failed
 
 ready     records are appended to the last segment and synced.
-full      changes are refused till there is room beyond the reserve; marks (SAVED, GONE) are still tried, for the
+full      changes are refused until there is space beyond the reserve; marks (SAVED, GONE) are still tried, because the
           reserve has been given up for them.
-unmended  what a crash left has been read, but the disk had no room for mending it: nothing is written, segments that
-          nobody needs may go.
-failed    for good: a failed sync is not repeated, for its success would mean nothing. Nothing is changed any more.
+unmended  what a crash left has been read, but the disk had no space for repairing it: nothing is written, segments that
+          are not needed may be removed.
+failed    final: a failed sync is not repeated, because its success would mean nothing. Nothing is changed any longer.
 
-A new segment counts only when its header and its name are synced. Old ones only go when no session needs them, oldest
-first and each removal synced before the next. So what is there is always a contiguous end of all that there was.
+A new segment counts only when its header and its name are synced. Old ones are removed only when no session needs them,
+oldest first and each removal synced before the next. So the segments that exist are always a contiguous end of the whole
+journal.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from sessiond.model.values import timestamp
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ROOMY = 4
-"""The reserve is made anew when this many times its size is free."""
+"""The reserve is created again when this many times its size is free."""
 
 
 class ReadOnlyState(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class ReadOnlyState(msgspec.Struct, frozen=True):
     since: str
     """RFC 3339."""
     final: bool
-    """Till the daemon is restarted. Otherwise it goes on by itself once there is room."""
+    """True: until the daemon is restarted. False: writing resumes by itself once there is space."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -78,11 +79,11 @@ class Held(msgspec.Struct, frozen=True):
 
     lsn: int
     files: list[tuple[str, int | None]]
-    """Path, and how many bytes of it belong to that moment (None: all)."""
+    """Path, and how many of its bytes belong to that moment (None: all)."""
 
 
 class Segments:
-    """Not safe for threads but for `check`, `oldest_pending` and the plain attributes, which anyone may read."""
+    """Not thread-safe, except `check`, `oldest_pending` and reading the plain attributes."""
 
     def __init__(self, fs: FileSystem, folder: str, limits: Limits, clock: Callable[[], float]) -> None:
         self._fs = fs
@@ -95,7 +96,7 @@ class Segments:
         self._seed = 0
         self._log: LogFile | None = None
         self._synced = 0
-        """How much of the last segment is known to be on the disk."""
+        """How many bytes of the last segment are known to be on the disk."""
         self._hint = SyncedHint(fs, folder)
         self._synced_lsn = 0
         self._rotate_next = False
@@ -122,20 +123,20 @@ class Segments:
             return self._ledger.oldest_pending()
 
     def losses(self) -> list[Loss]:
-        """What was durable and is lost, as long as nobody has acknowledged it."""
+        """What was durable and is lost, until it is acknowledged."""
         return [loss for loss in list(self._losses.values()) if loss.acknowledged is None]
 
     # The start
 
     def recover(self, new_id: Callable[[], bytes]) -> Contents:
-        """Read what is there, mend it as far as the disk lets us, be ready for `write`. BadFile: a newer version's."""
+        """Read the journal, repair it as far as the disk permits, get ready for `write`. BadFile: a newer version wrote it."""
         trouble: OSError | None = None
         try:
             self._fs.make_dirs(self._folder)
         except OSError as error:
             if self._fs.stat(self._folder) is None:
                 raise
-            trouble = error  # what is there can be read all the same
+            trouble = error  # what is there can still be read
         contents = read_journal(self._fs, self._folder, self._limits.damaged_copies)
         self._files = contents.segments
         self._repairs = contents.repairs
@@ -156,7 +157,7 @@ class Segments:
         return contents
 
     def _mend(self) -> None:
-        """Do what the last crash left to do. ReadOnly where the disk has no room for it; it is tried again later."""
+        """Carry out the repairs. ReadOnly if the disk has no space for them; they are tried again later."""
         try:
             while self._repairs:
                 self._repair(self._repairs[0])
@@ -195,16 +196,16 @@ class Segments:
     # Writing
 
     def write(self, entries: Sequence[Entry], *, sync: bool, durable: Callable[[int], None] = lambda _: None) -> int:
-        """Append records, and make them and all before them durable if `sync`. The lsn of the first of them, with which `durable`
-        is called as soon as that is so.
+        """Append records, and if `sync` make them and all earlier ones durable. Returns the lsn of the first of them;
+        `durable` is called with it as soon as they are durable.
 
-        ReadOnly: nothing of it is there. Indeterminate: it may or may not be there, and nothing more can be written.
+        ReadOnly: nothing was written. Indeterminate: the records may or may not be there, and nothing more can be written.
         """
         needed = sum(HEADER_BYTES + body_bytes(entry) for entry in entries)
         changes = any(entry.kind is RecordKind.CHANGES for entry in entries)
         log = self._ready(needed, changes=changes)
         try:
-            if self.state is None:  # else the disk is full, and what is left is for marks
+            if self.state is None:  # otherwise the disk is full, and what is left is for marks
                 self._room.take(log, needed)
         except DiskFailed as error:
             self._refuse(error)
@@ -227,12 +228,12 @@ class Segments:
         return first
 
     def _end_segment(self, log: LogFile) -> None:
-        """All of it is on the disk, and nothing else is in it: only the last one may have room. OSError, Indeterminate."""
+        """Sync the segment and cut off its room, which only the last one may have. OSError, Indeterminate."""
         if self._room.cut(log) or self._synced != log.size:
             self._sync(log)
 
     def _known(self, oldest: int = 0) -> Synced:
-        """What must be there, from that segment on."""
+        """What must be on the disk, from segment `oldest` on."""
         return Synced(self._journal_id, self._files[-1].number, self._files[oldest].first_lsn, self._synced_lsn)
 
     def _encode(self, entries: Sequence[Entry], offset: int, lsn: int) -> bytes:
@@ -254,7 +255,7 @@ class Segments:
         self._held.note(entry, number)
 
     def count_saved(self, entries: Sequence[Entry]) -> None:
-        """SAVED marks that could not be written count all the same for what may be trimmed: they only spare work."""
+        """SAVED marks that could not be written still count for trimming: they only save work."""
         self._apply([entry for entry in entries if entry.kind is RecordKind.SAVED])
 
     def _ready(self, needed: int, *, changes: bool) -> LogFile:
@@ -271,7 +272,7 @@ class Segments:
         return self._last_log()
 
     def check(self) -> None:
-        """ReadOnly where the disk failed. For any thread."""
+        """ReadOnly if the disk failed. For any thread."""
         state = self.state
         if state is not None and state.final:
             raise ReadOnly("the journal is read-only", reason=state.reason, hint=_RESTART)
@@ -289,7 +290,7 @@ class Segments:
         self._synced = log.size
 
     def _cut_back(self, log: LogFile, start: int, error: OSError) -> NoReturn:
-        """After a failed write: make sure that nothing of it is there, or give up."""
+        """After a failed write: make sure that nothing of it remains, or give up."""
         try:
             log.truncate(start)
             log.sync()
@@ -322,7 +323,7 @@ class Segments:
         header = SegmentHeader(self._journal_id, number, self.lsn + 1)
         log = self._fs.open_log(path)
         try:
-            log.truncate(0)  # of an earlier attempt that failed
+            log.truncate(0)  # remains of an earlier attempt that failed
             log.write(encode_segment_header(header))
             log.sync()
             self._fs.sync_dir(self._folder)
@@ -339,7 +340,7 @@ class Segments:
         self._rotate_next = False
 
     def trim(self) -> None:
-        """Remove the segments at the beginning that no session needs. What cannot be removed now is so another time."""
+        """Remove the oldest segments that no session needs. What cannot be removed now is removed another time."""
         if self._holds or (self.state is not None and self.state.final):
             return
         try:
@@ -347,7 +348,7 @@ class Segments:
             while len(self._files) > 1:
                 oldest = self._files[0]
                 with self._ledger_lock:
-                    if self._ledger.needs(oldest.number) or not oldest.readable:  # who knows who needs that one
+                    if self._ledger.needs(oldest.number) or not oldest.readable:  # it may be needed
                         return
                 if not self._held.end(oldest):
                     return
@@ -360,11 +361,11 @@ class Segments:
         except OSError:
             return
 
-    # What cannot be saved for long
+    # Changes that cannot be saved for long
 
     def hold_back(self) -> bool:
-        """Move what the oldest segment is kept for to a held file, so that the segment can go. Whether one went. ReadOnly,
-        Indeterminate.
+        """Move the changes that the oldest segment is kept for to a held file, so that the segment can be removed. Returns
+        whether one was. ReadOnly, Indeterminate.
         """
         self.check()
         if self._holds or self._log is None:
@@ -381,11 +382,11 @@ class Segments:
         return len(self._files) < before
 
     def hold(self) -> Held:
-        """What may be copied: no segment goes, and no byte of these changes, till `let_go`. The caller sees to it that
-        nobody purges meanwhile.
+        """What may be copied: until `let_go` no segment is removed, and none of these bytes change. The caller must make
+        sure that nothing is purged meanwhile.
         """
         self._holds += 1
-        # As long as it is not mended, what lies on the disk is longer than what counts; the next start mends a copy too.
+        # Until it is repaired, the files contain more than what counts; the next start repairs a copy too.
         whole = self._log is None
         return Held(self.lsn, [(file.path, None if whole else file.size) for file in self._files])
 
@@ -393,7 +394,7 @@ class Segments:
         self._holds -= 1
 
     def purge(self, store: str, session: str) -> None:
-        """Take every byte of a session out. ReadOnly, Indeterminate: some may still be there; it may be repeated."""
+        """Remove every byte of a session. ReadOnly, Indeterminate: some may still be there; it may be repeated."""
         self.write([Entry(RecordKind.GONE, store, session)], sync=True)
         self.rotate()
         self.trim()
@@ -407,7 +408,7 @@ class Segments:
             self._refuse(error)
 
     def close(self) -> None:
-        """Leave as little behind as possible: an empty segment if nothing is pending. Errors are for the next start."""
+        """Leave as little behind as possible: an empty segment if nothing is pending. Errors are left to the next start."""
         if self._log is None:
             return
         with contextlib.suppress(ReadOnly, Indeterminate, OSError):
@@ -443,7 +444,7 @@ class Segments:
     def _dated(self, loss: Loss) -> Loss:
         return loss if loss.since else msgspec.structs.replace(loss, since=self._now())
 
-    # Room
+    # Free space
 
     @property
     def _reserve_path(self) -> str:
@@ -454,7 +455,7 @@ class Segments:
         if self._has_reserve or not size or self._free() < _ROOMY * size:
             return
         with contextlib.suppress(OSError):
-            # Not zeros: a file system that compresses would keep nothing free with them.
+            # Not zeros: a file system that compresses would not reserve any space for them.
             self._fs.create(self._reserve_path, random.Random(size).randbytes(size))  # noqa: S311
             self._has_reserve = True
 
@@ -465,7 +466,7 @@ class Segments:
                 self._has_reserve = False
 
     def _refuse_without_room(self, state: ReadOnlyState, needed: int) -> None:
-        """Changes must not eat what was set free for marks."""
+        """Changes must not use up the space that was freed for marks."""
         if self._free() < needed + 2 * self._limits.reserve_bytes:
             raise ReadOnly("the journal's disk is full", reason=state.reason, hint=_MAKE_ROOM)
 
@@ -476,7 +477,7 @@ class Segments:
             return 0
 
     def _refuse(self, error: OSError) -> NoReturn:
-        """Nothing of what was asked is there."""
+        """Raise ReadOnly: nothing of the request was written."""
         if isinstance(error, DiskFailed):
             self.fail(error)
         elif self.state is None:
@@ -487,19 +488,21 @@ class Segments:
         raise ReadOnly("the journal cannot be written", reason=_reason(error), hint=hint) from error
 
     def fail(self, error: BaseException) -> None:
-        """What is on the disk is no longer known: nothing is written any more."""
+        """The state of the disk is unknown: nothing is written any longer."""
         self.state = ReadOnlyState(_reason(error), self._now(), final=True)
 
     def _now(self) -> str:
         return timestamp(int(self._clock() * 1000))
 
 
-_MAKE_ROOM = "Nothing that was acknowledged is lost, and reading works. It goes on by itself once there is room."
-_RESTART = "Nothing that was acknowledged is lost, and reading works. Look after the disk, then start the daemon again."
+_MAKE_ROOM = (
+    "Nothing that was acknowledged is lost, and reading works. Writing resumes by itself once there is free space."
+)
+_RESTART = "Nothing that was acknowledged is lost, and reading works. Repair the disk, then restart the daemon."
 
 
 _RETRY = (
-    "It may or may not be there. Look after the disk, start the daemon again, then send it again under the same id."
+    "The change may or may not be stored. Repair the disk, restart the daemon, then send it again with the same id."
 )
 
 

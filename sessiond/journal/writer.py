@@ -1,45 +1,46 @@
-"""Group commit: one thread writes and syncs together all that waits.
+"""Group commit: one thread writes and syncs all waiting records together.
 
     a record:  queued ──> in a batch ──> written ──> synced ──> acknowledged, with its lsn
                               │             └── a sync failed, or a cut ──> Indeterminate
-                              └── there is no room, or a failed write was cut off again ──> ReadOnly
+                              └── the disk is full, or a failed write was cut off again ──> ReadOnly
 
     the writer:  open ──close──> closed, which refuses everything
 
 Theory of operation
 -------------------
-The loop puts each record into the queue and keeps a future for it. The thread takes all that waits, up to the size of a
-batch; `Segments` writes it with one write and makes it durable with one sync; then one `call_soon_threadsafe` settles the
-futures of the whole batch. Before that the thread itself tells a small batch (`on_durable`): the answer to a lone append
-reaches its client although the loop sleeps. Where that is all that anybody waits for, the loop is not even woken: the next
+The loop puts each record into the queue and keeps a future for it. The thread takes all waiting records, up to the size of a
+batch; `Segments` writes them with one write and makes them durable with one sync; then one `call_soon_threadsafe` settles
+the futures of the whole batch. Before that the thread itself reports a small batch (`on_durable`): the answer to a lone
+append reaches its client although the loop sleeps. If nothing waits for anything else, the loop is not even woken: the next
 request wakes it, or the thread does after a moment. A sync costs about as much for one record as for a thousand, and while
-one batch is synced the next one gathers, so nobody waits for a timer. The loop never waits for the disk: `put` does not
-block, and the disk works under no lock that the loop takes. A wake-up for each future would cost the loop more than the
+one batch is synced the next one gathers, so nothing waits for a timer. The loop never waits for the disk: `put` does not
+block, and no lock that the loop takes is held during disk work. A wake-up for each future would cost the loop more than the
 futures do.
 
-An order is what is not a record: purge, rotate, hold, let go, close. It takes its place in the same queue and ends the batch
-before it, so it runs after all that came earlier and before all that comes later. Only the thread changes the segments.
+An order is a queue entry that is not a record: purge, rotate, hold, let go, close. It takes its place in the same queue and
+ends the batch before it, so it runs after everything earlier and before everything later. Only the thread changes the
+segments.
 
-SAVED marks alone are written and not synced: nobody waits for them, and a lost one costs a save, not data.
+A batch with only SAVED marks is written but not synced: nothing waits for them, and losing one costs a save, not data.
 
 The state of the disk is in `Segments`; the thread tells the loop when it changes (`on_state`).
 
-- ReadOnly: nothing of the batch is there. If the disk is only full, the next commit tries again. Marks that shared a batch
-  with changes are tried once more without them, in the room that the reserve has left.
-- Indeterminate: after a failed sync or a failed cut nobody knows what the next start will find. That is final, and later
-  commits get ReadOnly till a restart: a second sync would succeed over pages that the kernel has already dropped. A fault of
-  our own ends in the same way.
+- ReadOnly: nothing of the batch was written. If the disk is only full, the next commit tries again. Marks that shared a
+  batch with changes are tried again without them, in the space that the reserve has freed.
+- Indeterminate: after a failed sync or a failed cut it is unknown what the next start will find. That is final, and later
+  commits get ReadOnly until a restart: a second sync would succeed over pages that the kernel has already dropped. A bug of
+  ours ends in the same way.
 
-What may never happen:
+What must never happen:
 
 - a future has its lsn, or `on_durable` is called, before its record, and every record before that one, is synced;
-- a client that was answered by `on_durable` finds things as they were before: its batch is in `_outcomes` by then, and
-  `settle` comes before whatever it asks next;
+- a client that was answered by `on_durable` finds the earlier state: its batch is in `_outcomes` by then, and `settle` runs
+  before its next request;
 - a record is refused with ReadOnly, and a later start finds it: its client may have sent it again;
 - a failed sync is tried again;
-- a future is never settled: every error settles its batch, and `close` puts its order and refuses what comes later in one
-  turn of the loop, so nothing stands behind that order;
-- a caller takes a record back by cancelling: what is in the queue goes its way.
+- a future is never settled: every error settles its batch, and `close` queues its order and refuses later calls in one turn
+  of the loop, so nothing is behind that order;
+- a caller withdraws a record by cancelling: what is in the queue is written.
 """
 
 from __future__ import annotations
@@ -82,27 +83,29 @@ class Recovery(msgspec.Struct, frozen=True):
 class _Waiting(msgspec.Struct, frozen=True):
     entry: Entry
     future: asyncio.Future[Any] | None
-    """Of the lsn for changes, of None for a mark. Nobody waits for a SAVED mark."""
+    """Resolves with the lsn for changes, with None for a mark. Nothing waits for a SAVED mark."""
     on_durable: OnDurable | None = None
 
 
 class _Order(msgspec.Struct, frozen=True):
-    """Something other than a record, done after all that was handed over before it."""
+    """Something other than a record, done after everything that was queued before it."""
 
     call: Callable[[], None]
     future: asyncio.Future[None]
 
 
 OnDurable: TypeAlias = Callable[[], bool]
-"""Called on the journal's thread when a record is durable; must not block. True: nobody waits for anything but this, so the
+"""Called on the journal's thread when a record is durable; must not block. True: nothing waits for anything else, so the
 loop may learn of it a moment later.
 """
 _MOMENT_S = 0.001
 _Item: TypeAlias = _Waiting | _Order
 _Outcome: TypeAlias = int | ReadOnly | Indeterminate
-"""The lsn of the first record of a batch, or why nothing of it is there."""
+"""The lsn of the first record of a batch, or why nothing of it was written."""
 _ANSWERED_EARLY = 4
-"""Records of a batch. With more of them the loop is awake, and a thread that writes would wait for it after every write."""
+"""Largest number of records in a batch that is answered early. With more of them the loop is awake, and a thread that writes
+would wait for it after every write.
+"""
 
 
 class JournalWriter:
@@ -115,7 +118,7 @@ class JournalWriter:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Item] = SimpleQueue()
         self._outcomes: deque[tuple[list[_Waiting], _Outcome]] = deque()
-        """What the thread knows and the loop has not told yet."""
+        """What the thread has finished and the loop has not settled yet."""
         self._loop_knows = True
         """The thread has woken the loop for all of them."""
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -124,7 +127,7 @@ class JournalWriter:
         """Called on the loop when writing ends (the state) and when it works again (None)."""
         self._told: ReadOnlyState | None = segments.state
         self.on_loss: Callable[[], None] = lambda: None
-        """Called on the loop when damage was found that was not there before."""
+        """Called on the loop when new damage is found."""
         self._known_losses = len(segments.losses())
 
     @classmethod
@@ -137,9 +140,9 @@ class JournalWriter:
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], bytes] = lambda: os.urandom(16),
     ) -> tuple[JournalWriter, Recovery]:
-        """Read the journal, mend it, and begin to write. On a full or failed disk it comes up with `read_only` set.
+        """Read the journal, repair it, and begin to write. On a full or failed disk it starts with `read_only` set.
 
-        BadFile where a newer version wrote it; OSError where there is no folder and none can be made.
+        BadFile if a newer version wrote it; OSError if the folder is missing and cannot be created.
         """
         segments = Segments(fs, folder, limits, clock)
 
@@ -156,44 +159,44 @@ class JournalWriter:
 
     @property
     def lsn(self) -> int:
-        """Of the last record that was written."""
+        """The lsn of the last record that was written."""
         return self._segments.lsn
 
     @property
     def total_bytes(self) -> int:
-        """On the disk, in all segments."""
+        """Bytes on the disk, in all segments."""
         return self._segments.total_bytes
 
     @property
     def held_bytes(self) -> int:
-        """On the disk, of what was moved out of the journal's way."""
+        """Bytes on the disk, in held files."""
         return self._segments.held_bytes
 
     @property
     def read_only(self) -> ReadOnlyState | None:
-        """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is room."""
+        """Why commits are refused. Unless it is final, the next commit tries again, and clears it if there is space."""
         return self._segments.state
 
     def losses(self) -> list[Loss]:
-        """What was durable and is lost, as long as nobody has acknowledged it."""
+        """What was durable and is lost, until it is acknowledged."""
         return self._segments.losses()
 
     def check(self) -> None:
-        """ReadOnly where the disk failed: nothing may be acknowledged any more, not even what needs no journal."""
+        """ReadOnly if the disk failed: nothing may be acknowledged from then on, even what does not need the journal."""
         self._segments.check()
 
     def oldest_pending(self) -> list[Key]:
-        """The sessions to save so that the oldest segment which is still needed can go."""
+        """The sessions to save so that the oldest segment that is still needed can be removed."""
         return self._segments.oldest_pending()
 
     def commit(
         self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
     ) -> asyncio.Future[int]:
-        """A batch of changes, the last of which has this seq. Done, with its lsn, when it is durable. `on_durable` may be called
-        before that.
+        """Queue a batch of changes, the last of which has this seq. The future resolves with its lsn when it is durable.
+        `on_durable` may be called before that.
 
-        TooLarge at once. The future: ReadOnly (nothing of it is there) or Indeterminate (it may or may not be there).
-        Cancelling the future takes nothing back.
+        Raises TooLarge at once. The future may raise ReadOnly (nothing was written) or Indeterminate (it may or may not be
+        there). Cancelling the future does not withdraw the changes.
         """
         entry = Entry(RecordKind.CHANGES, store, session, seq, payload)
         if body_bytes(entry) > self._record_bytes:
@@ -201,8 +204,9 @@ class JournalWriter:
         return self._hand_over(entry, on_durable)
 
     def settle(self) -> None:
-        """Tell those who wait what is known by now, and let them go on. Whoever was answered by `on_durable` may ask at once for
-        what it changed, so this is called before anything is taken from a client. Not to be called by an eager task.
+        """Settle the futures whose outcome is known, and let their waiters continue. A client that was answered by
+        `on_durable` may ask at once for what it changed, so this is called before any request is taken. Must not be called
+        by an eager task.
         """
         if self._outcomes:
             with turn:
@@ -211,26 +215,27 @@ class JournalWriter:
                 turn.finish()
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
-        """Every change up to `seq` is durable in the session's file and its folder. Nobody waits for the mark."""
+        """Every change up to `seq` is durable in the session's file and its folder. Nothing waits for the mark."""
         if not self._closed:
             self._queue.put(_Waiting(Entry(RecordKind.SAVED, store, session, seq), None))
 
     def note_gone(self, store: str, session: str) -> asyncio.Future[None]:
-        """Nothing before this counts for the session any more. When it is done, no restart brings its changes back.
+        """Earlier changes no longer count for the session. When the future is done, no restart brings them back.
 
         Errors as in `commit`; with ReadOnly the session's changes are still pending.
         """
         return self._hand_over(Entry(RecordKind.GONE, store, session))
 
     async def purge(self, store: str, session: str) -> None:
-        """`note_gone`, and no byte of the session is in the journal's files afterwards. Commits wait while it rewrites.
+        """Like `note_gone`, and afterwards no byte of the session is in the journal's files. Commits wait while it rewrites
+        them.
 
         ReadOnly, Indeterminate: some of it may still be there; purge again after a restart.
         """
         await self._order(lambda: self._segments.purge(store, session))
 
     async def rotate_and_trim(self) -> None:
-        """Begin a new segment and remove those that nobody needs. ReadOnly, Indeterminate."""
+        """Begin a new segment and remove those that are not needed. ReadOnly, Indeterminate."""
 
         def rotate() -> None:
             self._segments.rotate()
@@ -239,8 +244,8 @@ class JournalWriter:
         await self._order(rotate)
 
     async def hold_back(self) -> bool:
-        """Move what the oldest segment is kept for to a file of its own. Whether the journal is shorter now. ReadOnly,
-        Indeterminate.
+        """Move the changes that the oldest segment is kept for to a separate file. Returns whether the journal is shorter
+        now. ReadOnly, Indeterminate.
         """
         shorter: list[bool] = []
         await self._order(lambda: shorter.append(self._segments.hold_back()))
@@ -254,12 +259,12 @@ class JournalWriter:
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[Held]:
-        """The journal as it stands, everything acknowledged in it, for a copy: none of it goes meanwhile. Works on a
-        journal that is read-only, too. ReadOnly where it is closed. Nobody may purge meanwhile.
+        """The present journal, with everything acknowledged, for a copy: none of it is removed meanwhile. Also works on a
+        journal that is read-only. ReadOnly if it is closed. Nothing may be purged meanwhile.
         """
         found: list[Held] = []
         order = self._order(lambda: found.append(self._segments.hold()))
-        try:  # from here on: whoever is cancelled while waiting for it has to let go, too
+        try:  # from here on: a caller that is cancelled while waiting has to let go, too
             await shielded(order)
             yield found[0]
         finally:
@@ -267,7 +272,7 @@ class JournalWriter:
                 await shielded(self._order(self._segments.let_go))
 
     async def close(self) -> None:
-        """Everything handed over before is written; commits after this are refused."""
+        """Write everything that was queued before; later commits are refused."""
         if not self._closed:
             stopped = self._order(self._segments.close)
             self._closed = True
@@ -298,7 +303,7 @@ class JournalWriter:
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
-            _log.debug("the loop is closed, nobody waits any more")
+            _log.debug("the loop is closed, and nothing waits any longer")
 
     # On the thread
 
@@ -324,7 +329,7 @@ class JournalWriter:
             self._tell(self.on_loss)
 
     def _take(self) -> tuple[list[_Waiting], _Order | None]:
-        """All that is waiting, up to the next order and the size of a batch."""
+        """Everything that waits, up to the next order and the size of a batch."""
         batch: list[_Waiting] = []
         size = 0
         item = self._next()
@@ -337,7 +342,7 @@ class JournalWriter:
         return batch, item
 
     def _next(self) -> _Item:
-        """If the loop has not heard of something yet, it does before the next item, which may take long, is begun."""
+        """Before the next item, which may take long, tell the loop what it has not heard yet."""
         item = None
         if not self._loop_knows:
             with contextlib.suppress(Empty):
@@ -356,7 +361,7 @@ class JournalWriter:
             segments.write(entries, sync=sync, durable=lambda lsn: self._announce(batch, lsn))
         except ReadOnly as error:
             if marks and len(marks) < len(batch):
-                # The changes may have been too much where the marks, for which the reserve was given up, are not.
+                # The changes may have been too large; the marks, for which the reserve was given up, may still fit.
                 self._announce([waiting for waiting in batch if waiting.entry.kind is RecordKind.CHANGES], error)
                 self._write(marks)
                 return
@@ -364,7 +369,7 @@ class JournalWriter:
             self._announce(batch, error)
         except Indeterminate as error:
             self._announce(batch, error)
-        except BaseException as error:  # nobody may wait for ever because of a mistake here
+        except BaseException as error:  # a bug here must not make anything wait for ever
             self._give_up(error)
             self._announce(batch, Indeterminate("the journal's writer failed", reason=str(error)))
         if marks:
@@ -431,4 +436,4 @@ def _settle(batch: list[_Waiting], outcome: _Outcome) -> None:
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # seen: a mark that nobody waits for causes no warning at exit
+        future.exception()  # marks it as seen: a mark that nothing waits for causes no warning at exit

@@ -1,8 +1,8 @@
 """Everything that can happen to a session, as a closed union of frozen values.
 
-A change is what the journal keeps, what `Session.apply` takes and what clients are told. `seq` is the seq that the
-session has after it; `at` is when the daemon accepted it (RFC 3339). Tags and field names are part of the journal's and
-of JSON Lines' format: add, never rename.
+A change is what the journal keeps, what `Session.apply` takes and what clients are told. `seq` is the seq that the session
+has after it; `at` is when the daemon accepted it (RFC 3339). Tags and field names are part of the formats of the journal and
+of JSON Lines: add, never rename.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Appended(_Change, frozen=True, kw_only=True, tag="appended"):
     """Messages with consecutive seqs, the last of which is `seq`."""
 
     messages: list[JsonObject]
-    """Wire form, so that the journal decodes without a hook; `Session.apply` makes Messages of them."""
+    """Wire form, so that the journal decodes without a hook; `Session.apply` turns them into Messages."""
 
     @classmethod
     def of(cls, messages: list[Message], at: str) -> Appended:
@@ -38,7 +38,7 @@ class Appended(_Change, frozen=True, kw_only=True, tag="appended"):
 
 
 class Extended(_Change, frozen=True, kw_only=True, tag="extended"):
-    """`text` follows what the streamed message had; `offset` is its length before, in code points."""
+    """`text` is appended to the streamed message; `offset` is its length before that, in code points."""
 
     message_id: str
     offset: int
@@ -46,7 +46,7 @@ class Extended(_Change, frozen=True, kw_only=True, tag="extended"):
 
 
 class Finished(_Change, frozen=True, kw_only=True, tag="finished"):
-    """A streamed message is complete. None of metadata and tool_calls means: as they were; metadata is merged by key."""
+    """A streamed message is complete. For metadata and tool_calls None means unchanged; metadata is merged by key."""
 
     message_id: str
     status: str
@@ -69,13 +69,13 @@ class Noted(_Change, frozen=True, kw_only=True, tag="note"):
 
 
 class StateSet(_Change, frozen=True, kw_only=True, tag="state"):
-    """`values`: a None removes its key. Does not move updatedAt."""
+    """`values`: a None removes its key. Does not change updatedAt."""
 
     values: JsonObject
 
 
 class Cleared(_Change, frozen=True, kw_only=True, tag="cleared"):
-    """Messages and summary are emptied; name, notes and state stay."""
+    """Messages and summary are emptied; name, notes and state remain."""
 
 
 class Truncated(_Change, frozen=True, kw_only=True, tag="truncated"):
@@ -91,7 +91,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_changes(changes: list[Change]) -> bytes:
-    """The changes as one JSON array in UTF-8, as the journal keeps them."""
+    """The changes as one JSON array in UTF-8, as in the journal."""
     return _encoder.encode(changes)
 
 
@@ -101,7 +101,7 @@ def decode_changes(raw: bytes | memoryview) -> list[Change]:
 
 
 def wire_change(change: Change) -> dict[str, Json]:
-    """As in `session/changed`, except for `updated`, whose `session` the service fills in."""
+    """As in `session/changed`, except that the service fills in the `session` of `updated`."""
     wire: dict[str, Json] = {"kind": change.__struct_config__.tag, "seq": change.seq}
     match change:
         case Appended(messages=messages):

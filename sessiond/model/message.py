@@ -1,7 +1,7 @@
-"""One message of a conversation, and one note. Frozen: a change makes a new one.
+"""One message of a conversation, and one note. Frozen: a change creates a new one.
 
-`gc=False`: what they hold came from JSON and cannot lead back to them. A collector that looks through every message of a
-long session stops all threads for a quarter of a second.
+`gc=False`: their content came from JSON and cannot refer back to them. A collector that searches every message of a long
+session stops all threads for a quarter of a second.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ _NO_REST: dict[str, Json] = {}
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A turn, a tool call or a tool's result.
 
-    `content` is a string or a list of content blocks. `timestamp` is RFC 3339 in UTC with milliseconds. `status` is
-    None (done) or one of STATUSES. `rest` holds all that the wire has beside them, in its wire names: `toolCalls`,
-    `toolCallId`, `thinking`, `thread`, `tick`, `contextSnapshot`, `metadata` and every key that the protocol does not
-    name.
+    `content` is a string or a list of content blocks. `timestamp` is RFC 3339 in UTC with milliseconds. `status` is None
+    (done) or one of STATUSES. `rest` holds everything else from the wire, under its wire names: `toolCalls`, `toolCallId`,
+    `thinking`, `thread`, `tick`, `contextSnapshot`, `metadata` and every key that the protocol does not name.
     """
 
     id: str
@@ -38,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rest: Mapping[str, Json] = _NO_REST
 
     def wire(self) -> dict[str, Json]:
-        """As PROTOCOL's `Message`. A new dict whose values are shared: do not change them."""
+        """The `Message` of docs/protocol.md. A new dict whose values are shared: do not change them."""
         head: dict[str, Json] = {
             "id": self.id,
             "seq": self.seq,
@@ -52,7 +51,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Json]) -> Message:
-        """The inverse of `wire()`, for values that were checked before (a journal, an own file). Raises KeyError."""
+        """The inverse of `wire()`, for values that were already checked (a journal, a file of ours). Raises KeyError."""
         rest = {key: value for key, value in wire.items() if key not in _HEAD}
         return cls(
             id=wire["id"],
@@ -78,7 +77,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.replace(self, status=status)
 
     def text(self) -> str:
-        """What a person reads of it: the string, or its text blocks joined by newlines."""
+        """The readable text: the string, or the text blocks joined by newlines."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(
@@ -122,7 +121,7 @@ _OPTIONAL_TEXT = ("toolCallId", "thinking", "thread")
 
 
 def is_plain(wire: Any) -> bool:
-    """Whether a client's message is what nearly all are: text with a role, and perhaps an id. Then nothing is wrong with it."""
+    """Whether a client's message is like nearly all: text with a role, and perhaps an id. Then it is valid."""
     return (
         type(wire) is dict
         and wire.keys() <= _PLAIN
@@ -190,8 +189,8 @@ def check_tool_calls(calls: Any, where: str) -> None:
 
 
 def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now: str) -> dict[str, Json]:
-    """A checked client message with what the daemon adds: id and time where missing, and its seq. Wire form, of which
-    `Message.from_wire` makes the message.
+    """A checked client message with the daemon's additions: id and time if missing, and its seq. In wire form, for
+    `Message.from_wire`.
     """
     sent_time, status = wire.get("timestamp"), wire.get("status")
     head: dict[str, Json] = {
@@ -209,9 +208,9 @@ def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now
 
 
 def repeats(sent: Mapping[str, Json], kept: Message, appended_text: str | None = None) -> bool:
-    """Whether a client's message is the retry of one that is kept: only what the client sent is compared.
+    """Whether a client's message is a retry of a stored one: only what the client sent is compared.
 
-    `appended_text` is the text of the append where the kept message was streamed and has grown or was finished since.
+    `appended_text` is the text of the append if the stored message was streamed and has grown or was finished since.
     """
     streamed = appended_text is not None
     for key, value in sent.items():

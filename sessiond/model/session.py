@@ -1,7 +1,7 @@
-"""A session in memory: what its changes add up to.
+"""A session in memory: the result of its changes.
 
-It belongs to its owner (`service.OpenSession`), which alone calls `apply`; everybody else reads pages of frozen messages. `apply` is
-deterministic: the same changes in the same order give the same session, on any machine and after any crash.
+It belongs to its owner (`service.OpenSession`); only that calls `apply`, all others read pages of frozen messages. `apply`
+is deterministic: the same changes in the same order give the same session, on any machine and after any crash.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from sessiond.model.message import Message, Note
 from sessiond.model.values import Json, JsonObject, same_json
 
 _MESSAGE_BYTES = 700
-"""What a message costs in memory beside its text, about."""
+"""About how many bytes a message takes in memory in addition to its text."""
 _BLOCK_CHARS = 400
-"""What a content block is taken to hold, for it is not looked into."""
+"""Assumed size of a content block, which is not examined."""
 UPDATABLE = ("name", "model", "tags", "archived", "summary", "metadata", "cwd", "parent")
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a list shows of a session, less what only the running daemon knows (attached, dirty) and where it lies."""
+    """What a list shows of a session, without its path and what only the running daemon knows (attached, dirty)."""
 
     session_id: str
     name: str | None = None
@@ -54,9 +54,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Absent(Exception):
-    """Asked for a message that is not in memory yet. Have the whole session read (`Stored.complete`), then ask again.
+    """A requested message is not in memory yet. Have the whole session read (`Stored.complete`), then try again.
 
-    `message_ids`: what was asked for, where that was by id. The session may have no such message at all.
+    `message_ids`: the requested ids, if it was by id. The session may not have such a message at all.
     """
 
     def __init__(self, *message_ids: str) -> None:
@@ -65,13 +65,13 @@ class Absent(Exception):
 
 
 class _Stream:
-    """The growing text of one streamed message, joined only when somebody reads it."""
+    """The growing text of one streamed message, joined only when it is read."""
 
     __slots__ = ("appended", "length", "parts")
 
     def __init__(self, text: str) -> None:
         self.appended: str | None = text
-        """The text of its append; None where only the file has told of the message."""
+        """The text of its append; None if the message is known only from the file."""
         self.parts = [text]
         self.length = len(text)
 
@@ -82,10 +82,10 @@ class _Stream:
 
 
 class Session:
-    """`local_id` is the id within its store. All fields are read-only to everyone but the writer.
+    """`local_id` is the id within its store. All fields are read-only, except for the writer.
 
-    `absent`: how many messages, the oldest ones, are not in memory (yet). Whatever would need one of them raises Absent
-    and changes nothing. Only `Stored.read(whole=False)` returns such a session; `complete` ends that.
+    `absent`: how many of the oldest messages are not in memory (yet). Calls that need one of them raise Absent and change
+    nothing. Only `Stored.read(whole=False)` returns such a session; `complete` ends that.
     """
 
     def __init__(self, local_id: str, created_at: str, *, absent: int = 0) -> None:
@@ -108,10 +108,10 @@ class Session:
         """When state last changed."""
         self._messages: list[Message] = []
         self._seqs: list[int] = []
-        """Of those in memory, as `_seqs` and the positions in `_by_id`."""
+        """Only of messages in memory, like the positions in `_by_id`."""
         self._by_id: dict[str, int] = {}
         self._surely_new: set[str] = set()
-        """Ids that no absent message has."""
+        """Ids that absent messages certainly do not have."""
         self._notes_by_id: dict[str, int] = {}
         self._streams: dict[str, _Stream] = {}
         self._open: dict[str, None] = {}
@@ -125,7 +125,7 @@ class Session:
         return self.absent + len(self._messages)
 
     def __bool__(self) -> bool:
-        return True  # `session or ...` must not take an empty one for none
+        return True  # `session or ...` must not treat an empty session as missing
 
     @property
     def weight(self) -> int:
@@ -134,7 +134,7 @@ class Session:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing in it that anyone could miss: it may be forgotten."""
+        """Whether it has no content worth keeping: it may be forgotten."""
         return not (len(self) or self.notes or self.state or self.name)
 
     def info(self, wire_id: str | None = None) -> SessionInfo:
@@ -159,7 +159,7 @@ class Session:
         return None if position is None else self._current(position)
 
     def unjoined(self, message_id: str) -> Message | None:
-        """The message as it is kept: its head is current, its content may lack what streamed in since somebody read it."""
+        """The message as stored: its fields are current, but its content may lack text that was streamed since the last read."""
         position = self._place(message_id)
         return None if position is None else self._messages[position]
 
@@ -170,14 +170,14 @@ class Session:
         return position
 
     def seek(self, message_ids: Iterable[str]) -> None:
-        """Raise Absent, with all of them, where it is not known of some whether the session has them."""
+        """Raise Absent, with all of them, if for some it is not known whether the session has them."""
         if self.absent:
             unknown = [one for one in message_ids if one not in self._by_id and one not in self._surely_new]
             if unknown:
                 raise Absent(*unknown)
 
     def note_new(self, message_ids: Iterable[str]) -> None:
-        """No absent message has one of these ids: somebody looked."""
+        """Absent messages do not have these ids, as was checked."""
         self._surely_new.update(message_ids)
 
     def appended_text(self, message_id: str) -> str | None:
@@ -214,14 +214,14 @@ class Session:
         return self.absent + bisect_right(self._seqs, seq)
 
     def streaming(self) -> list[Message]:
-        """Those in memory that somebody still writes."""
+        """Messages in memory that are still being streamed."""
         return [self._current(self._by_id[message_id]) for message_id in self._open]
 
     def changes_since(self, seq: int) -> list[Change] | None:
-        """Every change after `seq` in order, or None where they are no longer all known.
+        """Every change after `seq` in order, or None if not all of them are known.
 
-        A file tells what changes came to, not what they were. Known are the changes of this life, those that the journal
-        still had, and older appends, which the messages tell, as long as nothing else is missing.
+        A file holds the result of changes, not the changes. Known are the changes since it was loaded, those that the
+        journal still had, and older appends, which follow from the messages, as long as nothing else is missing.
         """
         if seq > self.seq:
             return None
@@ -237,17 +237,17 @@ class Session:
         out.sort(key=lambda change: change.seq)
         return out
 
-    # Changing (the writer alone)
+    # Changing (only by the writer)
 
     def check(self, changes: Iterable[Change]) -> None:
-        """Raise Absent where one of `changes` needs all messages. To be asked before they are made durable."""
+        """Raise Absent if one of `changes` needs all messages. Call this before they are made durable."""
         if self.absent and any(isinstance(change, (Cleared, Truncated)) for change in changes):
             raise Absent
 
     def apply(self, change: Change) -> None:
-        """Take one change. Costs the same in a session of any length, except for `Cleared` and `Truncated`.
+        """Apply one change. Costs the same in a session of any length, except for `Cleared` and `Truncated`.
 
-        Raises KeyError where a change names a message that is not there (a journal that belongs to another file).
+        Raises KeyError if a change names a message that does not exist (a journal that belongs to another file).
         """
         match change:
             case Created():
@@ -276,9 +276,9 @@ class Session:
         self._remember(change)
 
     def add_message(self, message: Message) -> None:
-        """Put a message where its seq belongs. Decoders of files use this; a live append comes by `apply`."""
+        """Insert a message at the place of its seq. Decoders of files use this; a live append uses `apply`."""
         if message.id in self._by_id:
-            raise ValueError(f"message id {message.id!r} is there already")
+            raise ValueError(f"message id {message.id!r} already exists")
         if self._seqs and message.seq < self._seqs[-1]:
             position = self.position_after(message.seq) - self.absent
             self._messages.insert(position, message)
@@ -296,7 +296,7 @@ class Session:
                 self._streams[message.id] = _Stream(message.content)
 
     def replace_message(self, message: Message) -> None:
-        """Exchange the message of the same id (a decoder met a later version of it). Its seq stays."""
+        """Replace the message of the same id (a decoder found a later version of it). Its seq remains."""
         position = self._by_id[message.id]
         self._chars += _chars(message) - _chars(self._messages[position])
         self._messages[position] = message
@@ -328,9 +328,7 @@ class Session:
         self.updated_at = max(self.updated_at, at)
 
     def snapshot(self) -> Session:
-        """A copy that later changes do not touch, for a thread that writes a file. Costs a list copy, no message is
-        copied.
-        """
+        """A copy that later changes do not affect, for a thread that writes a file. Copies a list, but not the messages."""
         twin = self._without_messages()
         twin._messages = self.messages(self.absent)[:]
         twin._chars = self._chars
@@ -342,8 +340,8 @@ class Session:
         return twin
 
     def after(self, change: Change) -> Session:
-        """A copy to which `change` has happened. For a change that costs more the longer the session is: a thread may make
-        the copy as long as nobody changes this one.
+        """A copy with `change` applied. For changes whose cost grows with the session: a thread may make the copy as long as
+        this one is not changed.
         """
         twin = self.snapshot()
         twin._log = self._log.copy()
@@ -351,19 +349,19 @@ class Session:
         return twin
 
     def forget_changes(self) -> None:
-        """What a decoder applied were not changes but what they came to: neither they nor the texts of appends are known."""
+        """A decoder applied results, not changes: neither the changes nor the texts of appends are known."""
         self._log.clear()
         for stream in self._streams.values():
             stream.appended = None
 
     def at_hand(self) -> Session:
-        """A copy that has the messages in memory and no others."""
+        """A copy that has only the messages in memory."""
         twin = self.snapshot()
         twin.absent = 0
         return twin
 
     def agrees(self, whole: Session) -> bool:
-        """Whether `whole` says the same as this one, as far as that is in memory."""
+        """Whether `whole` equals this one, as far as this is in memory."""
         if whole.absent or len(whole) != len(self):
             return False
         mine, others = self._without_messages(), whole._without_messages()
@@ -373,8 +371,8 @@ class Session:
         return same_json(_wires(self.messages(self.absent)), _wires(whole.messages(self.absent)))
 
     def complete(self, whole: Session) -> None:
-        """Take all messages and changes of `whole`, which agrees with this one and is nobody else's. Costs the same at any
-        length.
+        """Take all messages and changes of `whole`, which agrees with this one and is not used elsewhere. Costs the same at
+        any length.
         """
         self._messages, self._seqs, self._by_id = whole._messages, whole._seqs, whole._by_id
         self._streams, self._open, self._chars, self._log = whole._streams, whole._open, whole._chars, whole._log
@@ -446,7 +444,7 @@ class Session:
         self.saved_at = change.at
 
     def _cut(self, start: int, stop: int) -> None:
-        """Messages that came after the change stay: a replay may meet those of a later edit."""
+        """Messages later than the change remain: a replay may find those of a later edit."""
         if self.absent:
             raise Absent
         for message in self._messages[start:stop]:
@@ -487,7 +485,7 @@ def _chars(message: Message) -> int:
 
 
 def content_equal(a: Session, b: Session) -> bool:
-    """Whether two sessions say the same to every client. For tests and for deciding that a save has nothing to do."""
+    """Whether two sessions look the same to every client. For tests, and to decide that there is nothing to save."""
     keys = (
         "name",
         "model",

@@ -1,4 +1,4 @@
-"""Values that every layer shares: ids, timestamps and JSON as it may be kept. No clock, no I/O."""
+"""Values that every layer shares: ids, timestamps and the JSON that may be stored. No clock, no I/O."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Json = Any
 """None, bool, int (64 bits), finite float, str without lone surrogates, list[Json], dict[str, Json]."""
 JsonObject: TypeAlias = dict[str, Any]
-"""An object whose keys are somebody else's."""
+"""An object with arbitrary keys of other programs."""
 
 
 def is_session_id(text: str) -> bool:
-    """Whether a client may name a session so (without its store)."""
+    """Whether a client may give a session this id (without its store)."""
     return SESSION_ID.fullmatch(text) is not None
 
 
 def split_wire_id(wire_id: str) -> tuple[str, str]:
-    """`"lisp/session-1"` -> `("lisp", "session-1")`; without a store it is the default one's."""
+    """`"lisp/session-1"` -> `("lisp", "session-1")`; without a store, the default one."""
     store, slash, local = wire_id.partition("/")
     return (store, local) if slash else ("default", wire_id)
 
@@ -55,12 +55,12 @@ def _second(epoch_s: int) -> str:
 
 
 def epoch_ms(text: str) -> int:
-    """Any time that `normal_timestamp` takes, to milliseconds since 1970. Raises ValueError."""
+    """Any time that `normal_timestamp` accepts, in milliseconds since 1970. Raises ValueError."""
     try:
         # Exact integer arithmetic: a float of seconds loses the last millisecond now and then.
         return _since_epoch(text.strip()) // timedelta(milliseconds=1)
-    except (OverflowError, OSError) as error:  # of a year that the local time zone does not reach
-        raise ValueError(f"not a time of the years 1 to 9999: {text!r}") from error
+    except (OverflowError, OSError) as error:  # a year outside the range of local time
+        raise ValueError(f"not a time in the years 1 to 9999: {text!r}") from error
 
 
 def _since_epoch(text: str) -> timedelta:
@@ -83,19 +83,19 @@ def _since_epoch(text: str) -> timedelta:
 
 
 def normal_timestamp(text: str) -> str:
-    """A time as somebody's file has it -> the protocol's shape (UTC, milliseconds). Raises ValueError.
+    """A time as written in a file -> the protocol's shape (UTC, milliseconds). Raises ValueError.
 
-    RFC 3339, its shapes without a zone (then local time) or with a blank for the T, and other shapes of ISO 8601. What a
-    client sends goes through `strict_timestamp`.
+    Accepts RFC 3339, also without a zone (then local time) or with a blank for the T, and other forms of ISO 8601. Times
+    from clients go through `strict_timestamp`.
     """
     if _NORMAL.fullmatch(text):
         datetime.fromisoformat(text[:19])
-        if text[11:13] != "24":  # which newer Pythons take for the next day's first hour
+        if text[11:13] != "24":  # newer Pythons take this as the next day's first hour
             return text
     try:
         return timestamp(epoch_ms(text))
     except OverflowError as error:
-        raise ValueError(f"not a time of the years 1 to 9999: {text!r}") from error
+        raise ValueError(f"not a time in the years 1 to 9999: {text!r}") from error
 
 
 def strict_timestamp(text: str) -> str:
@@ -113,9 +113,9 @@ def strict_timestamp(text: str) -> str:
 
 
 def derived_id(parts: Iterable[str], nth: int = 0) -> str:
-    """An id for a message that has none: the same for the same parts, after every restart and every import.
+    """An id for a message without one: the same for the same parts, after every restart and every import.
 
-    `nth` counts equal messages of one session from 0, so that twice the same words are two messages.
+    `nth` counts equal messages of one session from 0, so that the same text twice makes two messages.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -127,9 +127,9 @@ def derived_id(parts: Iterable[str], nth: int = 0) -> str:
 
 
 def check_json(value: Json, where: str, depth: int = 0) -> None:
-    """Raise InvalidParams if `value` could not be kept: depth, surrogates, non-finite floats, integers over 64 bits.
+    """Raise InvalidParams if `value` cannot be stored: depth, surrogates, non-finite floats, integers over 64 bits.
 
-    Iterative, so that hostile depth costs no stack. `where` names the field in the message.
+    Iterative, so that hostile depth does not use the stack. `where` names the field in the message.
     """
     stack: list[tuple[Any, int]] = [(value, depth)]
     while stack:
@@ -157,7 +157,7 @@ def check_json(value: Json, where: str, depth: int = 0) -> None:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether UTF-8 can carry it: no lone surrogates."""
+    """Whether it can be encoded as UTF-8: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Values as JSON for a client, whatever file names are among them.
+"""Encodes values as JSON for a client, even if they contain odd file names.
 
-A file name need not be UTF-8, and JSON has to be. The bytes of it that are not text are shown as U+FFFD: a path is for
-people and logs. What a client names a session by, the id, keeps every byte (`formats/names.py`).
+A file name need not be UTF-8, but JSON must be. Bytes that are not text are shown as U+FFFD: a path is for people and logs.
+The id by which a client names a session keeps every byte (`formats/names.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def writable(text: str) -> str:
-    """The text, U+FFFD for each lone surrogate: Python's word for a byte of a file name that is not UTF-8."""
+    """The text, with U+FFFD for each lone surrogate: Python's form of a byte in a file name that is not UTF-8."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def encode(value: Any) -> bytes:
-    """As JSON. Raises what the encoder raises where it is not JSON, but never because of a text in it."""
+    """As JSON. Raises the encoder's error if it is not JSON, but never because of a text in it."""
     try:
         return _encode(value)
     except UnicodeEncodeError:

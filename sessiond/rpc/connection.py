@@ -1,4 +1,4 @@
-"""One connection: its states, its requests in flight, what waits for it to be read.
+"""One connection: its states, its requests in flight, and what waits to be read by the peer.
 
     connected ──initialize──> initialized ──shutdown──> shut down ──exit──> ended
         │                                                                     ↑
@@ -6,24 +6,23 @@
 
 Theory of operation
 -------------------
-Messages come in order, and each request takes its place in that turn of the loop: `Method.order` says where. One that
-names a session runs up to its first wait at once, which is when it stands in the queue of its session; from there on the
-session keeps the order. One that concerns many sessions remembers which earlier requests are in flight and waits for
-them. While a barrier (an import) is in flight, what comes after it stands in the backlog; a cancellation passes by.
-Answers go out as they are ready, in any order.
+Messages come in order, and each request takes its place in that turn of the loop: `Method.order` says where. One that names
+a session runs at once up to its first wait, when it is in the queue of its session; from then on the session keeps the
+order. One that concerns many sessions remembers which earlier requests are in flight and waits for them. While a barrier (an
+import) is in flight, later requests wait in the backlog, except cancellations. Answers are sent when they are ready, in any
+order.
 
-What is in flight, the backlog included, is bounded by weight: beyond it nothing more is read. A batch runs alone, its
-requests one after the other. A peer that reads too slowly is not read either, loses notifications and is told to resync;
-answers are never dropped, and neither is the last word on a session that it has open.
+The requests in flight, including the backlog, are bounded by weight: beyond it nothing more is read. A batch runs alone, its
+requests one after another. If a peer reads too slowly, nothing is read from it either, it loses notifications and is told to
+resync; answers are never dropped, and neither is the last notification about a session that it has open.
 
-A peer that is not trusted must begin with `initialize` and the token. Anything else ends it.
+A peer that is not trusted must begin with `initialize` and the token. Anything else ends the connection.
 
-When the peer stops sending, it still gets its answers. When it is gone, what was asked to be kept is still kept, what was
-only asked to be read is dropped, and only after that is the service told, so that nothing of this connection happens
-after its end.
+When the peer stops sending, it still gets its answers. When it is gone, its changes are still made, its reads are dropped,
+and only then is the service told, so that nothing of this connection happens after its end.
 
-What may never happen: a request begins before an earlier one has its place; a request gets two answers, or none; a
-cancelled change is answered as cancelled and is there.
+What must never happen: a request begins before an earlier one has its place; a request gets two answers, or no answer; a
+change is answered as cancelled but made.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _LOG_ERROR = 1
 
 
 class Host(Protocol):
-    """What a connection needs of the server it belongs to."""
+    """What a connection needs from its server."""
 
     service: Service
     daemon: Daemon
@@ -85,7 +84,7 @@ class Host(Protocol):
     def forget(self, connection: Connection) -> None: ...
 
     def settle(self) -> None:
-        """Bring in what is durable already."""
+        """Apply what is already durable."""
 
 
 class Connection:
@@ -103,12 +102,12 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._trusted = channel.trusted
         self._lsp: LspGate | None = None
-        """There from `initialize` on."""
+        """Set from `initialize` on."""
         self._shut_down = False
         self._in_flight = InFlight()
         self._barrier: Request | None = None
         self._backlog: dict[Request, tuple[Work, msgspec.Raw]] = {}
-        """What came while a barrier was in flight, in order."""
+        """What arrived while a barrier was in flight, in order."""
         self._beginning: Request | None = None
         """The request whose handler is in its first step."""
         self._reading = Reading(channel)
@@ -143,7 +142,7 @@ class Connection:
         return True
 
     def notify_owed(self, method: str, params: bytes) -> None:
-        # No more than its answer can wait: while the peer does not read, nothing more is read from it.
+        # No more than its answer can be waiting: while the peer does not read, nothing more is read from it.
         self._channel.send(encode_notification(method, params), soon=True)
 
     def on_closed(self, callback: Callable[[], None]) -> None:
@@ -190,7 +189,7 @@ class Connection:
         self._reading.release(CHOKED)
         if self._dropped:
             self._dropped = False
-            self._server.settle()  # an answer may be out whose change would otherwise follow the resync
+            self._server.settle()  # an answer may have been sent whose change would otherwise follow the resync
             self._server.service.drained(self)
 
     def lost(self) -> None:
@@ -218,20 +217,20 @@ class Connection:
 
     @property
     def is_stranger(self) -> bool:
-        """Has not shown its token yet."""
+        """Whether it has not shown its token yet."""
         return not self._trusted
 
     @property
     def has_spoken(self) -> bool:
-        """Its first message has come."""
+        """Whether its first message has arrived."""
         return self._first is None
 
     def turn_out(self) -> None:
-        """A stranger makes room for somebody known."""
+        """Close this stranger to make room for a peer that is admitted."""
         self._channel.send(failure(NULL_ID, Unauthorized("too many connections have not shown a token")))
         self._channel.abort()
 
-    # Getting in
+    # Admission
 
     def _too_late(self) -> None:
         self._first = None
@@ -255,7 +254,7 @@ class Connection:
             known,
             Unauthorized(
                 "the first message must be `initialize` with the token",
-                hint="put the content of the file that `sessiond status` names into initializationOptions.token",
+                hint="put the content of the file that `sessiond status` shows into initializationOptions.token",
             ),
         )
 
@@ -286,12 +285,10 @@ class Connection:
             self._server.greet(self)
 
     def _route(self, envelope: Envelope) -> Job | bytes | None:
-        """Everything that is not plainly one of our own methods: a job, or a result in JSON, or nothing. Raises
-        SessiondError.
-        """
+        """Anything except a plain call of our own methods: a job, a result in JSON, or None. Raises SessiondError."""
         method = envelope.method
         if method is None:
-            return None  # an answer to a request that nobody remembers
+            return None  # an answer to an unknown request
         own = METHODS.get(method)
         if method == "exit":
             self._reading.hold(OVER)
@@ -314,7 +311,9 @@ class Connection:
             return self._initialize(envelope)
         gate = self._lsp
         if gate is None:
-            raise NotInitialized(f"`initialize` must come before {method!r}", hint="session/* and the like need none")
+            raise NotInitialized(
+                f"`initialize` must come before {method!r}", hint="sessiond's own methods do not need it"
+            )
         if method == "shutdown":
             self._shut_down = envelope.id is not ABSENT
             return None
@@ -344,7 +343,7 @@ class Connection:
         request = self._in_flight.find(cancelled_id(params))
         if request is not None:
             request.cancel()
-            if request in self._backlog:  # it need not wait for the barrier to be told so
+            if request in self._backlog:  # its answer need not wait for the barrier
                 self._begin(request, *self._backlog.pop(request))
 
     def _cancel_progress(self, params: msgspec.Raw) -> None:
@@ -383,7 +382,7 @@ class Connection:
     def early(self) -> EarlyAnswer | None:
         request = self._beginning
         if request is None or not request.id or len(self._in_flight.requests) > 1:
-            return None  # no answer overtakes one that is due
+            return None  # an answer must not overtake one that is due
         request.early = EarlyAnswer(self._channel, request.id, self._limits.message_bytes, self._in_flight.requests)
         return request.early
 
@@ -422,7 +421,7 @@ class Connection:
         params: msgspec.Raw,
         earlier: Sequence[asyncio.Future[None]] = (),
     ) -> bytes | None:
-        """Do the work when the `earlier` requests are done; the answer, or None for a notification. Never raises."""
+        """Do the work when the `earlier` requests are done; returns the answer, or None for a notification. Never raises."""
         error: BaseException
         try:
             if request.cancelled:
@@ -442,7 +441,7 @@ class Connection:
             )
         except asyncio.CancelledError:
             error = Cancelled("the request was cancelled")
-        except Exception as raised:  # whatever it is, the peer gets an answer
+        except Exception as raised:  # the peer always gets an answer
             error = raised
         if request_id and not request.was_answered():
             return failure(request_id, error)
@@ -517,4 +516,4 @@ _QUIET: dict[str, Callable[[Connection, msgspec.Raw], None]] = {
     "$/cancelRequest": Connection._cancel_request,
     "window/workDoneProgress/cancel": Connection._cancel_progress,
 }
-"""Notifications that are obeyed without a word."""
+"""Notifications that are handled without any reply."""

@@ -1,9 +1,9 @@
-"""What a stock editor is shown of a session file: the port between the wire's LSP half and whoever understands the
-formats.
+"""What a stock editor is shown of a session file: the port between the LSP half of the wire and the code that understands
+the formats.
 
-Everything is in lines, counted from 0, the end included; names and texts are as they stand in the file, the wire makes
-them fit to show. Documents outside all stores get empty answers. `text` is what the editor has open, or None: then the
-file on disk counts.
+Everything is in lines, counted from 0, the end included; names and texts are as in the file, the wire makes them fit to
+show. Documents outside all stores get empty answers. `text` is what the editor has open, or None: then the file on disk
+counts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DocumentProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can be done about a place: one of our own requests, which the editor sends as a command."""
+    """Something that can be done at a place: one of our own requests, which the editor sends as a command."""
 
     title: str
     method: str

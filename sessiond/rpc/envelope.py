@@ -1,14 +1,14 @@
 """One message in, its JSON-RPC envelope out; and answers the other way. Params stay undecoded bytes until their type is
 known.
 
-What is refused here, for the whole message, so that nothing can be accepted that could not be kept:
+These are refused here, for the whole message, so that nothing is accepted that could not be stored:
 
     parseError       malformed JSON, invalid UTF-8, lone surrogates, NaN, Infinity, nesting over 100
     invalidRequest   not a JSON-RPC 2.0 message
     invalidParams    an integer that does not fit into 64 bits, a number with more digits than a double has
 
-Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is walked, a search
-for 17 digits in a row before numbers are looked at. Damage is a value: `decode` never raises.
+Each check has a cheap form that nearly every message passes: a count of brackets before the nesting is examined, a search
+for 17 digits in a row before numbers are parsed. Errors are values: `decode` never raises.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Envelope(msgspec.Struct):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A message that cannot be taken. `id` as it goes into the answer."""
+    """A message that is refused. `id`: as in the answer."""
 
     id: bytes
     error: SessiondError
@@ -58,13 +58,13 @@ encode_json = wire.encode
 _DIGITS = bytes(
     0x30 if byte in b"0123456789." else 0x65 if byte in b"eE" else byte if byte == 0x2D else 0x20 for byte in range(256)
 )
-"""All digits and points are zeros, `E` is `e`, a minus is itself, everything else is a blank: one pass for all that is looked for in
-numbers. It counts: the loop waits for each pass over a message of 60 MB.
+"""Maps digits and points to zeros, `E` to `e`, a minus to itself and everything else to a blank: one pass for everything
+that is checked in numbers. This matters: the loop waits for each pass over a message of 60 MB.
 """
 _LONG = b"0" * 17
-"""So long, with its point, is the shortest number that a double may not hold; an integer is longer."""
+"""The length, including the point, of the shortest number that a double may be unable to hold; an integer is longer."""
 _LONGEST_DOUBLE = 1100
-"""Characters of a double that is written out to its last digit."""
+"""Characters of the longest double, written out to its last digit."""
 _TINY = re.compile(rb"[0-9.][eE]-[0-9]{3}")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*+")
@@ -76,7 +76,7 @@ _NO_NUMBER = re.compile(rb"[:\[,\s](?:NaN|-?Infinity)\b")
 
 
 def decode(message: bytes, batch_limit: int) -> Item | list[Item]:
-    """A request, notification or response; a list of them for a batch; or why not."""
+    """A request, notification or response; a list of them for a batch; or why it is refused."""
     try:
         flaw = _flaw(message)
         if flaw is None:
@@ -113,7 +113,7 @@ def _check(envelope: Envelope) -> Item:
     if envelope.jsonrpc != "2.0":
         return Refused(raw_id or NULL_ID, InvalidRequest('`"jsonrpc": "2.0"` is missing'))
     if envelope.method is None and envelope.result is ABSENT and envelope.error is ABSENT:
-        return Refused(raw_id or NULL_ID, InvalidRequest("there is no method"))
+        return Refused(raw_id or NULL_ID, InvalidRequest("`method` is missing"))
     return envelope
 
 
@@ -136,9 +136,10 @@ def _flaw(message: bytes) -> SessiondError | None:
 
 
 def depth(message: bytes) -> int:
-    """How deep a JSON text is nested, up to one more than is allowed. Of a malformed one: some number."""
-    # Escapes go first, so that every quote that is left begins or ends a string; then all that is neither quote nor bracket. Of the brackets
-    # that are left, each round takes away the innermost pairs, which are all of the deepest level: a few passes in C for what people send.
+    """How deep a JSON text is nested, at most one more than is allowed. Any number for a malformed one."""
+    # Remove escapes first, so that every remaining quote begins or ends a string; then everything that is neither quote nor
+    # bracket. Then each round removes the innermost pairs of brackets, which are all those of the deepest level: a few
+    # passes in C for usual messages.
     bare = message.replace(rb"\\", b"").replace(rb"\"", b"").translate(_ALIKE, _NOT_STRUCTURE)
     brackets = _STRING.sub(b"", bare)
     level = 0
@@ -152,7 +153,7 @@ def depth(message: bytes) -> int:
 
 
 def _number_flaw(message: bytes) -> SessiondError | None:
-    """Of a number that could only be kept rounded."""
+    """The error for a number that could only be stored rounded."""
     for number in _NUMBER.findall(_STRING.sub(b'""', message)):
         if not _INTEGER.fullmatch(number):
             if _is_rounded(number.decode()):
@@ -171,18 +172,18 @@ def _number_flaw(message: bytes) -> SessiondError | None:
 
 
 def _is_rounded(number: str) -> bool:
-    """Whether no double is written so: neither as short as can be, nor with 17 digits, as C does it."""
+    """Whether the number is not the text of any double: neither in the shortest form, nor with 17 digits, as in C."""
     from decimal import Decimal, InvalidOperation
 
     try:
         kept = float(number)
     except ValueError:
-        return False  # no number; the decoder says so
+        return False  # not a number; the decoder reports it
     if not math.isfinite(kept) or len(number) > _LONGEST_DOUBLE:
         return math.isfinite(kept)
     try:
         return Decimal(number) not in (Decimal(repr(kept)), Decimal(f"{kept:.16e}"), Decimal(kept))
-    except InvalidOperation:  # an exponent beyond all measure
+    except InvalidOperation:  # a huge exponent
         return True
 
 
@@ -201,7 +202,7 @@ _PIECE = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|([\[{])|([\]}])|(-?[0-9][0-
 
 
 def recover_id(message: bytes) -> bytes:
-    """The id of a message that is not JSON, as well as it can be told, so that its sender does not wait for ever."""
+    """The id of a message that is not JSON, if it can be found, so that its sender does not wait for ever."""
     if not message.lstrip().startswith(b"{"):
         return NULL_ID
     level = 0
@@ -234,12 +235,12 @@ def _sound(value: bytes) -> bool:
 
 
 def success(request_id: bytes, result: object) -> bytes:
-    """An answer. Raises what the encoder raises where the result is not JSON."""
+    """A response. Raises the encoder's error if the result is not JSON."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', encode_json(result), b"}"))
 
 
 def answer_raw(request_id: bytes, result: bytes) -> bytes:
-    """An answer whose result is encoded already."""
+    """A response whose result is already encoded."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', result, b"}"))
 
 
@@ -247,11 +248,11 @@ def failure(request_id: bytes, error: BaseException) -> bytes:
     told = wire_error(error)
     try:
         raw = encode_json(told)
-    except (TypeError, OverflowError, ValueError):  # a message that quotes what cannot be written still has to be one
+    except (TypeError, OverflowError, ValueError):  # an error that quotes what cannot be encoded must still be sent
         raw = encode_json({"code": told.code, "message": ascii(told.message), "data": {"kind": told.data["kind"]}})
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"error":', raw, b"}"))
 
 
 def notification(method: str, params: bytes) -> bytes:
-    """`params` is encoded JSON; `method` is one of our own names, which need no escaping."""
+    """`params` is encoded JSON; `method` is one of our own names, which do not need escaping."""
     return b"".join((b'{"jsonrpc":"2.0","method":"', method.encode(), b'","params":', params, b"}"))

@@ -1,7 +1,7 @@
-"""From the error tree to the wire: codes, and what a client is told.
+"""Turns errors into those of the wire: codes, and what a client is told.
 
-`CODES` is the whole table. `error.data` always has `kind`; clients decide by it, people read `message` and `hint`. What
-nobody foresaw goes to the log with its traceback and to the client as `internalError` without it.
+`CODES` is the whole table. `error.data` always has `kind`; clients decide by it, people read `message` and `hint`.
+Unexpected errors go to the log with their traceback, and to the client as `internalError` without it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ CODES: dict[str, int] = {
 }
 
 ANY_METHOD_ERRORS = ("invalidParams", "internalError", "cancelled", "tooLarge")
-"""Every method may return these: any answer may be too large to be sent."""
+"""Every method may return these: any response may be too large to be sent."""
 
 MEANINGS: dict[str, str] = {
     "parseError": "The message is not JSON: malformed, invalid UTF-8, a lone surrogate, NaN or Infinity, or nested over 100 deep.",
     "invalidRequest": "Valid JSON, but not a JSON-RPC 2.0 request, or a request that is not allowed at this point.",
-    "methodNotFound": "There is no such method.",
+    "methodNotFound": "The method does not exist.",
     "invalidParams": "A field is missing, of the wrong type, or out of range; `field` names it.",
-    "internalError": "A fault in the daemon; its log has the details.",
+    "internalError": "A bug in the daemon; its log has the details.",
     "notInitialized": "One of LSP's own methods came before `initialize`.",
     "cancelled": "Ended by `$/cancelRequest` or by a time limit, before anything was durable.",
-    "sessionNotFound": "There is no such session.",
+    "sessionNotFound": "The session does not exist.",
     "conflict": "Another change came first (`seq` is the current one), or the same id with other content.",
     "badFile": "A session file cannot be read (`path`, `line`); it is left untouched.",
     "unauthorized": "No token, a wrong one, or a forbidden origin. The connection is closed.",
@@ -55,11 +55,11 @@ MEANINGS: dict[str, str] = {
     "tooLarge": "A limit was broken; `limit` is its value.",
     "alreadyExists": "An id or a path is taken.",
     "indeterminate": "The disk failed while this was being made durable; it may or may not be there. Retry by id.",
-    "unavailable": "A store is out of reach.",
+    "unavailable": "A store cannot be reached.",
 }
 
 _OTHER_KINDS = {"configError": "invalidParams", "daemonUnreachable": "unavailable"}
-"""Kinds that the wire has no word for."""
+"""Kinds that do not exist on the wire."""
 
 
 class ParseError(SessiondError):
@@ -74,7 +74,7 @@ class MethodNotFound(SessiondError):
     kind = "methodNotFound"
 
     def __init__(self, method: str) -> None:
-        super().__init__(f"there is no method {method!r}", method=method)
+        super().__init__(f"unknown method {method!r}", method=method)
 
 
 class NotInitialized(SessiondError):
@@ -82,7 +82,7 @@ class NotInitialized(SessiondError):
 
 
 class WireError(msgspec.Struct, frozen=True):
-    """The `error` member of an answer."""
+    """The `error` member of a response."""
 
     code: int
     message: str
@@ -90,7 +90,7 @@ class WireError(msgspec.Struct, frozen=True):
 
 
 def wire_error(error: BaseException) -> WireError:
-    """What the client is told of any exception. Logs those that nobody foresaw."""
+    """What the client is told about an exception. Logs unexpected ones."""
     if isinstance(error, msgspec.ValidationError):
         error = invalid_params(error)
     if not isinstance(error, SessiondError):
@@ -112,7 +112,7 @@ def _unexpected() -> WireError:
     return WireError(
         CODES["internalError"],
         "internal error",
-        {"kind": "internalError", "hint": "this is a mistake in the daemon; its log has the details"},
+        {"kind": "internalError", "hint": "this is a bug in the daemon; its log has the details"},
     )
 
 
@@ -129,13 +129,13 @@ _PLACE = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
 
 
 def invalid_params(error: msgspec.ValidationError, choices: dict[str, str] | None = None) -> SessiondError:
-    """msgspec's words -> `messages[0].role: expected str, got int`. `choices`: field -> what it may be, for those that
-    are a closed list.
+    """msgspec's words -> `messages[0].role: expected str, got int`. `choices`: field -> its permitted values, for fields
+    with a closed list.
     """
     match = _PLACE.fullmatch(str(error))
     what, path = (match["what"], match["path"] or "$") if match else (str(error), "$")
     if what == "Number out of range":
-        return ParseError("a number is too large for a 64-bit float, which JSON calls Infinity")
+        return ParseError("a number is too large for a 64-bit float")
     field = path.removeprefix("$").removeprefix(".")
     missing = _MISSING.fullmatch(what)
     if missing is not None:

@@ -1,4 +1,4 @@
-"""What a connection has to do: a job, and a request in flight that does it."""
+"""The work of a connection: a job, and a request in flight that does it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.methods import METHODS, Call, Order
 
 Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[object]]
-"""Takes the connection and undecoded params, gives the result."""
+"""Takes the connection and undecoded params, returns the result."""
 
 
 class Job(NamedTuple):
-    """What to do, what it weighs among the requests in flight, whether it goes on although its connection has ended, and
-    what it may overtake.
+    """What to do, its weight among the requests in flight, whether it continues after its connection has ended, and what it
+    may overtake.
     """
 
     work: Work
@@ -29,11 +29,11 @@ class Job(NamedTuple):
     outlives: bool = False
     order: Order = "free"
     name: str = ""
-    """The method of ours that it is, where it came as a command."""
+    """Our method, if it was sent as a command."""
 
 
 class Request:
-    """A request, notification or batch in flight. `id` is empty where no answer is due."""
+    """A request, notification or batch in flight. `id` is empty if no answer is due."""
 
     __slots__ = ("cancelled", "done", "early", "id", "method", "order", "outlives", "started", "task", "weight")
 
@@ -46,31 +46,33 @@ class Request:
         self.outlives = outlives
         self.order = order
         self.done: asyncio.Future[None] | None = None
-        """There once somebody waits for it."""
+        """Set once something waits for it."""
         self.early: EarlyAnswer | None = None
-        """There if the answer may have been sent already when the request is done."""
+        """Set if the answer may already have been sent when the request is done."""
         self.started = False
         self.cancelled = False
         self.task: asyncio.Task[None] | EagerTask | None = None
 
     def was_answered(self) -> bool:
-        """By the journal's thread, before it was done. To be asked when it is done: if not, only the loop answers it now."""
+        """Whether the journal's thread answered it before it was done. Call this when it is done: if False, only the loop
+        answers from then on.
+        """
         return self.early is not None and self.early.withdraw()
 
     @property
     def does_something(self) -> bool:
-        """A list, a search or a question to the daemon changes nothing that a later request could see."""
+        """Whether it changes anything that a later request could see. Lists, searches and questions to the daemon do not."""
         return self.order in ("session", "barrier") or (self.order == "after" and self.outlives)
 
     def cancel(self) -> None:
-        """A task that has not begun is not cancelled but told: a coroutine that never ran could not answer."""
+        """A task that has not begun is not cancelled but only marked: a coroutine that never ran could not answer."""
         self.cancelled = True
         if self.started and self.task is not None:
             self.task.cancel()
 
 
 class Earlier:
-    """Earlier requests, to be waited for or not."""
+    """Earlier requests, which the caller may wait for."""
 
     def __init__(self, futures: Sequence[asyncio.Future[None]]) -> None:
         self._futures = futures
@@ -86,7 +88,7 @@ async def all_of(futures: Sequence[asyncio.Future[None]]) -> None:
 
 
 class InFlight:
-    """The requests of a connection that have no answer yet, in the order in which they came."""
+    """The unanswered requests of a connection, in order of arrival."""
 
     def __init__(self) -> None:
         self.requests: dict[Request, None] = {}
@@ -111,7 +113,7 @@ class InFlight:
         return self._by_id.get(request_id)
 
     def earlier(self, request: Request, methods: Sequence[str] = ()) -> list[asyncio.Future[None]]:
-        """One future for each request that came before this one: those of these methods, or all that do something."""
+        """One future for each earlier request: those of these methods, or all that change something."""
         found = []
         for one in self.requests:
             if one is request:
@@ -152,7 +154,7 @@ def command(params: msgspec.Raw) -> Job:
     name = sent.command.removeprefix(lifecycle.COMMAND_PREFIX).replace(".", "/")
     method = METHODS.get(name)
     if method is None or lifecycle.command_of(name) != sent.command:
-        raise InvalidParams(f"command: there is no command {sent.command!r}", field="command")
+        raise InvalidParams(f"command: unknown command {sent.command!r}", field="command")
     arguments = sent.arguments or []
     if len(arguments) > 1:
         raise InvalidParams("arguments: expected one object, the params of the request", field="arguments")
@@ -161,7 +163,7 @@ def command(params: msgspec.Raw) -> Job:
 
 
 def cancelled_id(params: msgspec.Raw) -> bytes:
-    """The id that `$/cancelRequest` names, as it was sent; empty if it names none."""
+    """The id that `$/cancelRequest` names, as it was sent; empty if it lacks one."""
     try:
         return bytes(_cancel_params(params).id)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""What `initialize` takes and gives, and which methods are LSP's own. Plain data: pygls is not needed to answer it."""
+"""What `initialize` takes and returns, and which methods are LSP's own. Plain data: answering does not need pygls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Folder(msgspec.Struct):
 
 
 class InitializeParams(msgspec.Struct, rename="camel"):
-    """As much of LSP's `InitializeParams` as the connection itself needs."""
+    """The part of LSP's `InitializeParams` that the connection itself needs."""
 
     client_info: _ClientInfo | None = None
     root_uri: str | None = None
@@ -102,7 +102,7 @@ def command_of(method: str) -> str:
 def initialize_result(
     *, version: str, formats: list[str], search_modes: list[str], limits: Limits, documents: bool
 ) -> JsonObject:
-    """The whole result. LSP's capabilities are those that are really served; ours stand under `experimental`."""
+    """The whole result. LSP's capabilities are those that are really served; ours are under `experimental`."""
     capabilities: JsonObject = {
         "positionEncoding": "utf-16",
         "textDocumentSync": {"openClose": documents, "change": 1 if documents else 0},

@@ -1,13 +1,13 @@
-"""What stock LSP clients get, by way of pygls. The only importer of pygls and lsprotocol.
+"""Serves stock LSP clients by means of pygls. The only module that imports pygls and lsprotocol.
 
-pygls is used for what it is good at: LSP's types, its converter, its built-in handling of documents and capabilities.
-It is kept away from the stream (framing, JSON, lifetimes are ours) and from our own methods. Features are recorded
-once, in `_FEATURES`; every connection gets a small server of its own whose tables are bound from them, and all share
-one converter. A message reaches pygls structured already and its answer comes back as an object.
-`tests/rpc/test_lsp.py` holds what this relies on; pygls is pinned for it.
+pygls is used for what it is good at: LSP's types, its converter, its built-in handling of documents and capabilities. It is
+kept away from the stream (framing, JSON, lifetimes are ours) and from our own methods. Features are recorded once, in
+`_FEATURES`; every connection gets its own small server whose tables are bound from them, and all share one converter. A
+message reaches pygls already structured, and its answer comes back as an object. `tests/rpc/test_lsp.py` checks what this
+relies on; pygls is pinned for it.
 
-Content comes from `service.documents`; here it is only given LSP's shapes. Everything is in whole lines, so positions
-need no encoding.
+Content comes from `service.documents`; this module only gives it LSP's shapes. Everything is in whole lines, so positions do
+not need an encoding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What is unexpected is logged by `wire_error`; pygls would log every error once more, and every message.
+# `wire_error` logs unexpected errors; pygls would log every error again, and every message.
 logging.getLogger("pygls").setLevel(logging.CRITICAL)
 
 Notify = Callable[[str, bytes], bool]
@@ -69,13 +69,13 @@ _NAME_CHARS = 200
 
 
 class _Protocol(LanguageServerProtocol):
-    """pygls' protocol without its stream: answers go to who waits for them, notifications to the connection."""
+    """pygls' protocol without its stream: answers go to their waiting callers, notifications to the connection."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
         self.waiting: dict[str | int, asyncio.Future[object]] = {}
 
-    # pygls caches these on the method, which keeps every connection's protocol alive for ever.
+    # pygls caches these on the method, which would keep every connection's protocol alive for ever.
 
     def get_message_type(self, method: str) -> type[object] | None:  # type: ignore[override]
         return types.METHOD_TO_TYPES.get(method, (None,))[0]
@@ -100,7 +100,7 @@ class _Protocol(LanguageServerProtocol):
         cast(_Server, self._server).send(wire["method"], encode_json(wire.get("params", {})))
 
     def forget_notifications(self) -> None:
-        """pygls keeps the future of every notification that it handled."""
+        """pygls keeps the future of every notification that it handled; drop them."""
         for key in [key for key, future in self._request_futures.items() if future.done() and key not in self.waiting]:
             del self._request_futures[key]
 
@@ -125,7 +125,7 @@ class _Server(LanguageServer):
         self.documents = documents
         self.send = send
         self.stale: set[str] = set()
-        """Documents whose diagnostics are being worked out and have changed meanwhile."""
+        """Documents that changed while their diagnostics were being computed."""
         self.checking: set[str] = set()
         table = self.protocol.fm.features
         for name, feature in _FEATURES.items():
@@ -135,13 +135,13 @@ class _Server(LanguageServer):
         _log.warning("a notification of an editor failed: %s", error)
 
     def text(self, uri: str) -> str | None:
-        """What the editor has open under this URI."""
+        """The text that the editor has open under this URI."""
         document = self.workspace.text_documents.get(uri)
         return None if document is None else document.source
 
 
 async def _guarded(feature: Feature[object, object], server: _Server, params: object) -> object:
-    """Errors of ours keep their kind on the way through pygls."""
+    """Our errors keep their kind on the way through pygls."""
     try:
         return await feature(server, params)
     except Exception as error:
@@ -167,7 +167,7 @@ class LspSession:
 
     @property
     def capabilities(self) -> object:
-        """As pygls works them out, for the test that compares them with what `initialize` answered."""
+        """As pygls computes them, for the test that compares them with the result of `initialize`."""
         return _converter.unstructure(self._server.server_capabilities)
 
     async def request(self, method: str, raw: msgspec.Raw) -> object:
@@ -217,7 +217,7 @@ def _as_ours(error: types.ResponseError) -> SessiondError:
 
 
 def _initialize_params(raw: bytes) -> types.InitializeParams:
-    """Of an odd client: as if it could do nothing."""
+    """For invalid params: those of a client without capabilities."""
     try:
         return _converter.structure(msgspec.json.decode(raw), types.InitializeParams)
     except Exception as error:
@@ -303,7 +303,7 @@ async def _did_open(server: _Server, params: types.DidOpenTextDocumentParams) ->
 
 @_feature(types.TEXT_DOCUMENT_DID_CHANGE)
 async def _did_change(server: _Server, params: types.DidChangeTextDocumentParams) -> None:
-    """The editor's text is the outline's and the diagnostics' alone; a session it never changes."""
+    """The editor's text is used only for outline and diagnostics; it never changes a session."""
     await _publish(server, params.text_document.uri)
 
 
@@ -314,7 +314,7 @@ async def _did_close(server: _Server, params: types.DidCloseTextDocumentParams) 
 
 
 async def _publish(server: _Server, uri: str) -> None:
-    """Diagnostics of an open document; while they are worked out, any number of changes cost one more run."""
+    """Publish diagnostics of an open document; any number of changes during a run cost only one more run."""
     if server.documents is None:
         return
     server.stale.add(uri)
@@ -354,7 +354,7 @@ def _lines(start: int, end: int) -> types.Range:
 
 
 def _one_line(text: str) -> str:
-    """Fit for a menu: one line, no control characters, not empty, not endless."""
+    """Fit for a menu: one line, without control characters, not empty and not too long."""
     clean = " ".join(_UNSHOWABLE.sub(" ", text).split())
     if len(clean) > _NAME_CHARS:
         clean = clean[: _NAME_CHARS - 1] + "…"
@@ -383,8 +383,8 @@ def _flat(nodes: Sequence[OutlineNode]) -> list[OutlineNode]:
 
 
 def _shared_converter() -> Converter:
-    """One for all connections. Its hooks are generated at first use, so that happens here, on the thread that imports
-    this module.
+    """One converter for all connections. Its hooks are generated at first use, so that happens here, on the thread that
+    imports this module.
     """
     converter = cast(Converter, default_converter())  # type: ignore[no-untyped-call]
     document = {"uri": "", "languageId": "", "version": 0, "text": ""}

@@ -1,6 +1,6 @@
 """The door to `rpc.lsp`, and so to pygls: loaded on a thread at the first LSP feature of the process.
 
-Messages that come meanwhile wait here, in order; everything else of this connection and of all others goes on.
+Messages that arrive meanwhile wait here, in order; everything else of this connection and of all others continues.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LspGate:
             lsp = await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "sessiond.rpc.lsp")
             if not self._loaded.is_set():
                 self._session = lsp.LspSession(self._documents, self._notify, self._initialize)
-        except Exception as error:  # whatever an import may raise; every waiting request answers it
+        except Exception as error:  # anything that an import may raise; every waiting request gets it
             self._failure = error
         finally:
             self._loaded.set()

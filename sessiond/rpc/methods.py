@@ -1,4 +1,4 @@
-"""The registry of our own methods: what each takes, gives, may answer as an error, and who handles it.
+"""The registry of our own methods: params, result, possible errors and handler of each.
 
 To add a method: its types in `schema/`, the use case in `service/`, a handler of a few lines here below, a test, an
 entry in `changelog.d/`.
@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
 P = TypeVar("P", bound=Wire)
 R = TypeVar("R", bound=Wire)
 BULKY_WEIGHT = 32
-"""A request whose answer may be a page of megabytes counts this much among the requests in flight."""
+"""The weight in flight of a request whose answer may be a page of megabytes."""
 
 
 class Client(Protocol):
@@ -39,16 +39,16 @@ class Client(Protocol):
     def notify_owed(self, method: str, params: bytes) -> None: ...
 
     def on_closed(self, callback: Callable[[], None]) -> None:
-        """Called once when the connection is gone; at once if it is."""
+        """Call `callback` once when the connection is gone; at once if it already is."""
 
 
 class Daemon(Protocol):
-    """What the wire asks of the process as a whole. Implemented by the composition root."""
+    """What the wire needs from the process as a whole. The composition root implements it."""
 
     def hello(self) -> HelloResult: ...
 
     def stop(self) -> None:
-        """Begin to stop; returns at once. Answers that are under way are still sent."""
+        """Begin to stop; returns at once. Pending answers are still sent."""
 
     async def status(self) -> StatusResult: ...
 
@@ -56,14 +56,14 @@ class Daemon(Protocol):
         """Acknowledge all damage to the journal. Returns how many losses that covers. ReadOnly."""
 
     async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> Address:
-        """Listen as long as `peer` lives."""
+        """Listen as long as `peer` is connected."""
 
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
-        """Copy everything to `path`. A cancellation leaves nothing of it."""
+        """Copy everything to `path`. Cancelling this removes the copy."""
 
 
 class Call(Protocol):
-    """What a handler may use. One object a connection, never kept by a handler."""
+    """What a handler may use. One object for each connection, never kept by a handler."""
 
     @property
     def service(self) -> Service: ...
@@ -77,13 +77,13 @@ class Call(Protocol):
     def progress(self, token: int | str, title: str) -> Progress: ...
 
     def early(self) -> EarlyReply | None:
-        """To answer the request as soon as its change is durable. To be called in a handler's first step. None: nobody waits
-        for an answer, or only the loop can send it.
+        """For answering the request as soon as its change is durable. Call it in a handler's first step. None: no answer is
+        due, or only the loop can send it.
         """
 
     def earlier(self, *methods: str) -> Awaitable[None]:
-        """Resolves when the earlier requests of this connection are done: those of these methods, or all that do something.
-        To be called in a handler's first step.
+        """Resolves when the earlier requests of this connection are done: those of these methods, or all that change
+        something. Call it in a handler's first step.
         """
 
 
@@ -104,13 +104,13 @@ Order: TypeAlias = Literal["session", "after", "barrier", "free"]
            overtakes nothing that names the same session, and nothing of that overtakes it. Its handler's first step belongs
            to no task: it must neither ask for the current task nor use a timeout.
 `after`    It concerns many sessions. It waits for all earlier requests that do something; later ones may overtake it.
-`barrier`  As `after`, and all later ones but the free ones wait for it: nobody can tell beforehand which sessions it touches.
+`barrier`  As `after`, and all later ones but the free ones wait for it: it is not known beforehand which sessions it touches.
 `free`     It depends on nothing, and may overtake everything.
 """
 
 
 class Method(Generic[P, R]):
-    """One method. `call` decodes and starts it; decoding happens at once, so errors of params come before anything is
+    """One method. `call` decodes and starts it; decoding happens at once, so errors in params come before anything is
     awaited.
     """
 
@@ -134,7 +134,7 @@ class Method(Generic[P, R]):
         self.errors = errors
         self.weight = BULKY_WEIGHT if bulky else 1
         self.outlives = outlives
-        """Goes on although its connection has ended: what a client asked to be kept is kept."""
+        """Continues after its connection has ended: a change that a client asked for is made."""
         self.order = order
         self._decode = msgspec.json.Decoder(params).decode
 
@@ -174,7 +174,7 @@ def method(
 
 
 def choices(params: type[Wire]) -> dict[str, str]:
-    """Fields that take one of a closed list of words -> that list, for error messages."""
+    """Fields with a closed list of values -> that list, for error messages."""
     found = {}
     for field in msgspec.structs.fields(params):
         for kind in (field.type, *get_args(field.type)):

@@ -1,4 +1,4 @@
-"""`$/progress` for one request, so often that a person sees it move and no more."""
+"""`$/progress` for one request, only as often as a person needs to see it move."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _EVERY_S = 0.1
 
 
 class WorkDone:
-    """Begins when made. `report` takes what the service tells; its `message` and `percentage` are LSP's, other keys go
-    along.
+    """Begins when created. `report` takes the service's values; `message` and `percentage` are LSP's, other keys are passed
+    on.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ FULL, CHOKED, BATCH, OVER = 1, 2, 4, 8
 
 
 class Reading:
-    """The channel is read while there is no reason against it."""
+    """The channel is read as long as there is no reason against it."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -1,4 +1,4 @@
-"""All connections of the daemon, over whatever transport: who is let in, how many, and how they end."""
+"""All connections of the daemon, over any transport: which are admitted, how many, and how they end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """An `Acceptor` for every listener. `token` None: nobody is admitted over a transport that does not trust its peers
-    by itself.
+    """An `Acceptor` for every listener. `token` None: peers of a transport that does not trust them by itself are never
+    admitted.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Server:
         self.limits = limits
         self.documents = documents
         self.greeting: Callable[[], list[tuple[int, str]]] = list
-        """What every client must be told once: LSP's MessageType, and the text."""
+        """What every client must be told once: (LSP's MessageType, text)."""
         self.settle: Callable[[], None] = lambda: None
-        """Called before anything that a client sent is looked at: brings in what is durable already."""
+        """Called before any message of a client is handled: applies what is already durable."""
         self._token = token
         self._connections: set[Connection] = set()
         self._turned_out: set[Connection] = set()
-        """Of these, those that end as soon as the loop comes to it."""
+        """Those connections that end as soon as the loop gets to it."""
         self._last_number = 0
         self._empty = asyncio.Event()
         self._empty.set()
@@ -69,7 +69,7 @@ class Server:
         return len(self._connections)
 
     def set_token(self, token: str | None) -> None:
-        """From now on; who is in stays in."""
+        """Valid from now on; present connections remain."""
         self._token = token
 
     def admits(self, token: str | None) -> bool:
@@ -81,7 +81,7 @@ class Server:
     def refusal(self, trusted: bool, coming: int = 0) -> bytes | None:
         if len(self._connections) - len(self._turned_out) + coming < self.limits.connections:
             return None
-        # Strangers may fill every place, but not lock out who needs no token.
+        # Strangers may fill every place, but must not lock out peers that do not need a token.
         strangers = (one for one in self._connections - self._turned_out if one.is_stranger)
         stranger = min(strangers, key=lambda one: one.id, default=None)
         if trusted and stranger is not None:
@@ -91,7 +91,7 @@ class Server:
         return failure(
             NULL_ID,
             TooLarge(
-                f"there are {self.limits.connections} connections already",
+                f"the limit of {self.limits.connections} connections is reached",
                 hint="close one, or raise limits.connections in config.toml",
                 limit=self.limits.connections,
             ),
@@ -105,8 +105,8 @@ class Server:
         return connection
 
     def announce(self, type: int, text: str) -> None:
-        """`window/logMessage` to every client that has shown who it is and has said something: before that nobody knows how its
-        messages are framed. `type`: LSP's MessageType.
+        """Send `window/logMessage` to every client that is trusted and has sent something: before that its framing is
+        unknown. `type`: LSP's MessageType.
         """
         params = encode_json({"type": type, "message": text})
         for connection in list(self._connections):
@@ -114,14 +114,14 @@ class Server:
                 connection.notify("window/logMessage", params)
 
     def greet(self, connection: Connection) -> None:
-        """It has had an answer, whatever that was. After the first one it is told what everyone must be told."""
+        """Called after every answer, whatever it was. After the first one the client is told what every client must be told."""
         if not connection.greeted:
             connection.greeted = True
             for kind, text in self.greeting():
                 connection.notify_owed("window/logMessage", encode_json({"type": kind, "message": text}))
 
     def announce_damage(self, type: int, text: str) -> None:
-        """The same, to those that have been greeted: whoever comes later is told by the greeting."""
+        """The same, to clients that have been greeted: later ones are told by the greeting."""
         params = encode_json({"type": type, "message": text})
         for connection in list(self._connections):
             if connection.greeted:
@@ -134,7 +134,7 @@ class Server:
             self._empty.set()
 
     async def close(self, timeout_s: float) -> None:
-        """Let every connection have its answers and end; those that take longer than `timeout_s` are cut off."""
+        """Let every connection get its answers and end; those that take longer than `timeout_s` are cut off."""
         for connection in list(self._connections):
             connection.end()
         try:

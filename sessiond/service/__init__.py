@@ -1,1 +1,1 @@
-"""The use cases, and the one owner of each session that they ask. Knows nothing of the wire, the journal or files."""
+"""The use cases, and the single owner of each session that they ask. Knows nothing about the wire, the journal or files."""

@@ -1,4 +1,4 @@
-"""The queue of one session, and the one runner that takes from it. What the jobs do to the session is `OpenSession`'s."""
+"""The queue of one session, and the one runner that takes jobs from it. `OpenSession` says what the jobs do to the session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Actor(ABC):
-    """`session`: None while it is not loaded, or when it is gone."""
+    """`session`: None until it is loaded, and after it is gone."""
 
     def __init__(self, wire_id: str) -> None:
         self.wire_id = wire_id
@@ -29,12 +29,12 @@ class Actor(ABC):
         self.files = Lane()
         """Held by whoever reads or writes the session's files."""
         self.ended = False
-        """It has left the registry: another one may own the session now."""
+        """It has left the registry: another owner may have the session now."""
         self._queue: deque[Job] = deque()
         self._runner: EagerTask | None = None
         self._users = 0
 
-    # What the owner adds. The lane is held in `need` and `_complete`; no commit is under way in any of them.
+    # What the owner adds. `need` and `_complete` run with the lane held; no commit is under way during any of them.
 
     @abstractmethod
     async def need(self, *, whole: bool = False) -> Session:
@@ -46,14 +46,14 @@ class Actor(ABC):
 
     @abstractmethod
     async def _write_changes(self, session: Session) -> None:
-        """Take the changes that stand first and can share a record, and do with them what there is to do."""
+        """Take the changes at the front of the queue that can share a record, and carry them out."""
 
     @abstractmethod
     async def _begin_save(self, job: Job, session: Session) -> None: ...
 
     @abstractmethod
     def _idle(self) -> None:
-        """There is nothing more to do."""
+        """Nothing is left to do."""
 
     @property
     def busy(self) -> bool:
@@ -61,14 +61,14 @@ class Actor(ABC):
 
     @property
     def _goes_on_at_once(self) -> bool:
-        """Once what the runner awaits is settled. After a load it is a task, which goes on a round of the loop later: somebody may
-        have looked by then.
+        """Whether the runner continues as soon as what it awaits is settled. After a load it is a task, which continues one
+        round of the loop later: other code may have looked by then.
         """
         return self._runner is not None and self._runner.is_eager
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """It is busy meanwhile, and stays the owner of its session."""
+        """It counts as busy meanwhile, and remains the owner of its session."""
         self._users += 1
         try:
             yield
@@ -82,19 +82,19 @@ class Actor(ABC):
     def change(
         self, plan: Callable[[Draft], T], origin: Peer | None = None, early: EarlyReply | None = None
     ) -> Awaitable[T]:
-        """Queue a change; gives what `plan` returned, once it is durable. `plan` may be called more than once. `early`: may be
-        told what `plan` returned before this is done.
+        """Queue a change; returns the result of `plan` once the change is durable. `plan` may be called more than once.
+        `early` may get the result of `plan` before this returns.
         """
         return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, early=early)).outcome())
 
     def change_and_look(
         self, plan: Callable[[Draft], object], look: Callable[[], T], origin: Peer | None = None
     ) -> Awaitable[T]:
-        """As `change`, but gives what `look` returns right after the change."""
+        """Like `change`, but returns what `look` returns right after the change."""
         return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, then=look)).outcome())
 
     async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
-        """What `look` says of the session in its turn. `whole`: with all messages in memory."""
+        """The result of `look(session)`, called in its turn. `whole`: with all messages in memory."""
         session = self.session
         if self._runner is None and session is not None and not (whole and session.absent):
             try:
@@ -104,19 +104,19 @@ class Actor(ABC):
         return cast("T", await self._put(Job(look=look, whole=whole)).outcome())
 
     def turn(self) -> Turn:
-        """A place in the queue, for who needs the turn of two sessions at once: taken now, held by `async with`."""
+        """A place in the queue, for callers that need the turns of two sessions at once: taken now, held by `async with`."""
         turn = Turn()
         self._put(Job(alone=turn.hold))
         return turn
 
     def alone(self, action: Callable[[], Awaitable[T]], guard: Guard | None = None) -> Awaitable[T]:
-        """Run `action` in its turn, with no other job and no work on the files under way. It runs to its end whatever
-        becomes of the caller. `guard`: entered before it, while the files may still be read and written.
+        """Run `action` in its turn, while no other job and no work on the files is under way. It runs to its end even if the
+        caller is cancelled. `guard` is entered before it, while the files may still be read and written.
         """
         return cast("Awaitable[T]", self._put(Job(alone=action, guard=guard)).outcome())
 
     def _put(self, job: Job) -> Job:
-        assert not self.ended, "somebody held on to it without saying so"
+        assert not self.ended, "used after its end, without `in_use`"
         self._queue.append(job)
         if self._runner is None:
             self._runner = spawn(self._run(), f"session {self.wire_id}")
@@ -158,14 +158,14 @@ class Actor(ABC):
         except Absent:
             await self._complete_for(job)
             return
-        except Exception as error:  # handed to the one who asked
+        except Exception as error:  # raised for the caller
             job.failed(error)
         else:
             job.done(result)
         self._queue.popleft()
 
     async def _complete_for(self, job: Job) -> None:
-        """`job`, which stands first, needs all messages."""
+        """`job`, which is first in the queue, needs all messages."""
         try:
             async with self.files:
                 await self._complete()
@@ -182,7 +182,7 @@ class Actor(ABC):
         try:
             async with contextlib.nullcontext() if job.guard is None else job.guard(), self.files:
                 result = await job.alone()
-        except Exception as error:  # handed to the one who asked, whatever it is
+        except Exception as error:  # raised for the caller, whatever it is
             job.failed(error)
         except BaseException:
             job.abandoned()
@@ -191,7 +191,7 @@ class Actor(ABC):
             job.done(result)
 
     async def _load(self) -> None:
-        """For the jobs that need it, up to the first one that does not."""
+        """Load the session for the jobs that need it, up to the first one that does not."""
         waiting = 0
         for job in self._queue:
             if job.alone is not None:
@@ -209,7 +209,7 @@ class Actor(ABC):
 
 
 def told(error: Exception, wire_id: str) -> SessiondError:
-    """What those who wait are told of a failure. Nobody may wait for ever because of a fault of ours."""
+    """The error that waiting callers get for a failure. A bug of ours must not make anyone wait for ever."""
     if isinstance(error, SessiondError):
         return error
     log.error("session %s: a job failed", wire_id, exc_info=error)

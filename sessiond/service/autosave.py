@@ -1,11 +1,11 @@
 """The auto-save timer of all sessions.
 
-Each session whose file is behind has one timer of its own, so that nothing looks through all sessions for one. A change
-does not move the timer: when it fires too early, it is set again.
+Each session whose file is behind has its own timer, so nothing has to search all sessions. A change does not move the timer:
+if it fires too early, it is set again.
 
-Those whose time has come wait in one queue, and a few hands take from it: however many they are, no turn of the loop does
-more than begin one save for each hand. Small sessions are saved many at a time, for they mostly wait for the disk, and
-who waits for it at the same time shares its syncs. Large ones are few at a time.
+Sessions that are due wait in one queue, and a few workers take from it: however many are due, a turn of the loop only begins
+one save for each worker. Many small sessions are saved at a time, because they mostly wait for the disk, and saves that wait
+at the same time share its syncs. Only a few large ones are saved at a time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _RETRY_S = 10.0
 
 
 class AutoSave:
-    """`interval_s`: a session is dirty for so long at the most; `idle_s`: it is saved as soon as it has been quiet for so long.
-    0 switches either off. `spawn`: runs a coroutine that nobody waits for.
+    """`interval_s`: how long a session may be dirty; `idle_s`: it is saved as soon as nothing has changed it for this long.
+    0 switches either off. `spawn` runs a coroutine that nothing waits for.
     """
 
     def __init__(
@@ -48,11 +48,13 @@ class AutoSave:
         self._large = asyncio.Semaphore(LARGE_SAVES_AT_A_TIME)
         self._due: deque[OpenSession] = deque()
         self._hands = 0
-        """That take from `_due`."""
+        """How many workers take from `_due`."""
         self._timers: dict[OpenSession, asyncio.TimerHandle] = {}
 
     def changed(self, one: OpenSession, now: float) -> None:
-        """Its file is behind: it was changed, or a save left some of it for the next one. `now`: of the monotonic clock."""
+        """Its file is behind: it was changed, or a save left some of it for the next one. `now`: the time of the monotonic
+        clock.
+        """
         one.changed_at = now
         if one.dirty_since is None:
             one.dirty_since = one.changed_at
@@ -75,7 +77,7 @@ class AutoSave:
             self._timers[one] = asyncio.get_running_loop().call_later(wait, self._look, one)
 
     def _look(self, one: OpenSession) -> None:
-        """Its time may have come."""
+        """Save it if it is due."""
         del self._timers[one]
         if not one.dirty or one.ended:
             one.dirty_since = None
@@ -87,7 +89,7 @@ class AutoSave:
                 self._arm(one)
 
     def soon(self, one: OpenSession) -> None:
-        """Save it as soon as there is a free hand. Nobody waits for that."""
+        """Save it as soon as a worker is free. The caller does not wait."""
         self._due.append(one)
         if self._hands < SAVES_AT_A_TIME:
             self._hands += 1
@@ -101,7 +103,7 @@ class AutoSave:
             self._hands -= 1
 
     async def save(self, one: OpenSession) -> None:
-        """Save it in its turn. What cannot be saved is tried again later; its words stay in the journal."""
+        """Save it in its turn. If that fails it is tried again later; the changes remain in the journal."""
         if one.ended:
             return
         with one.in_use():
@@ -110,23 +112,23 @@ class AutoSave:
                     await self._save(one)
                 except SessiondError as error:
                     if one.dirty:  # else it was deleted meanwhile
-                        log.warning("session %s is not saved: %s", one.wire_id, error.message)
+                        log.warning("session %s was not saved: %s", one.wire_id, error.message)
                         one.retry_at = self._clock.monotonic() + _RETRY_S
-                except Exception:  # a fault of ours in one session: the others are saved all the same
-                    log.exception("session %s is not saved", one.wire_id)
+                except Exception:  # a bug of ours in one session: the others are still saved
+                    log.exception("session %s was not saved", one.wire_id)
                     one.retry_at = self._clock.monotonic() + _RETRY_S
             if one.dirty and one not in self._timers:
                 self._arm(one)
 
     def _slots(self, one: OpenSession) -> asyncio.Semaphore:
-        """One that is not read yet may be large."""
+        """A session that is not read yet may be large."""
         small = one.session is not None and one.session.weight < LARGE_SAVE_BYTES
         return self._small if small else self._large
 
     async def _save(self, one: OpenSession) -> None:
         problem = one.store.problem
         if problem is not None and problem.kind in ("unavailable", "readOnly"):
-            one.retry_at = self._clock.monotonic() + _RETRY_S  # it has been said, and nothing is tried there
+            one.retry_at = self._clock.monotonic() + _RETRY_S  # already reported, and nothing is tried there
         else:
             await one.save()
 

@@ -1,8 +1,8 @@
 """Keeps the index in step with the stores: fed after every durable change, checked against the files at start.
 
-The index is derived. What it says of a session counts while the fingerprint that it has is the one of the files;
-everything else is read again in the background: first what lists show of all sessions, then what was said in them. Until
-that is done lists and searches say that they are incomplete.
+The index is derived. An entry counts as long as its fingerprint is that of the session's files; everything else is read
+again in the background: first what lists show of all sessions, then their messages. Until that is done, lists and searches
+say that they are incomplete.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _PATIENCE_S = 0.1
-"""What a question waits for whole sessions, where few are being taken in."""
+"""How long a query waits for whole sessions when only a few are being indexed."""
 _AT_A_TIME = 4
-"""Sessions that are read for the index."""
+"""Sessions that are read for the index at a time."""
 _HEADS_AT_A_TIME = 100
-"""Of sessions what lists show is read."""
+"""Sessions whose heads, which lists show, are read at a time."""
 _REMOVED = 10_000
-"""Ids that are kept of sessions that were removed."""
+"""How many ids of removed sessions are kept."""
 _FEED_DELAY_S = 0.02
-"""Changes of a session within this go to the index together; well under the 200 ms that a search may lag."""
+"""Changes of a session within this time go to the index together; well under the 200 ms that a search may lag."""
 _GROWING_CHARS_S = 1_000_000
-"""A reply that streams in is taken in anew as a whole each time, so the longer it is the seldomer: a second for every so many characters."""
+"""A reply that streams in is indexed as a whole each time, so the longer it is the less often: a second for each this many
+characters.
+"""
 
 
 class _Waiting:
-    """What the index does not know yet of one session."""
+    """What the index does not know yet about one session."""
 
     __slots__ = ("drop_after", "messages", "notes", "one", "session")
 
@@ -76,35 +78,37 @@ class Catalog:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.owners: Owners
-        """Set by whoever puts the parts together."""
+        """Set by the code that puts the parts together."""
         self.ready = asyncio.Event()
-        """The index knows every session that lies in a store. Cleared while it is checked: at start, and when it was lost."""
+        """The index knows every session in every store. Cleared while it is checked: at start, and when it was lost."""
         self.listed = asyncio.Event()
-        """As much of it as lists show: that is read first."""
+        """Set when the index knows what lists show; that is read first."""
         self._waiting: dict[str, _Waiting] = {}
         self._filling: set[str] = set()
         self._putting: dict[str, asyncio.Task[None]] = {}
-        """Long sessions that a thread puts into the index. What comes of one meanwhile waits, or it would be taken for old."""
+        """Long sessions that a thread puts into the index. Changes to one of them wait meanwhile, or they would count as
+        old.
+        """
         self._growing: dict[str, float] = {}
         """Message that is being streamed -> loop time before which its newest text need not go to the index again."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
         self._to_compare: set[str] = set()
-        """Stores a check of which waits for its turn."""
+        """Stores whose check waits for its turn."""
         self._closed = False
         self.released = 0
-        """About how many bytes of sessions were read for the index alone and let go of since somebody set it to 0."""
+        """About how many bytes of sessions were read for the index alone and released since this was last set to 0."""
         self._checks = self._unlisted = 0
-        """Under way, and those of them that have not come so far as `listed`."""
+        """Checks under way, and those of them that have not reached `listed` yet."""
         self._found = 0
-        """Sessions that the checks under way have found to be read."""
+        """Sessions that the checks under way found in need of reading."""
         self._unread: set[str] = set()
-        """Those of them that were not read yet."""
+        """Those of them that have not been read yet."""
         self._fed: set[str] = set()
-        """Sessions of which something was fed while the heads of some were read from their files."""
+        """Sessions that were fed while heads of sessions were being read from files."""
         self._removed: set[str] = set()
-        """Sessions of which nothing was fed since they were removed."""
+        """Sessions that were removed and not fed since."""
 
     # Feeding
 
@@ -132,7 +136,7 @@ class Catalog:
             self._timer = asyncio.get_running_loop().call_later(_FEED_DELAY_S, self._feed_some)
 
     def _feed_some(self) -> None:
-        """Hand over what waits, less the new text of long replies that were handed over a moment ago."""
+        """Pass on what waits, except new text of long replies that were passed on a moment ago."""
         now = asyncio.get_running_loop().time()
         later: dict[str, _Waiting] = {}
         for wire_id, one in self._waiting.items():
@@ -159,13 +163,13 @@ class Catalog:
                 self._growing.pop(message.id, None)
 
     def _note(self, wire_id: str) -> None:
-        """What is fed of it now counts more than what its files said a moment ago."""
+        """What is fed now is newer than what its files said a moment ago."""
         self._removed.discard(wire_id)
         if self._unlisted:
             self._fed.add(wire_id)
 
     def feed(self) -> None:
-        """Hand over all that waits."""
+        """Pass on everything that waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,27 +188,27 @@ class Catalog:
                 self.index.add_note(wire_id, note)
 
     def saved(self, one: OpenSession) -> None:
-        """A save changes nothing that lists show or searches find, so neither waits for what is fed of it."""
+        """A save changes nothing that lists show or searches find, so neither waits for what it feeds."""
         self._note(one.wire_id)
         if one.wire_id in self._waiting:
             self.feed()
         self.index.put_saved(self._indexed(one, one.there))
 
     def _indexed(self, one: OpenSession, session: Session) -> IndexedInfo:
-        """While only a part of it is in the index, no fingerprint says that all of it is."""
+        """Without a fingerprint while only a part of the session is in the index."""
         partly = any(one.wire_id in some for some in (self._filling, self._putting, self._unread))
         partly = partly or self._unlisted > 0
         return indexed(one.store, session, None if partly else one.stored.fingerprint)
 
     def replaced(self, one: OpenSession) -> None:
-        """Everything known of it is to be forgotten: it was merged, restored or made as a whole."""
+        """Forget everything known about it: it was merged, restored or created as a whole."""
         session = one.there
         self._note(one.wire_id)
         self._waiting.pop(one.wire_id, None)
         self._filling.discard(one.wire_id)
         self._unread.discard(one.wire_id)
         info = indexed(one.store, session, one.stored.fingerprint)
-        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists have it at once
+        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists show it at once
         messages, notes = session.messages(), list(session.notes)
         if len(messages) <= LIGHT_MESSAGES:
             self._in_order(one.wire_id, lambda: self.index.put_session(info, messages, notes))
@@ -212,7 +216,7 @@ class Catalog:
             self._in_order(one.wire_id, lambda: self.index.put_long_session(info, messages, notes), long=True)
 
     def _in_order(self, wire_id: str, put: Callable[[], Awaitable[None] | None], *, long: bool = False) -> None:
-        """Do it now, or after what a thread is still doing for the same session."""
+        """Call `put` now, or after what a thread is still doing for the same session."""
         before = self._putting.get(wire_id)
         if before is None and not long:
             put()
@@ -232,8 +236,8 @@ class Catalog:
             self.feed()
 
     async def fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
-        """Index a new session a part at a time, behind what others change. Returns when all is handed over, which is before
-        it is `searchable`.
+        """Index a new session a part at a time, after other clients' changes. Returns when everything is passed on, which is
+        before it is `searchable`.
         """
         wire_id = info.session_id
         self._note(wire_id)
@@ -245,11 +249,11 @@ class Catalog:
 
     async def _fill(self, info: IndexedInfo, parts: AsyncIterator[Sequence[Message]], notes: Sequence[Note]) -> None:
         wire_id = info.session_id
-        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists have it at once
+        self.index.put_info(msgspec.structs.replace(info, fingerprint=None))  # lists show it at once
         stamp = self.index.begin_session(info, frozenset(), frozenset())
         async for part in parts:
             if wire_id not in self._filling:
-                return  # somebody replaced or deleted it meanwhile, and the index knows better
+                return  # it was replaced or deleted meanwhile, and the index has the newer state
             self.index.add_part(wire_id, part)
             await self.index.room()
         if wire_id in self._filling:
@@ -258,7 +262,7 @@ class Catalog:
 
     def vanished(self, wire_id: str) -> None:
         if wire_id in self._removed:
-            return  # a delete of ours is heard of once more by its file: whoever asks shall not wait for nothing
+            return  # a delete of ours is reported again for its file: queries must not wait for nothing
         self._note(wire_id)
         if len(self._removed) >= _REMOVED:
             self._removed.clear()
@@ -268,31 +272,31 @@ class Catalog:
         self._in_order(wire_id, lambda: self.index.remove(wire_id))
 
     async def settled(self) -> None:
-        """What was changed before is listed, and findable but for whole sessions that are being taken in."""
+        """Wait until earlier changes are listed, and findable except for whole sessions that are still being indexed."""
         self.feed()
         await self.index.settled(_PATIENCE_S)
 
     def listable(self) -> bool:
-        """Whether the first page of a list shows what was changed before, whether that is settled or not."""
+        """Whether the first page of a list shows all earlier changes, settled or not."""
         self.feed()
         return self.index.listable()
 
     async def searchable(self) -> None:
-        """All of it is findable, whole sessions too."""
+        """Wait until everything is findable, whole sessions too."""
         while self._putting:
             await asyncio.wait(list(self._putting.values()))
         self.feed()
         await self.index.settled()
 
     async def erased(self) -> bool:
-        """No trace of what vanished before is left in the index's files; False where that cannot be done now."""
+        """Remove all traces of vanished sessions from the index's files; False if that cannot be done now."""
         await self.searchable()
         return await self.index.erased()
 
     # Checking against the files
 
     def start(self, stores: Sequence[Store]) -> None:
-        """Check the stores in the background. After `close` there is nothing to begin."""
+        """Check the stores in the background. After `close` this does nothing."""
         if self._closed:
             return
         self.index.incomplete = True
@@ -317,7 +321,7 @@ class Catalog:
         )
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
-        """First what lists show of all sessions, then what was said in them."""
+        """First what lists show of all sessions, then their messages."""
         try:
             try:
                 async with self._checking:
@@ -333,7 +337,7 @@ class Catalog:
                 async with self._checking:
                     await self._read_all(store, stale)
             await self.index.settled()
-            # Another check may have begun since, because the index was lost once more or a folder came back.
+            # Another check may have begun since, because the index was lost again or a folder came back.
             self.index.incomplete = self._checks > 1
         except Exception:
             log.exception("the index could not be checked against the files; searches stay incomplete")
@@ -343,15 +347,15 @@ class Catalog:
                 self.ready.set()
 
     async def check(self, store: Store) -> list[FileWarning]:
-        """Read again what the index has no current version of; forget what is gone. Answers what could not be
-        understood on the way.
+        """Read again every session whose version in the index is not current; forget what is gone. Returns warnings about
+        what could not be understood.
         """
         async with self._checking:
             self._to_compare.discard(store.name)
             return await self._read_all(store, await self._compare(store))
 
     async def _compare(self, store: Store) -> list[Listed]:
-        """What the index has no current version of. What is gone is forgotten."""
+        """The sessions whose version in the index is not current. Forgets sessions that are gone."""
         known = await self.index.fingerprints(store.name)
         stale: list[Listed] = []
         seen: set[str] = set()
@@ -363,14 +367,14 @@ class Catalog:
             for wire_id in known.keys() - seen:
                 if self.owners.peek(wire_id) is None and await store.look(split_wire_id(wire_id)[1]) is None:
                     self.index.remove(wire_id)
-        except SessiondError as error:  # its folder may go at any moment
-            log.warning("store %s is not indexed: %s", store.name, error.message)
+        except SessiondError as error:  # its folder may disappear at any moment
+            log.warning("store %s was not indexed: %s", store.name, error.message)
         self._found += len(stale)
         self._unread.update(join_wire_id(store.name, one.local_id) for one in stale)
         return stale
 
     async def _show(self, store: Store, stale: Sequence[Listed]) -> None:
-        """What lists show of sessions that are still to be read."""
+        """Index what lists show of sessions that are still to be read."""
         try:
             with on_one_thread():
                 for start in range(0, len(stale), _HEADS_AT_A_TIME):
@@ -380,14 +384,14 @@ class Catalog:
                         self._show_one(store, info)
                     await self.index.settled(0)
         except SessiondError as error:
-            log.warning("store %s is not listed: %s", store.name, error.message)
+            log.warning("store %s was not listed: %s", store.name, error.message)
         for local_id in self.owners.in_memory(store):
             one = self.owners.of(store, local_id)
-            with one.in_use(), contextlib.suppress(SessiondError):  # who reads the whole of it tells why
+            with one.in_use(), contextlib.suppress(SessiondError):  # reading the whole session reports why
                 await one.look(partial(self._show_own, one))
 
     def _show_one(self, store: Store, info: SessionInfo) -> None:
-        """`info`: as its files say."""
+        """`info`: according to its files."""
         wire_id = join_wire_id(store.name, info.session_id)
         one = self.owners.peek(wire_id)
         if one is not None:
@@ -400,34 +404,34 @@ class Catalog:
         self.index.put_info(_bare(one.store, session.info(one.wire_id)))
 
     async def _read_all(self, store: Store, stale: Sequence[Listed]) -> list[FileWarning]:
-        """Answers what could not be understood on the way."""
+        """Returns warnings about what could not be understood."""
         warnings: list[FileWarning] = []
         try:
             warnings += await self._reindex_all(store, stale)
-            # What the journal has of a session, and its file lacks, shows in no fingerprint.
+            # Changes that are in the journal but not in the file do not show in the fingerprint.
             read = {one.local_id for one in stale}
             open_ones = [one for one in self.owners.in_memory(store) if one not in read]
             warnings += await self._reindex_all(store, [Listed(one, store.file_path(one), "") for one in open_ones])
-        except SessiondError as error:  # its folder may go at any moment
-            log.warning("store %s is not indexed: %s", store.name, error.message)
+        except SessiondError as error:  # its folder may disappear at any moment
+            log.warning("store %s was not indexed: %s", store.name, error.message)
         finally:
             self._unread.difference_update(join_wire_id(store.name, one.local_id) for one in stale)
         return warnings
 
     async def compare(self, store: Store) -> None:
-        """Check a store, unless a check of it waits already: that one sees what is there now."""
+        """Check a store, unless a check of it waits already: that check sees what is there now."""
         if store.name not in self._to_compare:
             self._to_compare.add(store.name)
             await self.check(store)
 
     def _stale(self, store: Store, batch: Sequence[Listed], known: Mapping[str, str]) -> list[Listed]:
-        """Those of which the index has another version, or none."""
+        """Those whose version in the index is different or missing."""
         return [
             listed for listed in batch if known.get(join_wire_id(store.name, listed.local_id)) != listed.fingerprint
         ]
 
     async def _reindex_all(self, store: Store, changed: Sequence[Listed]) -> list[FileWarning]:
-        """Some at a time: while one is read, others are on their way into the index."""
+        """A few at a time: while one is read, others are being indexed."""
         slots = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(listed: Listed) -> list[FileWarning]:
@@ -445,9 +449,9 @@ class Catalog:
         with one.in_use():
             try:
                 weight = await one.look(lambda session: self._take_in(one, session), whole=True)
-                await one.look_outside()  # a hint that came while it was read found nobody to tell
+                await one.look_outside()  # a hint that arrived during the read had no receiver
             except SessiondError as error:
-                log.info("store %s: %s is not indexed: %s", store.name, listed.local_id, error.message)
+                log.info("store %s: %s was not indexed: %s", store.name, listed.local_id, error.message)
                 self._unread.discard(one.wire_id)
                 self.index.remove(one.wire_id)
                 return [FileWarning(error.data.get("path", listed.path), error.data.get("line"), error.message)]
@@ -463,7 +467,7 @@ class Catalog:
         return session.weight
 
     async def recheck(self, store: Store, local_id: str) -> bool:
-        """The files of a session that nobody has open were written or removed by somebody. False where it came into memory
+        """Another program wrote or removed the files of a session that is not open. False if the session came into memory
         meanwhile: then its owner must look.
         """
         wire_id = join_wire_id(store.name, local_id)
@@ -493,13 +497,13 @@ class Catalog:
 
 
 def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
-    """What the index keeps of a session as a whole."""
+    """What the index keeps about a session as a whole."""
     bare = _bare(store, session.info(join_wire_id(store.name, session.local_id)))
     return msgspec.structs.replace(bare, fingerprint=fingerprint)
 
 
 def _bare(store: Store, info: SessionInfo) -> IndexedInfo:
-    """What lists show of a session. `info`: by its id on the wire."""
+    """What lists show of a session. `info` has its id on the wire."""
     known: JsonObject = msgspec.structs.asdict(info)
     path = writable(store.file_path(split_wire_id(info.session_id)[1]))
     return IndexedInfo(**known, store=store.name, format=store.format, path=path)

@@ -1,4 +1,4 @@
-"""Taking sessions away: into the trash, or for ever, and then every word of them out of all that we keep."""
+"""Deletes sessions: into the trash, or for ever, and then every word of them from everything that we keep."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Deletion:
             return
         try:
             lived = await one.alone(partial(self._erase, one), self._moves.one)
-            for local_id in lived - {one.local_id}:  # it was an earlier state of another one, which may be alive
+            for local_id in lived - {one.local_id}:  # it was an earlier state of another session, which may still exist
                 other = self._open_sessions.of(one.store, local_id)
                 await other.alone(partial(self._strike_out, other), self._moves.one)
         finally:
             erased = await self._catalog.erased()
         if not erased:
             raise ReadOnly(
-                "the search index cannot be written, so words of what was deleted may still be in it",
-                hint="make room and delete it once more",
+                "the search index cannot be written, so it may still contain words of what was deleted",
+                hint="free some space, then delete the session again",
                 reason=self._catalog.index.problem or "",
             )
 
@@ -49,13 +49,13 @@ class Deletion:
         one.vanished()
 
     async def _erase(self, one: OpenSession) -> set[str]:
-        """Ids under which what goes was known when it lived. SessionNotFound where nothing was there; what an earlier try, or a
-        daemon that was killed, left of it goes all the same.
+        """The ids that the erased files had as sessions. SessionNotFound if there was nothing; the remains of an earlier
+        attempt, or of a daemon that was killed, are removed in any case.
         """
         missing: SessionNotFound | None = None
         try:
             await self._delete(one, permanent=True)
-        except SessionNotFound as error:  # it may lie in the trash: so that is emptied by hand
+        except SessionNotFound as error:  # it may be in the trash: this is how a person empties it
             missing = error
             self._catalog.vanished(one.wire_id)
         lived = await one.stored.erase()
@@ -64,10 +64,10 @@ class Deletion:
         return lived
 
     async def _strike_out(self, other: OpenSession) -> None:
-        """Out of the journal, which holds what was said before it was taken away."""
+        """Remove it from the journal, which still holds its earlier messages."""
         try:
             await other.need(whole=True)
             await other.save_alone()
         except (SessionNotFound, BadFile):
-            pass  # then nothing of it waits to be saved
+            pass  # then none of its changes waits to be saved
         await other.stored.strike_out()

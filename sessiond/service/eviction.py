@@ -1,6 +1,6 @@
-"""Sessions in memory that nobody has open: what they hold together, and which of them is let go of first.
+"""Sessions in memory that no client has open: how much memory they use together, and which of them is released first.
 
-Kept up to date one session at a time, whenever something happens to it, so that nothing looks through all of them.
+Kept up to date one session at a time, whenever something happens to it, so nothing has to search all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Eviction:
-    """`bytes`: about what they hold together."""
+    """`bytes`: about how much they use together."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -21,7 +21,7 @@ class Eviction:
         """In the order of their last use."""
 
     def note(self, one: OpenSession) -> None:
-        """It was used, or somebody came or left, or it is another one or none now."""
+        """It was used, opened or closed, or its session was replaced or is gone."""
         self.bytes -= self._weights.pop(one, 0)
         session = one.session
         if session is not None and not (one.spare or one.attended or session.is_blank):
@@ -29,7 +29,9 @@ class Eviction:
             self.bytes += weight
 
     def beyond(self, limit: int, most: int) -> Iterator[OpenSession]:
-        """Those that were used longest ago, till the others hold no more than `limit`; no more than `most`. They are spare now."""
+        """At most `most` of those that were used longest ago, until the others use no more than `limit` bytes. They are
+        spare now.
+        """
         while self.bytes > limit and most > 0:
             one = next(iter(self._weights))
             one.spare = True

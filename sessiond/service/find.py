@@ -1,4 +1,4 @@
-"""Lists and searches: what a client asks, checked, against the catalogue and the index."""
+"""Lists and searches: checks what a client asks for, and asks the catalogue and the index."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from sessiond.store.port import Store, Trashed
 
 _SORTS = ("updatedAt", "createdAt", "name", "messageCount")
 _PATIENCE_S = 1.0
-"""How long a list or a search waits for an index that is being rebuilt, or built anew, before it answers `incomplete`."""
+"""How long a list or a search waits for an index that is being built, before its result says `incomplete`."""
 _SLOW_S = 20.0
-"""The same where only the machine is slow: whoever asks finds what was said before."""
+"""The same where only the machine is slow: a search finds what was said before it."""
 _LEAST_S = 0.2
-"""What is left of that for what was fed just now, however long all sessions took."""
+"""What remains of that for what was fed just now, however long it took to index all sessions."""
 _LOST_PATIENCE_S = 30.0
-"""How long a list waits for an index that was lost to be made anew."""
+"""How long a list waits until a lost index is rebuilt."""
 _PAUSE_S = 0.1
 _CURSOR_CHARS = 24
-"""More than any cursor of the trash has."""
+"""Longer than any cursor of the trash."""
 _FILTER_TYPES: dict[str, tuple[type, ...]] = {
     "store": (str,),
     "tags": (list,),
@@ -60,7 +60,7 @@ class Finder:
         """Sessions in each store, as of the last count."""
 
     async def count(self) -> None:
-        """Bring `counts` up to date. While the index is made anew, it does not know of every session that was known before."""
+        """Bring `counts` up to date. While the index is rebuilt, it does not know every session that was known before."""
         await _within(self._patience, self._catalog.settled())
         for name in list(self._stores):
             found = await self._catalog.index.count(name)
@@ -85,7 +85,7 @@ class Finder:
         return result
 
     async def _listed(self, query: ListQuery) -> tuple[Page, bool]:
-        """A page, and whether all sessions were known by then. Where the index turns out to be lost it asks again."""
+        """A page, and whether all sessions were known by then. If the index turns out to be lost, it asks again."""
         now = asyncio.get_running_loop().time
         asked = now()
         while True:
@@ -100,8 +100,8 @@ class Finder:
                 return page, whole
             if now() > asked + _LOST_PATIENCE_S:
                 raise Unavailable(
-                    "the list of all sessions cannot be read or made now",
-                    hint="make room for the cache folder, or see to it that it can be written; run `sessiond doctor`",
+                    "the list of sessions can be neither read nor rebuilt now",
+                    hint="free space for the cache folder, or make it writable; `sessiond doctor` shows what is wrong",
                 )
             await asyncio.sleep(_PAUSE_S if page.lost else 0)
 
@@ -120,7 +120,7 @@ class Finder:
         return min(limit, self._limits.list_page)
 
     def _shown(self, info: IndexedInfo) -> SessionInfo:
-        """What the index says, corrected by what is open: that is never behind."""
+        """What the index says, corrected by open sessions, which are never behind."""
         one = self._open_sessions.peek(info.session_id)
         if one is not None:
             return self._open_sessions.info(one)
@@ -157,7 +157,7 @@ class Finder:
             raise InvalidParams(f"query: longer than {self._limits.query_bytes} bytes", field="query")
         wanted = _checked(wanted)
         if not self._catalog.ready.is_set():
-            # After that it is answered from what is there, and marked incomplete.
+            # After that the result comes from what is indexed, and is marked incomplete.
             await _within(_PATIENCE_S, self._catalog.ready.wait())
         settled = await _within(self._patience, self._catalog.settled())
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
@@ -170,13 +170,13 @@ class Finder:
         return result
 
     def _shown_hit(self, hit: Hit) -> Hit:
-        """A name may come from a file, and be as long as that."""
+        """A name may come from a file, and be as long as the file."""
         most = self._limits.name_chars
         return hit if len(hit.name or "") <= most else msgspec.structs.replace(hit, name=(hit.name or "")[:most])
 
 
 async def _within(seconds: float, work: Coroutine[object, object, object]) -> bool:
-    """Whether it is done by then; if not it is given up."""
+    """Whether `work` finished in time; if not it is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
@@ -238,5 +238,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not cursor.startswith("trash-") or not cursor[6:].isdecimal() or len(cursor) > _CURSOR_CHARS:
-        raise InvalidParams("cursor: not one of this list's", hint="start again without a cursor", field="cursor")
+        raise InvalidParams("cursor: invalid for this list", hint="start again without a cursor", field="cursor")
     return int(cursor[6:])

@@ -1,7 +1,7 @@
-"""One session of another tool on its way into a store: new there, grown there, or only looked at.
+"""One session of another tool on its way into a store: created there, extended there, or only examined.
 
-A new one is seen by nobody before it is whole. What one that is there already gains is appended in its turn like
-anybody's messages, so whoever has it open sees it grow.
+Nobody sees a new session before it is complete. New messages of an existing session are appended in its queue, like those of
+any client, so clients that have it open see it grow.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sessiond.store.port import Incoming, Saved, Store
 
 log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
-"""Of the source. What one session holds in memory before it goes to the disk, about."""
+"""Bytes of the source: about how much of one session is kept in memory before it goes to the disk."""
 PART_MESSAGES = 4000
 _INDEXED_MESSAGES = 60
 _INDEXED_CHARS = 60_000
-"""What the index is given at a time."""
+"""Characters that go to the index at a time."""
 _SMALL_METADATA = 4096
 
 
 class Place:
-    """Where sessions arrive: a store with what belongs to it. Several may be put at a time; they are indexed one after
-    the other.
+    """Where sessions arrive: a store and what belongs to it. Several may be put at a time; they are indexed one after
+    another.
     """
 
     def __init__(self, open_sessions: OpenSessions, catalog: Catalog, store: Store) -> None:
@@ -64,19 +64,21 @@ class Place:
         return held
 
     async def save(self, one: OpenSession) -> None:
-        """What came to a session is in the journal. Where somebody else writes its file all the time, it gets there later."""
+        """Save a session whose new messages are in the journal. If another program keeps writing its file, it is saved
+        later.
+        """
         try:
             await one.save()
         except Unavailable as error:
             log.info("%s is not saved yet: %s", one.wire_id, error.message)
 
     async def put(self, session: Session) -> SessionInfo:
-        """A new session as a whole, and out of memory again."""
+        """Store a new session as a whole, and release its memory."""
         messages = session.messages()
         return await self._arrived(session, _parts(messages), lambda one: one.stored.put(session))
 
     async def put_large(self, session: Session, incoming: Incoming, count: int) -> SessionInfo:
-        """One that came in parts. `session`: all but its `count` messages."""
+        """Store one that came in parts. `session`: everything except its `count` messages."""
         described = await self._arrived(session, _read_back(incoming), lambda _: incoming.finish(session), count)
         return msgspec.structs.replace(described, message_count=count)
 
@@ -91,7 +93,7 @@ class Place:
 
         async def arrive() -> IndexedInfo:
             if one.session is not None:
-                raise AlreadyExists(f"there is a session {one.wire_id!r} already")
+                raise AlreadyExists(f"the session {one.wire_id!r} already exists")
             await put(one)
             listed = await self.store.look(session.local_id)
             info = indexed(self.store, session, None if listed is None else listed.fingerprint)
@@ -110,13 +112,13 @@ class Place:
                 OSError,
                 ValueError,
                 SessiondError,
-            ) as error:  # somebody changed the file at once: that version counts
+            ) as error:  # the file was changed meanwhile: that version counts
                 log.info("%s is read again for the index: %s", info.session_id, error)
                 await self.catalog.recheck(self.store, local_id)
 
 
 class Held:
-    """A session that an import looks into or adds to: it stays in memory until `let_go`."""
+    """A session that an import reads or extends: it remains in memory until `let_go`."""
 
     def __init__(self, open_sessions: OpenSessions, one: OpenSession) -> None:
         self.one = one
@@ -127,18 +129,18 @@ class Held:
 
     @property
     def session(self) -> Session:
-        """SessionNotFound where it was deleted meanwhile."""
+        """SessionNotFound if it was deleted meanwhile."""
         return self.one.there
 
     def let_go(self) -> None:
-        """It goes out of memory, unless somebody else had it there before."""
+        """Release its memory, unless it was in memory before the import."""
         self._use.close()
         if self._mine:
             self._open_sessions.let_go(self.one)
 
 
 class ImportedSession:
-    """What the three have in common. `added`: messages that are, or would be, new."""
+    """What all kinds have in common. `added`: how many messages are, or would be, new."""
 
     def __init__(self, place: Place, start: SessionStart) -> None:
         self.place = place
@@ -146,9 +148,9 @@ class ImportedSession:
         self.info = dict(start.info)
         self.added = 0
         self.weight = 0
-        """Bytes of the source that it holds in memory, about."""
+        """About how many bytes of the source it has in memory."""
         self.last_time = ""
-        """Of the newest message that the source has."""
+        """The timestamp of the newest message in the source."""
         parent = self.info.get("parent")
         if parent:
             self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
@@ -158,25 +160,25 @@ class ImportedSession:
             self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
-        """The next message; one that is there already adds nothing. `weight`: bytes of the source since the last one.
-        InvalidParams where it cannot be kept.
+        """Take the next message; one that is there already adds nothing. `weight`: bytes of the source since the last one.
+        InvalidParams if it cannot be stored.
         """
         self.last_time = max(self.last_time, wire["timestamp"])
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
-        """The source has no more of it. SessionInfo on the wire, or None where it brought nothing new.
+        """The source has no more of it. Returns SessionInfo as on the wire, or None if there was nothing new.
 
-        `mark`: the version of the file, where this is the last session in it.
+        `mark`: the version of the file, if this is the last session in it.
         """
         raise NotImplementedError
 
     @property
     def latest(self) -> str:
-        """When something was last said in it, as the source tells."""
+        """The time of its last message, according to the source."""
         return max(self.last_time, self.info.get("updatedAt") or "")
 
     async def abandon(self) -> None:
-        """It will not be finished."""
+        """Give it up: it will not be finished."""
 
 
 class New(ImportedSession):
@@ -184,7 +186,7 @@ class New(ImportedSession):
         super().__init__(place, start)
         self._now = now
         self._session: Session | None = None
-        """Less its messages."""
+        """Without its messages."""
         self._ids: set[str] = set()
         self._messages: list[Message] = []
         self._incoming: Incoming | None = None
@@ -211,7 +213,7 @@ class New(ImportedSession):
             await self._spill(session)
 
     async def _spill(self, session: Session) -> None:
-        """What came so far leaves the memory, if the store can take a part of a session."""
+        """Write what came so far and release its memory, if the store can take a part of a session."""
         if self._incoming is None and not self._whole_only:
             self._incoming = self.place.store.receive(self.local_id, session.created_at)
             self._whole_only = self._incoming is None
@@ -241,7 +243,7 @@ class New(ImportedSession):
 
 
 class Grown(ImportedSession):
-    """`held`: the session as it is here."""
+    """`held`: the session as it exists here."""
 
     def __init__(self, place: Place, start: SessionStart, held: Held) -> None:
         super().__init__(place, start)
@@ -274,7 +276,7 @@ class Grown(ImportedSession):
             if messages:
                 draft.append(messages, None)
             if fields:
-                # What is learned of a session late does not make it newer than its last message.
+                # Information that arrives late does not make a session newer than its last message.
                 last = messages[-1]["timestamp"] if messages else ""
                 draft.update(fields, None, at=max(draft.session.updated_at, last))
 
@@ -282,7 +284,7 @@ class Grown(ImportedSession):
             await self._held.one.change(plan)
 
     def _fresh(self, mark: str | None) -> JsonObject:
-        """What the source says of the session and the session does not know yet."""
+        """What the source says about the session and the session does not have yet."""
         session = self._held.session
         fresh = {
             key: self.info[key]
@@ -291,7 +293,7 @@ class Grown(ImportedSession):
         }
         metadata = self.info.get("metadata", {})
         learned = {key: value for key, value in metadata.items() if key not in session.metadata}
-        # The line that says so repeats all metadata: not worth it where that is much.
+        # The line that records this repeats all metadata: not worth it if there is much.
         if mark is not None and (learned or len(repr(session.metadata)) < _SMALL_METADATA):
             source = {"metadata": {"source": {**metadata.get("source", {}), **_dict(session.metadata.get("source"))}}}
             _remember_mark(source, mark)
@@ -305,8 +307,8 @@ class Grown(ImportedSession):
 
 
 class Imagined(ImportedSession):
-    """A dry run's. `held`: the session as it is here, if it is. `earlier`: what this run would have brought of it
-    before.
+    """The session of a dry run. `held`: the session if it exists here. `earlier`: what this run would already have imported
+    of it.
     """
 
     def __init__(
@@ -358,7 +360,7 @@ class Imagined(ImportedSession):
 
 
 class Refused(ImportedSession):
-    """One that could not be taken, for a reason that was told: the rest of it passes by."""
+    """One that was refused, for a reason that was reported: the rest of it is ignored."""
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
         del wire, weight

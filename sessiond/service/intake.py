@@ -1,8 +1,8 @@
-"""Importing: the files of other tools at a path -> sessions made or grown in a store.
+"""Importing: the files of other tools at a path -> sessions created or extended in a store.
 
-Each file is read a batch at a time on a thread, and what it holds goes on at once, so neither its size nor their number
-costs memory, and other clients never notice. Whatever is wrong with one record, session or file is told, and the next
-one follows.
+Each file is read in batches on a thread, and each batch is passed on at once, so neither the size nor the number of files
+costs memory, and other clients never notice. A fault in one record, session or file is reported, and the import continues
+with the next one.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ _MAX_WARNINGS = 10_000
 _AT_A_TIME = 6
 """New sessions that are being stored while the next one is read."""
 _HELD_BYTES = 8 * MIB
-"""Of their sources, in memory at the same time, beside the one that is being read."""
+"""Bytes of their sources that are in memory at the same time, in addition to the one that is being read."""
 _LOOKED_AT = 200
-"""Files that are looked at between two signs of progress."""
+"""Files that are examined between two progress notifications."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """`format` None: whatever is recognised. `since`: RFC 3339; sessions in which nothing was said after it are left
-    out.
-    """
+    """`format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left out."""
 
     format: str | None = None
     since: str | None = None
@@ -56,18 +54,17 @@ class _File(msgspec.Struct):
 
     found: registry.Found
     mark: str | None
-    """The version that is being read; None where that cannot be told."""
+    """The version that is being read; None if that is unknown."""
     arriving: dict[str, ImportedSession] = {}
     ended: ImportedSession | None = None
-    """The last one that came to its end. It waits, for it may be the last in the file, which is where the file's mark
-    goes."""
+    """The session that ended last. It waits, because it may be the last in the file, which gets the file's mark."""
     local_ids: set[str] = msgspec.field(default_factory=set)
     whole: bool = True
-    """Nothing of it was left out that a later import should bring."""
+    """Nothing was left out that a later import should bring."""
     explained: bool = False
-    """Something was told that holds for all of it."""
+    """A warning that holds for the whole file was given."""
     kept: int = 0
-    """Sessions that it turned out to have."""
+    """How many sessions it turned out to have."""
     named: bool = False
     """Not found in a folder."""
     ignored: list[str] = msgspec.field(default_factory=list)
@@ -92,7 +89,7 @@ class Intake:
         self._sessions: dict[str, SessionInfo] = {}
         self._skipped = 0
         self._untouched = 0
-        """Files that were not opened, because nobody wrote to them since `since`."""
+        """Files that were not opened, because they did not change after `since`."""
         self._warnings: list[FileWarning] = []
         self._unlisted = 0
         self._messages = 0
@@ -100,7 +97,7 @@ class Intake:
         self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
         self._done = 0
-        """Bytes of files that are behind us."""
+        """Bytes of the files that are done."""
         self._total = 1
         self._files = 0
         self._total_files = 0
@@ -121,7 +118,7 @@ class Intake:
                 await self._give_names()
         finally:
             await shielded(self._stored())
-        if self._place.catalog.ready.is_set():  # else all sessions are being read for the index, and searches say so
+        if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
         if self._unlisted:
             message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
@@ -181,7 +178,7 @@ class Intake:
 
     async def _file(self, path: str, named: bool, native: NativeIntake) -> None:
         try:
-            # Before it is read: what is written meanwhile makes another version of it.
+            # Taken before it is read: anything written meanwhile makes another version of it.
             mark = await asyncio.to_thread(mark_of, path)
             if await self._passed_over(path, mark):
                 return
@@ -205,7 +202,7 @@ class Intake:
         return True
 
     async def _read(self, file: _File) -> None:
-        """All of it. What was read before it broke off is kept."""
+        """Read the whole file. If that fails midway, what was read is kept."""
         try:
             try:
                 async with aclosing(self._reader.batches(file.found)) as reading:
@@ -214,12 +211,12 @@ class Intake:
                 self._broke_off(file, f"cannot be read: {error.strerror or error}")
             except SessiondError:
                 raise
-            except Exception as error:  # a fault of ours in one file: the others follow
+            except Exception as error:  # a bug of ours in one file: the others follow
                 log.exception("%s: the importer %s failed", file.found.path, file.found.importer)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
             await self._end(file)
             if not file.found.sure and not file.kept and not file.explained:
-                self._warn(file.found.path, None, f"holds no record of {file.found.importer}")
+                self._warn(file.found.path, None, f"contains no records of {file.found.importer}")
             elif file.named and not file.kept and not file.explained:
                 self._warn(file.found.path, None, file.without_sessions())
         except BaseException:
@@ -239,7 +236,7 @@ class Intake:
             self._tell()
 
     async def _end(self, file: _File) -> None:
-        """The file has been read. Sessions that lack their own end are as whole as they ever get."""
+        """The file has been read. Sessions that lack their end will not become more complete."""
         last, rest = file.ended, list(file.arriving.values())
         for one in rest:
             await self._finish(one, None, file)
@@ -247,7 +244,7 @@ class Intake:
         if last is None:
             return
         if len(file.local_ids) > 1:
-            await self._room_for(None)  # only when all others are durable may the last one say that the file was read
+            await self._room_for(None)  # the last one may say that the file was read only when all others are durable
         await self._finish(last, file.mark if file.whole else None, file)
         file.ended = None
 
@@ -293,7 +290,9 @@ class Intake:
         try:
             held = await place.held(start.suggested_id)
         except BadFile as error:
-            self._warn(file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot grow: {error.message}")
+            self._warn(
+                file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot be extended: {error.message}"
+            )
             file.whole = False
             return Refused(place, start)
         if self._wanted.dry_run:
@@ -304,18 +303,18 @@ class Intake:
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]
-        self._warn(file.found.path, None, f"{one.local_id} cannot be taken in: {error.message}")
+        self._warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
         file.whole = False
         file.arriving[source_id] = Refused(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
 
     async def _finish(self, one: ImportedSession, mark: str | None, file: _File) -> None:
-        """It stays in the store as a whole, or not at all, whenever this is cancelled."""
+        """Store it as a whole or not at all, even if this is cancelled."""
         if isinstance(one, Refused):
             file.kept += 1
             return
         if not file.found.sure and not one.added and not isinstance(one, Grown):
-            await shielded(one.abandon())  # whatever was read as this tool's, it found nothing that it knows
+            await shielded(one.abandon())  # the file was read as this tool's, but the importer recognised nothing in it
             return
         file.kept += 1
         since = self._wanted.since
@@ -323,7 +322,7 @@ class Intake:
             file.whole = False
             await shielded(one.abandon())
         elif isinstance(one, New):
-            # Most of the time of a new session goes into syncs: others are read and stored meanwhile.
+            # A new session takes most of its time for syncs: others are read and stored meanwhile.
             await self._room_for(one)
             self._storing[asyncio.create_task(self._store(one, mark, file), name=f"import {one.local_id}")] = one
         else:
@@ -332,13 +331,13 @@ class Intake:
     async def _store(self, one: ImportedSession, mark: str | None, file: _File) -> None:
         try:
             described = await one.finish(mark)
-        except AlreadyExists:  # another import was quicker: what it left out, the next one brings
+        except AlreadyExists:  # another import was quicker: the next import brings what it left out
             file.whole = False
             await one.abandon()
             self._took(None, 0)
             return
         except (BadFile, TooLarge, InvalidParams) as error:
-            self._warn(file.found.path, None, f"{one.local_id} cannot be taken in: {error.message}")
+            self._warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
             file.whole = False
             await one.abandon()
             return
@@ -350,7 +349,7 @@ class Intake:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
 
     async def _room_for(self, one: ImportedSession | None) -> None:
-        """Wait until there is memory for one more; None: until all are stored. Raises what one of them met."""
+        """Wait until there is memory for one more; None: until all are stored. Raises the error of any of them."""
         while self._storing:
             held = sum(other.weight for other in self._storing.values())
             if one is not None and len(self._storing) < _AT_A_TIME and held + one.weight <= _HELD_BYTES:
@@ -364,7 +363,7 @@ class Intake:
             task.result()
 
     async def _stored(self) -> None:
-        """Let those that are on their way arrive, whatever else happened. Nothing more is read."""
+        """Let those under way finish, whatever else happened. Nothing more is read."""
         await asyncio.to_thread(self._reader.close)
         while self._storing:
             try:
@@ -373,7 +372,7 @@ class Intake:
                 log.warning("an import ended early: %s", error.message)
 
     async def _give_names(self) -> None:
-        """Names for sessions of other files: given where those are here and have none."""
+        """Names for sessions of other files: set if the sessions exist here and lack a name."""
         if self._wanted.dry_run:
             return
         for event in self._names:
@@ -408,9 +407,7 @@ def _size(path: str | SkippedLine) -> int:
 
 
 def _changed(path: str) -> str:
-    """When a file, or the log of a database beside it, was last written, RFC 3339; of the future where that cannot be
-    told.
-    """
+    """When a file, or the log next to a database, was last written, RFC 3339; in the future if that is unknown."""
     try:
         times = [os.stat(one).st_mtime_ns for one in (path, path + "-wal") if one == path or os.path.exists(one)]
         return timestamp(max(times) // 1_000_000)

@@ -1,4 +1,4 @@
-"""What stands in the queue of an open session: jobs, and places that are held."""
+"""What is in the queue of an open session: jobs, and places that are reserved."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Guard = Callable[[], AbstractAsyncContextManager[None]]
 class Job:
     """One of `plan`, `look`, `save` and `alone` says what it is; `OpenSession` says what that means.
 
-    `whole`: a look that wants all messages in memory. `apart`: a change that looks at what those before it did. `then`: what
-    to answer is asked right after it, of the session. `early`: may be answered as soon as the record is durable. `guard`:
-    entered before a job that runs alone.
+    `whole`: a look that needs all messages in memory. `apart`: a change that depends on the result of those before it.
+    `then`: is called with the session right after the change, and its result is the answer. `early`: may be answered as soon
+    as the record is durable. `guard`: entered before a job that runs alone.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Job:
         """How many changes its draft had after it was planned."""
         self.result: object = None
         self.error: Exception | None = None
-        """What planning came to. Both are told only when the record is durable."""
+        """The outcome of planning: result or error. The caller gets either only when the record is durable."""
         self.answer: EagerFuture[object] = EagerFuture()
 
     def done(self, result: object) -> None:
@@ -85,25 +85,25 @@ class Job:
         self._renew()
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # mark it as seen: perhaps nobody waits any more
+            self.answer.exception()  # mark it as seen: there may be no waiter left
 
     def put_back(self) -> None:
-        """It has not begun after all, and can be taken back again."""
+        """It has not begun after all, and can be cancelled again."""
         self.begun = False
 
     def abandoned(self) -> None:
-        """Whoever did it was taken down in the middle: nobody may wait for it any more."""
+        """The runner was stopped in the middle of it: nothing may wait for it any longer."""
         self.begun = False
-        if not self.answer.get_loop().is_closed():  # it was let go with its loop; who waited is gone as well
+        if not self.answer.get_loop().is_closed():  # it was dropped together with its loop and all waiters
             self.answer.cancel()
 
     def _renew(self) -> None:
-        """Whoever cancelled it after it had begun may learn only later that the answer counts all the same."""
+        """A caller that cancelled it after it had begun may learn only later that it still gets the answer."""
         if self.begun and self.answer.cancelled():
             self.answer = EagerFuture()
 
     async def outcome(self) -> object:
-        """The answer. A cancellation takes the job back, unless it has begun."""
+        """The answer. Cancelling this also cancels the job, unless it has begun."""
         while True:
             try:
                 return await self.answer
@@ -115,8 +115,8 @@ class Job:
 
 
 def on_durable(taken: list[Job], waiting: Collection[Job], audience: Subscribers) -> OnDurable | None:
-    """What sends the answer of the only job that shares this record, from any thread. Answers of several are sent by the
-    loop, in order: each is told of what the others changed before it. `waiting`: those that stand behind it then.
+    """A function that sends the answer of the only job in this record, from any thread. Answers of several jobs are sent by
+    the loop, in order: each client hears of the others' changes first. `waiting`: the jobs behind it in the queue by then.
     """
     if len(taken) > 1:
         return None
@@ -128,12 +128,12 @@ def on_durable(taken: list[Job], waiting: Collection[Job], audience: Subscribers
 
 
 def _send(send: Callable[[], bool], waiting: Collection[Job], heard: bool) -> bool:
-    """`heard`: others wait to be told of the change."""
+    """`heard`: other clients wait to hear of the change."""
     return send() and not heard and not waiting
 
 
 class Lane:
-    """A lock whose place can be taken without waiting: first come, first served."""
+    """A lock in which a place can be taken without waiting: first come, first served."""
 
     def __init__(self) -> None:
         self._held = False
@@ -143,7 +143,7 @@ class Lane:
         return self._held
 
     def ask(self) -> asyncio.Future[None] | None:
-        """None: it is the caller's. Otherwise it will be when the future is done."""
+        """None: the caller has the lock. Otherwise it will have it when the future is done."""
         if not self._held:
             self._held = True
             return None
@@ -152,7 +152,7 @@ class Lane:
         return place
 
     async def come(self, place: asyncio.Future[None] | None) -> None:
-        """Wait for what `ask` gave. A caller that is cancelled meanwhile gives up its place."""
+        """Wait for what `ask` returned. A caller that is cancelled meanwhile gives up its place."""
         try:
             if place is not None:
                 await place
@@ -177,7 +177,7 @@ class Lane:
 
 
 class Turn:
-    """Nothing else happens to the session from its turn on until it is over."""
+    """From the turn on, nothing else happens to the session until this is over."""
 
     def __init__(self) -> None:
         self._come = asyncio.Event()
@@ -194,5 +194,5 @@ class Turn:
         self.give_up()
 
     def give_up(self) -> None:
-        """It is over, whether it has come or not."""
+        """End it, whether the turn has come or not."""
         self._over.set()

@@ -1,4 +1,4 @@
-"""Importing sessions in the formats that sessiond itself keeps them in or exports whole."""
+"""Imports sessions in sessiond's own formats: the stored one, and complete exports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NativeIntake:
         root, names = await asyncio.to_thread(_names, path)
         found = fmt.find(names)
         if not found:
-            self._warn(path, None, f"holds no {name} session")
+            self._warn(path, None, f"contains no {name} sessions")
         for local_id in found:
             main = os.path.join(root, found[local_id])
             if name == "jsonl" and await asyncio.to_thread(_holds_several, main):
@@ -63,7 +63,7 @@ class NativeIntake:
             await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
 
     async def file(self, path: str) -> None:
-        """One `jsonl` file or an export as JSON, of one session or of several, one after the other. OSError is told."""
+        """Import one `jsonl` file or a JSON export of one or more sessions, one after another. An OSError is reported."""
         try:
             head = await asyncio.to_thread(_read, path, exported.HEAD_BYTES)
         except OSError as error:
@@ -78,12 +78,12 @@ class NativeIntake:
         self._warn(path, None, f"cannot be read: {error.strerror or error}")
 
     async def _each(self, path: str, found: Generator[_T, None, None], take: Callable[[_T], Awaitable[None]]) -> None:
-        """Reads one off the loop, and the next one when that is stored."""
+        """Read one off the loop, and the next one when that is stored."""
         with closing(found):
             while True:
                 try:
                     one = await shielded(asyncio.to_thread(next, found, None))
-                except OSError as error:  # of the file; what the store meets is not the file's fault
+                except OSError as error:  # an error of the file; errors of the store have nothing to do with it
                     self._unreadable(path, error)
                     return
                 if one is None:
@@ -166,7 +166,7 @@ def _lacking(here: Session, source: Session) -> list[dict[str, Json]]:
 
 
 def _portions(messages: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
-    """Each of a size that the journal takes in one record. `messages`: at least one."""
+    """Portions that each fit into one journal record. `messages`: at least one."""
     part: list[dict[str, Json]] = []
     size = 0
     for message in messages:

@@ -1,34 +1,34 @@
-"""One open session: the sole owner of a session, from the moment that somebody names it until it is let go.
+"""One open session: the sole owner of a session, from the moment a request names it until it is released.
 
 Theory of operation
 -------------------
-Whoever wants something of a session puts a job into the queue of its `OpenSession`, in the turn of the loop in which the
-request was read off the wire. The queue is there before the session is loaded. One runner takes the jobs in order, so
-nothing overtakes: a later job sees what an earlier one did. There are four kinds of jobs:
+Every request to a session puts a job into the queue of its `OpenSession`, in the turn of the loop in which the request was
+read off the wire. The queue exists before the session is loaded. One runner takes the jobs in order, so nothing overtakes:
+a later job sees what an earlier one did. There are four kinds of jobs:
 
-    change   plans on a draft. All changes that stand side by side share one record of the journal. They are applied, told
-             to the others, and answered only when that record is durable.
+    change   plans on a draft. All adjacent changes share one record of the journal. They are applied, published and
+             answered only when that record is durable.
     look     a function of the session in memory. It does not wait for anything.
-    save     takes a snapshot, and writes it while the queue goes on.
+    save     takes a snapshot, and writes it while the queue continues.
     alone    a coroutine, with no other job and no work on the files under way (clear, delete, restore, merge, ...).
 
     unread ──the first job that needs it──> loaded <──> loaded, with the oldest messages absent
        ^                                      │
-       └── deleted, moved, vanished, let go ──┘
+       └── deleted, moved, vanished, released ┘
 
-Loading is part of the first job that needs the session. If it fails, that job and those that stand behind it are told so;
-whoever comes meanwhile tries again. So `append, restore, append` to a session in the trash fails, works, works.
+Loading is part of the first job that needs the session. If it fails, that job and those behind it in the queue fail; jobs
+that arrive meanwhile try again. So `append, restore, append` to a session in the trash fails, works, works.
 
-Beside the queue there is one lane for the files, held by whoever reads or writes them. A save takes its place there in its
-turn; looks for outside edits and backups have no place in the queue; so appends go on meanwhile. A job that runs alone
-takes the lane as well. Nobody who holds the lane may wait for the queue: a save that meets an outside edit lets go of the
+Next to the queue there is one lane for the files; only its holder reads or writes them. A save takes its place there in its
+turn; looks for outside edits and backups have no place in the queue; so appends continue meanwhile. A job that runs alone
+takes the lane as well. A holder of the lane must not wait for the queue: a save that meets an outside edit releases the
 lane, queues the merge, and begins again.
 
-What may never happen:
-- a change is told to anyone before it is durable; a refusal names a seq of a draft that was given up;
-- a job that has begun is taken back: who cancels it then gets its answer;
-- a session has two owners: whoever holds on to one across an await says so by `in_use`, and one that is not in use, idle
-  and saved leaves the registry in a single turn of the loop;
+What must never happen:
+- a change is told to anyone before it is durable, or a refusal names a seq of a draft that was given up;
+- a job that has begun is cancelled: a caller that cancels it then still gets its answer;
+- a session has two owners: code that keeps one across an await uses `in_use`, and one that is not in use, idle and saved
+  leaves the registry in a single turn of the loop;
 - an await between "durable" and "applied", or between "the session is gone" and "everyone was told".
 """
 
@@ -58,11 +58,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 512
 _ATTEMPTS = 16
-"""How often a save gives way to somebody who writes the same file in a tight loop."""
+"""How often a save gives way to a program that writes the same file in a tight loop."""
 
 
 class Neighbours(Protocol):
-    """What an open session needs of those around it, and what it tells them of itself."""
+    """What an open session needs from its surroundings, and what it tells them."""
 
     limits: Limits
 
@@ -76,20 +76,20 @@ class Neighbours(Protocol):
     def attached(self, one: OpenSession, peer: Peer) -> None: ...
     def detached(self, one: OpenSession, peer: Peer) -> None: ...
     def note_dirty(self, one: OpenSession) -> None:
-        """Its file is behind, or is so no more."""
+        """Its file is behind, or no longer behind."""
 
     def replaced(self, one: OpenSession) -> None:
-        """Its session is another object now: everything that was known of it is to be looked at again."""
+        """Its session is another object now: everything known about it must be read again."""
 
     def idle(self, one: OpenSession) -> None:
-        """The runner has nothing more to do."""
+        """The runner has nothing left to do."""
 
     def drop(self, old: Session) -> None:
-        """Let go of a session's memory off the loop: freeing 100,000 messages takes as long as reading them."""
+        """Release a session's memory off the loop: freeing 100,000 messages takes as long as reading them."""
 
 
 class OpenSession(Actor):
-    """`around`: whom it tells of itself."""
+    """`around`: what it needs from outside, and tells of its changes."""
 
     def __init__(self, wire_id: str, store: Store, stored: Stored, around: Neighbours) -> None:
         super().__init__(wire_id)
@@ -103,7 +103,7 @@ class OpenSession(Actor):
         self.dirty_since: float | None = None
         self.retry_at = 0.0
         self.spare = False
-        """Nobody has it open and there are too many such: it goes a moment after its last use."""
+        """No client has it open and there are too many such sessions: it is released a moment after its last use."""
         self._around = around
         self.room = SizeLimits(around.limits)
         self._saving: asyncio.Task[None] | None = None
@@ -117,10 +117,10 @@ class OpenSession(Actor):
 
     @property
     def there(self) -> Session:
-        """The session, which the caller knows to be loaded."""
+        """The session, which must be loaded."""
         if self.session is None:
             raise SessionNotFound(
-                f"no session {self.wire_id!r} any more", hint="`sessiond list --deleted` shows the trash"
+                f"the session {self.wire_id!r} no longer exists", hint="`sessiond list --deleted` shows the trash"
             )
         return self.session
 
@@ -131,12 +131,12 @@ class OpenSession(Actor):
 
     @property
     def never_filled(self) -> bool:
-        """It has nothing in it, and no file: there is nothing to save."""
+        """It is empty and has no file: there is nothing to save."""
         return self.session is not None and self.session.is_blank and not self.stored.size
 
     @property
     def attended(self) -> bool:
-        """Somebody has it open, or writes in it."""
+        """A client has it open, or is streaming into it."""
         return len(self.audience) > 0 or bool(self.writers)
 
     def _idle(self) -> None:
@@ -170,34 +170,34 @@ class OpenSession(Actor):
         try:
             await self.stored.commit(self.there, draft.changes)
         except SessiondError as error:
-            log.info("session %s: streamed messages stay open: %s", self.wire_id, error.message)
+            log.info("session %s: streamed messages remain open: %s", self.wire_id, error.message)
         else:
             self._around.changed(self, draft.changes)
 
     async def merge(self) -> None:
-        """Take in what somebody else wrote, or removed."""
+        """Take in what another program wrote or removed."""
         session = self.session
         if session is not None:
             self._became(session, await self.stored.merge(session))
 
     async def compare(self) -> None:
-        """Load it, or see whether somebody else wrote it meanwhile. SessionNotFound where it turns out to be gone."""
+        """Load it, or see whether another program wrote it meanwhile. SessionNotFound if it turns out to be gone."""
         if self.session is None:
             await self.need()
         elif await self.stored.changed():
             await self.merge()
         else:
-            self._around.note_dirty(self)  # what stands beside the file may have to be written anew
+            self._around.note_dirty(self)  # what is stored next to the file may have to be rewritten
         if self.session is None:
             await self.need()
 
     async def notice_removal(self) -> None:
-        """Before its id is taken: if somebody removed its file, what we hold of it goes into the trash, and so does what only the
-        journal has of it since the last start.
+        """Call this before its id is reused: if its file was removed, what we have of it goes into the trash, and so do
+        changes that only the journal has since the last start.
         """
         with contextlib.suppress(
             BadFile, SessionNotFound
-        ):  # something else is in its place, so the id is not free; or it is free now
+        ):  # either something else is in its place, so the id is not free; or it is free now
             if self.session is None and self.dirty:
                 await self.need()
             elif self.session is not None and await self.stored.changed():
@@ -216,7 +216,7 @@ class OpenSession(Actor):
             self._around.note_dirty(self)
 
     def vanished(self) -> None:
-        """The session is gone: everyone is told, and has it open no more."""
+        """The session is gone: everyone is told, and it is no longer open for anyone."""
         old, self.session = self.session, None
         for peer in (*self.audience.end(), *self.writers.values()):
             self._around.detached(self, peer)
@@ -226,13 +226,13 @@ class OpenSession(Actor):
             self._around.drop(old)
 
     def became_there(self, session: Session) -> None:
-        """It was made, restored or moved here as a whole."""
+        """It was created, restored or moved here as a whole."""
         self.session = session
         self._around.loaded(self)
         self._around.replaced(self)
 
     async def cut(self, change: Change, reason: str, origin: Peer | None) -> None:
-        """Make a change that takes messages away. What goes lies in the trash before it is gone here."""
+        """Make a change that removes messages. They are in the trash before they are gone here."""
         session = self.there
         await self.stored.discard(session, id_in_trash(session.local_id, session.seq), reason)
         after = self.session = await self.stored.cut(session, change)
@@ -244,7 +244,7 @@ class OpenSession(Actor):
     # Changes
 
     async def _write_changes(self, session: Session) -> None:
-        """Take what can share a record, make it durable, tell, answer."""
+        """Take the changes that can share a record, make them durable, publish and answer."""
         taken = self._taken()
         try:
             draft = self._planned(taken, session)
@@ -267,7 +267,7 @@ class OpenSession(Actor):
         else:
             try:
                 self._finish(taken, draft)
-            except Exception as error:  # it is durable; who has no answer yet is told of the fault
+            except Exception as error:  # the change is durable; callers without an answer get the error
                 reason = told(error, self.wire_id)
                 for job in taken:
                     job.failed(reason.again())
@@ -287,7 +287,7 @@ class OpenSession(Actor):
         return taken
 
     def _planned(self, taken: list[Job], session: Session) -> Draft | None:
-        """All of `taken` on a draft. None where one of them must know of a message that is absent."""
+        """Plan all of `taken` on a draft. None if one of them needs an absent message."""
         draft = Draft(session, self._around.now(), self._around.new_id, self.room)
         for job in taken:
             job.error = None
@@ -296,20 +296,20 @@ class OpenSession(Actor):
             except Absent as absent:
                 job.error = absent
                 return None
-            except Exception as error:  # handed to the one who asked
+            except Exception as error:  # raised for the caller
                 job.error = error
             job.end = len(draft.changes)
         return draft
 
     async def _find_out(self, taken: list[Job], session: Session) -> None:
-        """Whether the session has the absent messages that a plan asked for."""
+        """Find out whether the session has the absent messages that a plan asked for."""
         absent = next(job.error for job in taken if isinstance(job.error, Absent))
         async with self.files:
             if not absent.message_ids or not await self.stored.lacks(session, absent.message_ids):
                 await self._complete()
 
     def _divide(self, taken: list[Job], error: TooLarge) -> None:
-        """Too much for one record, though each may be small enough: again, by halves."""
+        """Too large for one record, though each may be small enough: try again with half of them."""
         if len(taken) > 1:
             self._put_back(taken)
             self._batch = len(taken) // 2
@@ -317,7 +317,7 @@ class OpenSession(Actor):
             taken[0].failed(error)
 
     def _refuse(self, taken: list[Job], error: SessiondError) -> None:
-        """The record is not durable. Who had no part in it is asked again: its answer named a draft that was given up."""
+        """The record is not durable. Jobs that added nothing to it are planned again: their answers named a dropped draft."""
         before = 0
         again: list[Job] = []
         for job in taken:
@@ -352,7 +352,7 @@ class OpenSession(Actor):
     # Who has it open
 
     def attach(self, peer: Peer) -> None:
-        """It hears of what changes from here on."""
+        """The peer hears of every later change."""
         self.audience.attach(peer, self.there.seq)
         self._around.attached(self, peer)
 
@@ -362,19 +362,19 @@ class OpenSession(Actor):
         return was
 
     async def leave(self, peer: Peer) -> None:
-        """It has the session open no more, and what it was writing is interrupted. SessionNotFound, BadFile, ReadOnly, ..."""
+        """The peer closes the session, and its streamed messages are interrupted. SessionNotFound, BadFile, ReadOnly, ..."""
 
         def plan(draft: Draft) -> None:
             self.detach(peer)
             for message_id in [one for one, writer in self.writers.items() if writer is peer]:
-                with contextlib.suppress(SessiondError):  # somebody has finished it, or taken it out
+                with contextlib.suppress(SessiondError):  # it was finished or removed meanwhile
                     draft.finish(message_id, "interrupted", None, None)
 
         await self._put(Job(plan=plan, origin=peer, apart=True)).outcome()
 
     @contextlib.asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Nothing of ours writes its files meanwhile."""
+        """The daemon does not write its files meanwhile."""
         with self.in_use():
             async with self.files:
                 yield
@@ -418,21 +418,21 @@ class OpenSession(Actor):
     # Saving
 
     async def save(self) -> Saved | None:
-        """Bring the file up to date with all that came before. None: there was nothing to do. ReadOnly, BadFile, Unavailable;
-        everything stays in the journal then.
+        """Bring the file up to date with all earlier changes. None: there was nothing to do. ReadOnly, BadFile, Unavailable;
+        everything remains in the journal then.
         """
         with self.in_use():
             for _ in range(_ATTEMPTS):
                 try:
                     return cast("Saved | None", await self._put(Job(save=True)).outcome())
                 except OutsideChange:
-                    await self.stored.changed()  # it waits till the file stands still
+                    await self.stored.changed()  # this waits until the file no longer changes
                 await self.alone(self.merge)
         raise self._written_all_the_time()
 
     async def _begin_save(self, job: Job, session: Session) -> None:
-        """In its turn it takes the lane. The queue goes on while the files are written, but for who needs the lane too."""
-        if self.dirty and session.absent:  # nothing is written before all that is there was read
+        """Takes the lane in its turn. Meanwhile the queue continues, except for jobs that need the lane too."""
+        if self.dirty and session.absent:  # nothing is written before everything there is read
             self._queue.appendleft(job)
             await self._complete_for(job)
             return
@@ -448,7 +448,7 @@ class OpenSession(Actor):
             finally:
                 self.files.release()
             job.done(saved)
-        except Exception as error:  # handed to the one who asked
+        except Exception as error:  # raised for the caller
             job.failed(error)
         except BaseException:
             job.abandoned()
@@ -477,14 +477,14 @@ class OpenSession(Actor):
 
     def _written_all_the_time(self) -> Unavailable:
         return Unavailable(
-            f"{self.store.file_path(self.local_id)} is being written by somebody else all the time",
-            hint="everything acknowledged is safe in the journal; it is saved as soon as the file stands still",
+            f"{self.store.file_path(self.local_id)} is constantly being written by another program",
+            hint="everything acknowledged is safe in the journal; it is saved as soon as the file stops changing",
         )
 
-    # Beside the queue, in the lane of the files
+    # Outside the queue, in the lane of the files
 
     async def look_outside(self) -> None:
-        """Somebody may have written its files. SessiondError."""
+        """See whether another program wrote its files. SessiondError."""
         if self.session is None:
             return
         self._look_again = True
@@ -505,7 +505,7 @@ class OpenSession(Actor):
             self._looking = False
 
     async def read_rest(self) -> None:
-        """Have all messages in memory, while changes go on. SessiondError."""
+        """Have all messages in memory, while changes continue. SessiondError."""
         session = self.session
         if session is None or not session.absent:
             return

@@ -1,8 +1,8 @@
-"""All open sessions: made the moment that somebody names one, told of what happens in their store, let go when nobody
-needs them. Implements `open_session.Neighbours`.
+"""All open sessions: created when a request names one, informed of what happens in their store, released when nothing needs
+them. Implements `open_session.Neighbours`.
 
-There is never more than one `OpenSession` for an id. It is found or made in a single turn of the loop, and whoever gets it
-puts a job into its queue in that same turn, or holds it by `in_use`.
+There is never more than one `OpenSession` for an id. It is found or created in a single turn of the loop, and the caller
+that gets it puts a job into its queue in that same turn, or keeps it by `in_use`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from sessiond.store.port import Event, HealthChanged, Recovered, Saved, Store, T
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _SPARE_S = 1.0
-"""Whoever has just asked for a session is through with that by now, or has it open."""
+"""A client that has just asked for a session is done with it after this time, or has it open."""
 _SOON_S = 0.1
-"""Whoever opened a large session has the first answer by then, and perhaps the second."""
+"""A client that opened a large session has the first answer by then, and perhaps the second."""
 _SPARING_S = 0.5
-"""How often it is looked whether there are too many that nobody has open."""
+"""How often to check whether there are too many unattended sessions."""
 _SPARED_AT_A_TIME, _SPARE_MORE_S = 64, 0.01
-"""So many are let go of in a turn of the loop, and the next ones after this."""
+"""How many are released in a turn of the loop, and the delay in seconds before the next ones."""
 
 
 class OpenSessions:
@@ -63,22 +63,22 @@ class OpenSessions:
         self.new_id = new_id
         self.autosave = AutoSave(clock, self.spawn, interval_s=interval_s, idle_s=idle_s)
         self.dirty: set[OpenSession] = set()
-        """Those whose file is behind."""
+        """Sessions whose file is behind."""
         self.released = 0
-        """About how many bytes were let go of since somebody set it to 0."""
+        """About how many bytes were released since this was last set to 0."""
         self._clock = clock
         self._moves = moves
         self._all: dict[str, OpenSession] = {}
         self._of_peer: dict[int, set[OpenSession]] = {}
         self._open: set[OpenSession] = set()
-        """Those that somebody has open."""
+        """Sessions that a client has open."""
         self._unattended = Eviction()
         self._numbers: dict[str, tuple[str, int]] = {}
-        """Store -> the second in which it was last given an id, and how many it was given in that."""
+        """Store -> the second in which an id was last made for it, and how many were made in that second."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._timers: dict[OpenSession, asyncio.TimerHandle] = {}
         self._later: set[asyncio.TimerHandle] = set()
-        """Of sessions the rest of which is to be read."""
+        """Timers of sessions whose rest is still to be read."""
         self._sparing: asyncio.TimerHandle | None = None
 
     def add_store(self, store: Store) -> None:
@@ -88,7 +88,7 @@ class OpenSessions:
 
     @property
     def attended(self) -> int:
-        """How many somebody has open."""
+        """How many sessions are open for a client."""
         return len(self._open)
 
     def now(self) -> str:
@@ -97,7 +97,7 @@ class OpenSessions:
     # Finding
 
     def store_of(self, wire_id: str) -> tuple[Store, str]:
-        """(store, local id). SessionNotFound where no such store is mounted."""
+        """(store, local id). SessionNotFound if no such store is mounted."""
         name, local_id = split_wire_id(wire_id)
         store = self.stores.get(name)
         if store is None:
@@ -128,8 +128,8 @@ class OpenSessions:
         return one is not None and one.dirty
 
     async def make_fresh(self, store: Store, make: Callable[[OpenSession], Awaitable[T]]) -> T:
-        """`make(one)`, alone, of an id that nobody has named yet: `session-YYYYMMDD-HHMMSS` in UTC, with `-2`, `-3`, ... where
-        that is taken. It raises AlreadyExists where there is a file of that id.
+        """Run `make(one)`, alone, for an id that no request has named yet: `session-YYYYMMDD-HHMMSS` in UTC, with `-2`,
+        `-3`, ... if that is taken. `make` raises AlreadyExists if there is a file of that id.
         """
         digits = self.now()[:19].translate({ord(c): None for c in "-:"}).replace("T", "-")
         second, number = self._numbers.get(store.name, ("", 0))
@@ -184,7 +184,7 @@ class OpenSessions:
             self.autosave.changed(one, self._clock.monotonic())
         else:
             self.dirty.discard(one)
-        self._unattended.note(one)  # it was read, or read anew, or its rest was
+        self._unattended.note(one)  # it was read, or read again, or its rest was
 
     def replaced(self, one: OpenSession) -> None:
         self.note_dirty(one)
@@ -223,7 +223,7 @@ class OpenSessions:
             asyncio.get_running_loop().run_in_executor(None, [old].clear)
 
     def _complete_soon(self, one: OpenSession) -> None:
-        """The rest of the session is read, and what was shown of it checked, whether somebody needs it or not."""
+        """Read the rest of the session, and check what was shown of it, whether a client needs it or not."""
 
         def begin() -> None:
             self._later.discard(timer)
@@ -237,8 +237,8 @@ class OpenSessions:
             return
         try:
             await one.read_rest()
-        except SessiondError as error:  # whoever needs the whole is told so too
-            log.warning("session %s cannot be read whole: %s", one.wire_id, error.message)
+        except SessiondError as error:  # a request that needs the whole session fails with the same error
+            log.warning("session %s cannot be read completely: %s", one.wire_id, error.message)
         self._spare_soon()
 
     # What the stores tell
@@ -258,12 +258,12 @@ class OpenSessions:
             case Recovered(local_ids=recovered):
                 self._take_over(store, recovered)
             case HealthChanged():
-                log.warning("store %s: %s", store.name, event.problem.message if event.problem else "well again")
+                log.warning("store %s: %s", store.name, event.problem.message if event.problem else "usable again")
             case WatchChanged():
                 log.warning("store %s: %s", store.name, event.problem or "watched again")
 
     async def look_outside(self, store: Store, local_id: str) -> None:
-        """Somebody may have written the files of a session."""
+        """Another program may have written the files of a session."""
         one = self.peek(join_wire_id(store.name, local_id))
         try:
             if one is None and not await self.catalog.recheck(store, local_id):
@@ -274,14 +274,14 @@ class OpenSessions:
             log.warning("store %s: %s", store.name, error.message)
 
     def _take_over(self, store: Store, recovered: Iterable[str]) -> None:
-        """What the journal has of them is saved as if it had just been said."""
+        """Their changes in the journal are saved as if they had just been made."""
         for local_id in recovered:
             self.note_dirty(self.of(store, local_id))
 
     # Connections
 
     def disconnected(self, peer: Peer) -> None:
-        """It leaves all that it had open, some at a time: others have their turns in between."""
+        """It leaves all sessions that it had open, some at a time: others get their turns in between."""
         mine = list(self._of_peer.get(peer.id, ()))
         rest = iter(mine)
         for _ in range(min(LEAVING_AT_A_TIME, len(mine))):
@@ -292,24 +292,26 @@ class OpenSessions:
             try:
                 if not one.ended and await self._left(one, peer):
                     self.autosave.soon(one)
-            except SessiondError as error:  # it was deleted meanwhile, or is out of reach
+            except SessiondError as error:  # it was deleted meanwhile, or cannot be reached
                 log.info("session %s: a connection has ended: %s", one.wire_id, error.message)
-            except Exception:  # a fault of ours in one session: the others are left all the same
+            except Exception:  # a bug of ours in one session: the others are still left
                 log.exception("session %s: a connection has ended", one.wire_id)
 
     async def leave(self, one: OpenSession, peer: Peer) -> None:
-        """It has the session open no more, and whoever was last has it saved. SessionNotFound, BadFile, Unavailable."""
+        """The peer no longer has the session open; when the last one leaves, the session is saved. SessionNotFound, BadFile,
+        Unavailable.
+        """
         with one.in_use():
             if await self._left(one, peer):
                 await self.autosave.save(one)
 
     async def _left(self, one: OpenSession, peer: Peer) -> bool:
-        """Whether it was the last to leave, so that the session is to be saved. Errors as `leave`."""
+        """Whether the peer was the last to leave, so that the session must be saved. Errors as in `leave`."""
         with one.in_use():
             try:
                 await one.leave(peer)
             except (ReadOnly, Indeterminate) as error:
-                log.info("session %s: what was being written stays open: %s", one.wire_id, error.message)
+                log.info("session %s: streamed messages remain open: %s", one.wire_id, error.message)
             self._touch(one)
             return one.session is not None and not len(one.audience) and not one.session.is_blank
 
@@ -318,10 +320,10 @@ class OpenSessions:
             if one.session is not None:
                 one.audience.drained(peer, one.session.seq)
 
-    # Letting go
+    # Releasing
 
     def idle(self, one: OpenSession) -> None:
-        """One that never came to hold a session is let go of at once."""
+        """An owner that never held a session is released at once."""
         if one.session is None and not one.dirty:
             self._end(one)
         elif one not in self._timers and one.session is not None:
@@ -332,7 +334,7 @@ class OpenSessions:
             self._sparing = asyncio.get_running_loop().call_later(delay, self._spare_some)
 
     def _spare_some(self) -> None:
-        """Sessions that nobody has open are kept for a while, but not many."""
+        """Keep unattended sessions for a while, but not many."""
         self._sparing = None
         limit = self.limits.idle_sessions_bytes
         for one in self._unattended.beyond(limit, _SPARED_AT_A_TIME):
@@ -341,7 +343,7 @@ class OpenSessions:
             self._spare_soon(_SPARE_MORE_S)
 
     def _touch(self, one: OpenSession) -> None:
-        """Somebody uses it: look again later whether it can go."""
+        """It is being used: check again later whether it can be released."""
         one.last_used = self._clock.monotonic()
         if one not in self._open:
             self._unattended.note(one)
@@ -376,7 +378,7 @@ class OpenSessions:
             self._end(one)
 
     async def _forget(self, one: OpenSession) -> None:
-        """A session with nothing in it, that nobody has open."""
+        """Forget an empty session that no client has open."""
 
         async def forget() -> None:
             if one.session is not None and one.session.is_blank and not len(one.audience):
@@ -386,16 +388,16 @@ class OpenSessions:
         try:
             await one.alone(forget, self._moves.one)
         except SessiondError as error:
-            log.info("session %s is not forgotten: %s", one.wire_id, error.message)
+            log.info("session %s was not forgotten: %s", one.wire_id, error.message)
             self._touch(one)
 
     def let_go(self, one: OpenSession) -> None:
-        """Whoever asked for it needs it no more: out of memory at once, unless somebody else has it open or it is not saved."""
+        """The caller no longer needs it: release it at once, unless a client has it open or it is not saved."""
         if not (one.attended or one.busy or one.dirty or (one.session is not None and one.session.is_blank)):
             self._end(one)
 
     def _end(self, one: OpenSession) -> None:
-        """In one turn of the loop: whoever names the session after this gets another owner."""
+        """In one turn of the loop: requests that name the session after this get another owner."""
         if one.ended or self._all.get(one.wire_id) is not one:
             return
         one.ended = True
@@ -421,7 +423,7 @@ class OpenSessions:
             await self.autosave.save(one)
 
     def spawn(self, coroutine: Coroutine[object, object, object]) -> None:
-        """Run something that nobody waits for."""
+        """Run something that nothing waits for."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -432,7 +434,7 @@ class OpenSessions:
             log.error("a background task failed", exc_info=task.exception())
 
     async def close(self) -> None:
-        """Save everything. What cannot be saved stays in the journal."""
+        """Save everything. What cannot be saved remains in the journal."""
         self.autosave.stop()
         for timer in (*self._timers.values(), *self._later, *([self._sparing] if self._sparing else [])):
             timer.cancel()

@@ -28,8 +28,8 @@ def newest_notes(notes: list[Note], count: int | None) -> list[Note]:
 def opening(
     session: Session, *, last: int | None, since: int | None, limits: Limits
 ) -> tuple[list[Message], bool, list[Change] | None]:
-    """What a client is shown when it opens a session: messages, whether there are more of them, and all changes after
-    `since` where they are known.
+    """What a client gets when it opens a session: messages, whether there are more of them, and all changes after `since` if
+    they are known.
     """
     if since is None:
         return *newest(session, limits.default_page_messages if last is None else last, limits), None
@@ -39,7 +39,7 @@ def opening(
 def page(
     session: Session, *, since: int | None, before: int | None, count: int, limits: Limits
 ) -> tuple[list[Message], bool]:
-    """At most `count` messages with seqs between the two, from `since` on where that is given, else the newest."""
+    """At most `count` messages with seqs between the two, starting after `since` if given, otherwise the newest."""
     if since is None:
         return newest(session, count, limits, before)
     return following(session, since, count, limits, before)
@@ -58,7 +58,7 @@ def newest(session: Session, count: int, limits: Limits, before: int | None = No
 def following(
     session: Session, since: int, count: int, limits: Limits, before: int | None = None
 ) -> tuple[list[Message], bool]:
-    """The oldest `count` messages with a seq above `since` (and below `before`), and whether there are newer ones of these."""
+    """The oldest `count` messages with a seq above `since` (and below `before`), and whether more of these follow."""
     start = session.position_after(since)
     stop = len(session) if before is None else max(start, session.position_after(before - 1))
     page = session.messages(start, min(stop, start + min(count, limits.page_messages)))
@@ -67,7 +67,7 @@ def following(
 
 
 def _within(messages: Iterable[Message], limit: int) -> int:
-    """How many fit; at least one, so that paging always goes on."""
+    """How many fit; at least one, so that paging always advances."""
     used = kept = 0
     for message in messages:
         used += _size(message)

@@ -1,7 +1,7 @@
-"""From what a client asks to what changes, on paper: nothing here is durable or applied.
+"""Turns requests into planned changes: nothing here is durable or applied.
 
-A `Draft` stands for a session with some changes that are not durable yet, so that the requests of several clients go to
-the journal in one batch. Each planning method either adds its changes to the draft, or raises and adds nothing.
+A `Draft` represents a session with some changes that are not durable yet, so that the requests of several clients go to the
+journal in one batch. Each planning method either adds its changes to the draft, or raises and adds nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Growing:
 
 
 class Draft:
-    """`now`: RFC 3339. `new_id()`: a fresh message id. `room`: what is too large to read back is refused."""
+    """`now`: RFC 3339. `new_id()`: a fresh message id. `room` refuses what would be too large to read back."""
 
     def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: SizeLimits) -> None:
         self.session = session
@@ -42,7 +42,7 @@ class Draft:
         self._now = now
         self._new_id = new_id
         self._fresh: dict[str, dict[str, Json]] = {}
-        """Messages of this draft, as the journal will have them. The session makes the one Message of each."""
+        """Messages of this draft, as the journal will have them. Only the session makes a Message of each."""
         self._growing: dict[str, _Growing] = {}
         self._finished: dict[str, Finished] = {}
         self._notes: dict[str, Note] = {}
@@ -53,14 +53,14 @@ class Draft:
         if seq is not None and seq != self.seq:
             raise Conflict(
                 f"the session is at seq {self.seq}, not {seq}",
-                hint="read what came since, then send it again",
+                hint="read what was added since, then send it again",
                 seq=self.seq,
             )
 
     # Messages
 
     def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[AppendedMessage]:
-        """Plan checked client messages; where each went. A retry of messages that are there adds nothing."""
+        """Plan checked client messages; returns where each is. A retry of messages that exist adds nothing."""
         if self.session.absent:
             self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
         answers: list[AppendedMessage] = []
@@ -96,11 +96,11 @@ class Draft:
         appended = self.session.appended_text(kept.id)
         growing = wire.get("status") in ("streaming", "interrupted")
         if appended is None and growing and _starts_with(kept.content, wire.get("content")):
-            appended = str(wire["content"])  # it has grown since it was read from a file, or before
+            appended = str(wire["content"])  # it has grown since or before it was read from a file
         if not repeats(wire, kept, appended):
             raise Conflict(
                 f"the session has a message {kept.id!r} with other content",
-                hint="give the new message an id of its own",
+                hint="give the new message another id",
                 seq=self.seq,
                 messageId=kept.id,
             )
@@ -136,7 +136,7 @@ class Draft:
                 return self.seq
         if growing.status not in ("streaming", "interrupted"):
             raise Conflict(
-                f"the message {message_id!r} is finished ({growing.status})",
+                f"the message {message_id!r} is already finished ({growing.status})",
                 hint="append a new message",
                 seq=self.seq,
                 messageId=message_id,
@@ -152,17 +152,15 @@ class Draft:
         return self.seq
 
     def _beyond(self, growing: _Growing, text: str, offset: int) -> str:
-        """The part of `text` at `offset` that is not there yet. Conflict where something else is there, or a hole would
-        be left.
-        """
+        """The part of `text` at `offset` that is not there yet. Conflict if other text is there, or a gap would be left."""
         there = self._content(growing)
         if 0 <= offset < len(there):
             overlap = there[offset : offset + len(text)]
             if text.startswith(overlap):
                 return text[len(overlap) :]
         raise Conflict(
-            f"the message has {len(there)} characters, and other text or none at {offset}",
-            hint="read the message and go on from its length",
+            f"the message has {len(there)} characters, and different text or nothing at {offset}",
+            hint="read the message and continue from its length",
             seq=self.seq,
             messageId=growing.base.id,
             length=len(there),
@@ -172,7 +170,7 @@ class Draft:
         return msgspec.structs.replace(growing.base, content=self._content(growing) + text, status="streaming")
 
     def _content(self, growing: _Growing) -> str:
-        """What a growing message has."""
+        """The text of a growing message."""
         message = growing.base if growing.base.id in self._fresh else self.session.message(growing.base.id)
         content = message.content if message is not None else growing.base.content
         return "".join((content if isinstance(content, str) else "", *growing.added))
@@ -186,7 +184,9 @@ class Draft:
         if current not in ("streaming", "interrupted"):
             if current == status and _includes(message, before, metadata, tool_calls):
                 return self.seq
-            raise Conflict(f"the message {message_id!r} is finished ({current})", seq=self.seq, messageId=message_id)
+            raise Conflict(
+                f"the message {message_id!r} is already finished ({current})", seq=self.seq, messageId=message_id
+            )
         if current == status and metadata is None and tool_calls is None:
             return self.seq
         change = Finished(
@@ -219,7 +219,7 @@ class Draft:
     # The rest
 
     def update(self, fields: Mapping[str, Json], expected_seq: int | None, *, at: str | None = None) -> None:
-        """Plan new info; fields that have that value already are not a change. `at`: now, if not given."""
+        """Plan new info; fields that already have that value are not a change. `at`: now, if not given."""
         now_has = {key: self._fields.get(key, getattr(self.session, key)) for key in fields}
         new = {key: value for key, value in fields.items() if not same_json(value, now_has[key])}
         self.expect(expected_seq)
@@ -254,7 +254,7 @@ class Draft:
         return note
 
     def set_state(self, values: Mapping[str, Json], expected_seq: int | None) -> int:
-        """Equal values are not a change; None removes."""
+        """Equal values are not a change; None removes a value."""
         state = self.session.state if self._state is None else self._state
         new = {
             key: value
@@ -291,7 +291,7 @@ def _starts_with(kept: object, sent: object) -> bool:
 
 
 def _joined(before: Finished | None, change: Finished) -> Finished:
-    """What both of them say of the message."""
+    """What both of them say about the message."""
     if before is None:
         return change
     metadata = (

@@ -1,8 +1,8 @@
-"""What is shown of a session, small enough for an answer.
+"""What is shown of a session, small enough for a response.
 
-Nothing that a client wrote is ever too large (`size_limits.py`). What came otherwise may be: a file that somebody edited, a folder
-that was adopted, an import, an older sessiond. Then what does not fit is left out and said: `cut` in the info of a session
-and in a message, a warning for notes and state. `session/export` has all of it.
+Nothing that a client wrote is ever too large (`size_limits.py`). Other content may be: an edited file, an adopted folder, an
+import, data of an older sessiond. Then what does not fit is left out, and the response says so: `cut` in the info of a
+session and in a message, a warning for notes and state. `session/export` has everything.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _HEAVY: tuple[tuple[str, Json], ...] = (
     ("cwd", None),
     ("parent", None),
 )
-"""What of an info may be large, and what is shown in its place."""
+"""The fields of an info that may be large, and what is shown in their place."""
 _TEXTS = ("name", "summary", "model", "cwd")
 _SHORT_CHARS = 2000
 _NAMED = 20
-"""Keys that a warning names."""
+"""How many keys a warning names."""
 
 ready(Parent)
 
@@ -43,7 +43,7 @@ ready(Parent)
 def shown_info(
     head: SessionHead, *, store: str, format: str, path: str, attached: int = 0, dirty: bool = False
 ) -> SessionInfo:
-    """`head`, whose id is the one on the wire, with where it lies and what only the daemon knows."""
+    """`head`, whose id is the one on the wire, with its path and what only the daemon knows."""
     return SessionInfo(
         session_id=head.session_id,
         name=head.name,
@@ -67,7 +67,7 @@ def shown_info(
 
 
 def _parent(found: Mapping[str, Json] | None) -> Parent | None:
-    """None also where a file that somebody edited says something else there; an export has it as it is."""
+    """None also if an edited file has something else there; an export has it unchanged."""
     try:
         return None if found is None else msgspec.convert({"seq": None, **found}, Parent)
     except msgspec.ValidationError:
@@ -75,7 +75,7 @@ def _parent(found: Mapping[str, Json] | None) -> Parent | None:
 
 
 def info(shown: SessionInfo, most: int) -> SessionInfo:
-    """Of at most about `most` bytes."""
+    """An info of at most about `most` bytes."""
     if not (shown.metadata or shown.tags) and all(len(getattr(shown, key) or "") < _SHORT_CHARS for key in _TEXTS):
         return shown
     size = json_bytes(shown)
@@ -92,7 +92,7 @@ def info(shown: SessionInfo, most: int) -> SessionInfo:
 
 
 def message(one: Message, most: int) -> ShownMessage:
-    """As the wire has it, its text cut and the rest of it left out where it has more than `most` bytes."""
+    """As on the wire, with its text cut and the rest left out if it has more than `most` bytes."""
     if message_bytes(one) <= most or (size := json_bytes(one.wire())) <= most:
         return one.wire()
     content = one.content[: max(most // 8, 1)] if isinstance(one.content, str) else []
@@ -107,7 +107,7 @@ def messages(found: Iterable[Message], limits: Limits) -> list[ShownMessage]:
 
 
 class Head:
-    """What stands beside the messages when a session is opened."""
+    """What accompanies the messages when a session is opened."""
 
     def __init__(
         self,
@@ -127,8 +127,8 @@ class Head:
         self.left = limits.message_bytes - self.bytes - min(KIB, limits.message_bytes // 16)
 
     def opened(self, wires: list[ShownMessage], more: bool, *, newest: bool) -> OpenResult:
-        """The result of `session/open` less `changes`. Of the messages the newest or the oldest that fit beside all this,
-        perhaps none: `session/read` has them.
+        """The result of `session/open` without `changes`. Contains the newest or the oldest messages that still fit, perhaps
+        none: `session/read` returns them.
         """
         taken = self._take(wires, newest)
         return OpenResult(
@@ -151,7 +151,7 @@ class Head:
         return wires[len(wires) - fit :] if newest else wires[:fit]
 
     def _fitting_state(self, state: Mapping[str, Json], most: int) -> dict[str, Json]:
-        """All of it, or what fits of it, the smallest values first."""
+        """All of it, or as much as fits, the smallest values first."""
         size = json_bytes(state)
         if self.bytes + size <= most:
             self.bytes += size
@@ -181,7 +181,7 @@ class Head:
                 break
             kept.append(note)
             self.bytes += size
-        self._warn(f"{len(notes) - len(kept)} notes, the oldest, are too much to be shown")
+        self._warn(f"{len(notes) - len(kept)} notes, the oldest, are too large to be shown")
         return kept[::-1]
 
     def _warn(self, what: str) -> None:
@@ -189,7 +189,7 @@ class Head:
 
 
 def _first(warnings: list[FileWarning], most: int) -> list[FileWarning]:
-    """As many as fit, and how many more there are."""
+    """As many as fit, and a last one that counts the rest."""
     if json_bytes(warnings) <= most:
         return warnings
     kept: list[FileWarning] = []
@@ -199,11 +199,11 @@ def _first(warnings: list[FileWarning], most: int) -> list[FileWarning]:
         if size > most and kept:
             break
         kept.append(FileWarning(warning.path, warning.line, warning.message[:_SHORT_CHARS]))
-    return [*kept, FileWarning(warnings[0].path, None, f"and {len(warnings) - len(kept)} warnings more")]
+    return [*kept, FileWarning(warnings[0].path, None, f"and {len(warnings) - len(kept)} more warnings")]
 
 
 def changes(wires: list[ShownChange], most: int) -> list[ShownChange] | None:
-    """None, which means "no longer known", where they are too much for what is left of an answer."""
+    """None, which means "no longer known", if they do not fit into what is left of a response."""
     size = 0
     for wire in wires:
         size += json_bytes(wire) + 1
@@ -213,7 +213,7 @@ def changes(wires: list[ShownChange], most: int) -> list[ShownChange] | None:
 
 
 def by_bytes(wires: Sequence[object], most: int) -> int:
-    """How many of them a page has; at least one, so that paging always goes on."""
+    """How many of them a page has; at least one, so that paging always advances."""
     size = 0
     for count, wire in enumerate(wires):
         size += json_bytes(wire) + 1

@@ -1,6 +1,6 @@
-"""The use cases, one method a request. `rpc/handlers` converts and calls; everything that decides is here or below.
+"""The use cases, one method for each request. `rpc/handlers` converts and calls; all decisions are made here or below.
 
-Wire ids go in, results as `sessiond.schema` has them come out; what goes wrong is raised from `sessiond.errors`.
+Methods take wire ids, return results as in `sessiond.schema`, and raise errors from `sessiond.errors`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _FINISHED = ("done", "interrupted", "error")
 
 
 class SessionsStatus(NamedTuple):
-    """What `daemon/status` says of sessions."""
+    """What `daemon/status` says about sessions."""
 
     stores: list[StoreStatus]
     attended: int
-    """Sessions that somebody has open."""
+    """How many sessions are open for a client."""
     dirty: int
     search: IndexStatus
 
@@ -108,11 +108,11 @@ class Service:
     # Life
 
     async def start(self) -> None:
-        """Serve at once; the index is checked against the files in the background."""
+        """Serve immediately; the index is checked against the files in the background."""
         self.catalog.start(list(self.stores.values()))
 
     async def close(self) -> None:
-        """Save everything. What cannot be saved stays in the journal."""
+        """Save everything. What cannot be saved remains in the journal."""
         await self.catalog.close()
         await self.open_sessions.close()
 
@@ -124,7 +124,7 @@ class Service:
         self.open_sessions.drained(peer)
 
     def released(self) -> int:
-        """About how many bytes of sessions were let go of since the last call."""
+        """About how many bytes of sessions were released since the last call."""
         count = self.open_sessions.released + self.catalog.released
         self.open_sessions.released = self.catalog.released = 0
         return count
@@ -196,7 +196,7 @@ class Service:
                 messages, more, changes = look(one.there)
             except Absent:
                 messages, more, changes = look(await one.need(whole=True))
-            # What is published after this reaches the peer after the answer, once.
+            # Changes that are published after this reach the peer after the answer, once.
             one.attach(peer)
             session = one.there
             warnings = list(one.stored.warnings())
@@ -303,11 +303,11 @@ class Service:
         if isinstance(name, str) and len(name) > self.limits.name_chars:
             raise InvalidParams(
                 f"name: longer than {self.limits.name_chars} characters",
-                hint="a shorter name; details fit into metadata",
+                hint="choose a shorter name; details fit into metadata",
                 field="name",
             )
 
-    # Taking away
+    # Removing
 
     async def clear(self, peer: Peer | None, session_id: str) -> SessionInfo:
         one = self.open_sessions.at(session_id)
@@ -316,8 +316,8 @@ class Service:
             session = await one.need(whole=True)
             try:
                 await one.save_alone()
-            except SessiondError as error:  # what goes lies in the trash, saved or not
-                log.warning("session %s is not saved before it is cleared: %s", one.wire_id, error.message)
+            except SessiondError as error:  # what is removed is in the trash, saved or not
+                log.warning("session %s was not saved before it was cleared: %s", one.wire_id, error.message)
             session = one.there
             if len(session) or session.summary:
                 await one.cut(Cleared(seq=session.seq + 1, at=self.open_sessions.now()), "cleared", peer)
@@ -340,11 +340,11 @@ class Service:
         return await one.alone(truncate)
 
     async def delete(self, peer: Peer | None, session_id: str, permanent: bool = False) -> None:
-        """`permanent`: when this returns, no word of it is left in anything that we keep."""
+        """`permanent`: when this returns, not a word of it is left in anything that we keep."""
         await self._removing.delete(self.open_sessions.at(session_id), permanent=permanent)
 
     async def restore(self, peer: Peer | None, session_id: str, *, after: Awaitable[None] | None = None) -> SessionInfo:
-        """`after`: what may put it into the trash first."""
+        """`after`: is awaited first; it may put the session into the trash."""
         one = self.open_sessions.at(session_id)
 
         async def restore() -> SessionInfo:
@@ -367,7 +367,7 @@ class Service:
         return forked
 
     async def save(self, session_id: str | None = None) -> list[SavedFile]:
-        """Bring files up to date. Of one session its file is told even where it was current."""
+        """Bring files up to date. For a single session the result names its file even if it was current."""
         if session_id is not None:
             one = self.open_sessions.at(session_id)
             saved = await one.save()
@@ -380,7 +380,7 @@ class Service:
                 continue
             try:
                 saved = await one.save()
-            except SessiondError as error:  # the others are saved all the same
+            except SessiondError as error:  # the others are still saved
                 failed = failed or error
                 continue
             if saved is not None:
@@ -402,7 +402,7 @@ class Service:
         id: str | None = None,
     ) -> NoteResult:
         if not heading.strip():
-            raise InvalidParams("heading: expected some text", field="heading")
+            raise InvalidParams("heading: expected a text that is not empty", field="heading")
         one = self.open_sessions.at(session_id)
         note = await one.change(lambda draft: draft.note(heading, content, thread, tick, id), peer)
         return NoteResult(note=note)
@@ -426,7 +426,7 @@ class Service:
         if taken:
             field = f"values.{taken[0]}"
             raise InvalidParams(
-                f"{field}: in a {one.store.format} store this key holds something else of the session",
+                f"{field}: in a {one.store.format} store this key holds other data of the session",
                 hint="choose another key; messages are added with session/append",
                 field=field,
             )
@@ -443,7 +443,7 @@ class Service:
     async def state_clear(self, peer: Peer | None, session_id: str) -> int:
         return await self.open_sessions.at(session_id).change(lambda draft: draft.clear_state(), peer)
 
-    # Finding, bringing in, taking out
+    # Finding, importing, exporting
 
     async def list(
         self,
@@ -456,7 +456,7 @@ class Service:
         return await self.finder.list(limit=limit, cursor=cursor, sort=sort, wanted=filter or {})
 
     def _brought(self, peer: Peer | None) -> None:
-        """It has brought in a whole session, which the index takes in at leisure: its next search waits for that."""
+        """The peer has added a whole session, which is indexed in the background: its next search waits for that."""
         if peer is not None and not peer.closed:
             self._bringers.add(peer.id)
 
@@ -495,7 +495,7 @@ class Service:
         return await self.transfer.import_(path, target, format=format, since=since, dry_run=dry_run, progress=progress)
 
     async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> AdoptResult:
-        """Mount a folder of another system, from now on and at every start."""
+        """Mount a folder of another system, now and at every start."""
         if self._adopt_folder is None:
             raise Unavailable("this daemon cannot mount folders")
         store = await self._adopt_folder(path, name, format)

@@ -1,8 +1,8 @@
-"""What could not be put into an answer again is refused when it is written.
+"""Refuses to write what would not fit into a response again.
 
-Two things must fit, as JSON: every message alone, and what stands beside the messages (info, notes and state), together.
-Sizes are kept as upper bounds that grow with what is written, and are worked out anew only where a bound is too large, so
-that a piece of a streamed message costs what the piece costs.
+Two things must fit, as JSON: every message alone, and everything else (info, notes and state) together. Sizes are kept as
+upper bounds that grow with what is written, and are computed again only if a bound is too large, so that the cost of a piece
+of a streamed message depends only on the piece.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sessiond.model.values import Json
 from sessiond.model.wire import encode
 
 _BESIDE_A_MESSAGE = 4 * KIB
-"""What an answer holds beside the largest message that it must be able to carry."""
+"""What a response holds in addition to the largest message that it must be able to carry."""
 _BESIDE_THE_HEAD = 64 * KIB
-"""... and beside all else that is known of a session: the envelope, its path, warnings."""
+"""... and in addition to everything else that is known about a session: the envelope, its path, warnings."""
 _KNOWN_MESSAGES = 1000
 _JSON_CHAR = 6
-"""Bytes that a character may have at most: \\u0000."""
+"""Bytes that a character may have at most, as in \\u0000."""
 
 
 def largest_message(limits: Limits) -> int:
@@ -38,8 +38,8 @@ def largest_head(limits: Limits) -> int:
 
 
 def most_shown(limits: Limits) -> int:
-    """Bytes of JSON of the same that may be in an answer. More, so that nothing that was written is ever left out: what the
-    daemon adds (path, warnings, ...) is in the reserve.
+    """Bytes of JSON of the same that may be in a response. This is more, so that nothing that was written is ever left out:
+    what the daemon adds (path, warnings, ...) is in the reserve.
     """
     return limits.message_bytes - reserve(limits) // 4
 
@@ -53,21 +53,21 @@ def json_bytes(value: object) -> int:
 
 
 def message_bytes(message: Message) -> int:
-    """At least as many as it has as JSON."""
+    """At least as many bytes as it has as JSON."""
     if isinstance(message.content, str) and not message.rest and len(message.id) < KIB:
         return _JSON_CHAR * (len(message.content) + len(message.role) + len(message.id)) + 200
     return json_bytes(message.wire())
 
 
 def head_bytes(session: Session, fields: Mapping[str, Json], state: Json, notes: Iterable[Note]) -> int:
-    """Of info, with `fields` changed, of `state`, and of the session's notes and `notes`. At least as many."""
+    """At least as many bytes as these have as JSON: info, with `fields` changed, `state`, the session's notes and `notes`."""
     info = {**msgspec.to_builtins(session.info()), **fields}
     every = [note.wire() for note in (*session.notes, *notes)]
     return json_bytes(info) + json_bytes(state) + json_bytes(every)
 
 
 class SizeLimits:
-    """Of one session in memory. `of` names the object that the bounds are for: another one begins anew."""
+    """The sizes of one session in memory. `of` names the object that the bounds are for: for another one they start again."""
 
     def __init__(self, limits: Limits) -> None:
         self._message_limit = largest_message(limits)
@@ -83,7 +83,7 @@ class SizeLimits:
         return self
 
     def grow_message(self, message: Message, more: Json, now: Callable[[], Message]) -> None:
-        """`more` is added to it. `now()`: the message as it will be. TooLarge, and then it is not."""
+        """`more` is added to it. `now()`: the message as it will be. If this raises TooLarge, nothing is added."""
         bound = self._messages.get(message.id)
         if bound is not None:
             bound += json_bytes(more) + _BESIDE_A_MESSAGE // 64
@@ -94,13 +94,13 @@ class SizeLimits:
             if bound > self._message_limit:
                 raise TooLarge(
                     f"the message {message.id!r} would be too large to read back",
-                    hint="finish it, and go on in another message",
+                    hint="finish it, and continue in another message",
                     limit=self._message_limit,
                 )
         self._messages[message.id] = bound
 
     def check_head(self, more: Json, now: Callable[[], int]) -> None:
-        """`more` is added to what stands beside the messages. `now()`: how many bytes that will be. TooLarge."""
+        """`more` is added to info, notes and state. `now()`: how many bytes these will have. TooLarge."""
         bound = None if self._head is None else self._head + json_bytes(more) + KIB
         if bound is None or bound > self._head_limit:
             bound = now()

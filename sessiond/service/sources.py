@@ -1,7 +1,7 @@
-"""Which files of other tools were read to their end already, and in which version.
+"""Which files of other tools were already read to their end, and in which version.
 
-A file that did not change since costs a look at its size and time. What is known comes from the sessions' own metadata
-and from what this daemon read since it started; where it knows less than is true, a file is read once more than needed.
+A file that did not change since costs only a check of its size and time. The knowledge comes from the sessions' own metadata
+and from what this daemon read since it started; where something is missing, a file is read once more than needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sessiond.service.catalog import Catalog
 from sessiond.store.port import Store
 
 _READING = 1
-"""Raised when the importers find more in the same file than they did: everything is read again then."""
+"""Increased when the importers find more in the same file than before: everything is read again then."""
 _PAGE = 1000
 
 
@@ -28,14 +28,12 @@ class _Known(msgspec.Struct):
 
 
 def mark_of(path: str) -> str:
-    """What stands for a version of a file; `metadata.source.fingerprint` of the session that was read last from it.
-    OSError.
-    """
+    """Identifies a version of a file; `metadata.source.fingerprint` of the session that was read last from it. OSError."""
     return f"{_READING}:{fingerprint(path)}"
 
 
 class Sources:
-    """Of one store."""
+    """The sources of one store."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
@@ -44,7 +42,7 @@ class Sources:
         self._loaded = False
 
     async def load(self) -> None:
-        """Ask the index what the sessions say of themselves; once, as soon as it can tell."""
+        """Ask the index for the sessions' metadata; once, as soon as it is complete."""
         if self._loaded or not self._catalog.ready.is_set():
             return
         self._loaded = True
@@ -74,7 +72,7 @@ class Sources:
             known.mark = source["fingerprint"]
 
     async def unchanged(self, path: str, tool: str | None, mark: str) -> int | None:
-        """How many sessions are here of a file that was read to its end in this version; None where it is to be read.
+        """How many sessions of a file are here, if it was read to its end in this version; None if it must be read.
 
         A session that is no longer here does not keep its file from being read.
         """

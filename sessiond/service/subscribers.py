@@ -1,7 +1,7 @@
-"""Who has which session open, and how they hear of changes.
+"""Which connections have which session open, and how they hear of changes.
 
-A connection that reads too slowly loses notifications rather than slowing anybody else; once it has drained it is told
-to resync, and from the seq that it is told on, what follows is contiguous again.
+A connection that reads too slowly loses notifications rather than slowing others down; once it has drained it is told to
+resync, and after the seq in that notification everything is contiguous again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Peer(Protocol):
     closed: bool
 
     def notify(self, method: str, params: bytes) -> bool:
-        """Send a notification whose params are encoded already. False: the peer is too slow, it was dropped."""
+        """Send a notification whose params are already encoded. False: the peer is too slow, so it was dropped."""
 
     def notify_owed(self, method: str, params: bytes) -> None:
-        """Send one that is not dropped, however much waits: it belongs to an answer, or is the last one of a session."""
+        """Send one that is never dropped, however much waits: it belongs to an answer, or is the last one of a session."""
 
 
 Ts = TypeVarTuple("Ts")
@@ -42,11 +42,11 @@ class CallSoon(Protocol):
 
 
 class EarlyReply(Protocol):
-    """Whoever asked for a change, and may be answered before the loop learns that it is durable."""
+    """The request behind a change, which may be answered before the loop learns that the change is durable."""
 
     def when_durable(self, result: object) -> Callable[[], bool] | None:
-        """Prepare the answer. What sends it, from any thread, and returns whether it is sent and was all that the client waits
-        for; None where only the loop can.
+        """Prepare the answer. Returns a function that sends it from any thread, and returns whether it was sent and nothing
+        else is owed to the client; None if only the loop can send it.
         """
 
 
@@ -56,7 +56,7 @@ class _Attached:
     def __init__(self, peer: Peer, since: int) -> None:
         self.peer = peer
         self.since = since
-        """Changes up to this seq are known to it from an answer."""
+        """The peer knows changes up to this seq from an answer."""
         self.lagging = False
 
 
@@ -74,7 +74,7 @@ class Subscribers:
         return peer.id in self._attached
 
     def beside(self, origin: Peer | None) -> bool:
-        """Whether anybody but the origin has it open."""
+        """Whether anyone except the origin has it open."""
         return len(self._attached) > (1 if origin is not None and origin in self else 0)
 
     def attach(self, peer: Peer, seq: int) -> None:
@@ -84,7 +84,9 @@ class Subscribers:
         return self._attached.pop(peer.id, None) is not None
 
     def end(self) -> list[Peer]:
-        """The session is gone. Everyone learns of that, also those who read too slowly for anything else. Returns those who had it open."""
+        """The session is gone. Every peer learns of that, even those that read too slowly for anything else. Returns the
+        peers that had it open.
+        """
         params = _encode(Deleted(session_id=self.wire_id))
         attached, self._attached = self._attached, {}
         for one in attached.values():
@@ -93,7 +95,7 @@ class Subscribers:
         return [one.peer for one in attached.values()]
 
     def changed(self, seq: int, changes: list[ShownChange], origin: Peer | None) -> None:
-        """Tell everyone but the origin. `seq` is that of the last change."""
+        """Tell every peer except the origin. `seq` is that of the last change."""
         params: bytes | None = None
         for one in self._attached.values():
             if (origin is not None and one.peer.id == origin.id) or seq <= one.since:
@@ -122,7 +124,7 @@ class Subscribers:
             one.lagging = True
 
     def drained(self, peer: Peer, seq: int) -> None:
-        """The peer reads again: if anything was dropped, say so, and go on from `seq`."""
+        """The peer reads again: if anything was dropped, say so, and continue from `seq`."""
         one = self._attached.get(peer.id)
         if one is not None and one.lagging:
             one.since = seq
@@ -130,7 +132,7 @@ class Subscribers:
 
 
 def send_later(call_soon: CallSoon, peer: Peer, notifications: Iterable[tuple[str, Wire]]) -> None:
-    """Send after the answer that is about to be written: the answer's task does not pause before it has been."""
+    """Send after the answer that is about to be written: the answer's task does not pause until it is written."""
     for method, params in notifications:
         call_soon(peer.notify_owed, method, _encode(params))
 

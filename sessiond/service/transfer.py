@@ -91,7 +91,7 @@ class Transfer:
         if os.path.isdir(real):
             raise InvalidParams(f"path: {real} is a folder", hint="name a file in it", field="path")
         if os.path.lexists(path) and not overwrite:
-            raise AlreadyExists(f"{path} is there already", hint="`overwrite: true` replaces it", path=path)
+            raise AlreadyExists(f"{path} already exists", hint="`overwrite: true` replaces it", path=path)
         return path
 
     def _write(self, path: str, content: bytes, overwrite: bool) -> None:
@@ -102,7 +102,7 @@ class Transfer:
                 self._fs.create(path, content, 0o600)
                 self._fs.sync_dir(posixpath.dirname(path))
         except FileExistsError as error:
-            raise AlreadyExists(f"{path} is there already", hint="`overwrite: true` replaces it", path=path) from error
+            raise AlreadyExists(f"{path} already exists", hint="`overwrite: true` replaces it", path=path) from error
         except OSError as error:
             raise InvalidParams(f"path: {path} cannot be written: {error.strerror}", field="path") from error
 
@@ -121,7 +121,7 @@ class Transfer:
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
         if not await asyncio.to_thread(os.path.exists, path):
-            raise InvalidParams(f"path: there is no {path}", field="path")
+            raise InvalidParams(f"path: {path} does not exist", field="path")
         if since is not None:
             try:
                 since = strict_timestamp(since)
@@ -135,7 +135,7 @@ class Transfer:
     def _intake(
         self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
     ) -> Intake:
-        # Whoever only reads and writes sessions need not load fourteen importers; and loading them is no work for the loop.
+        # A daemon that imports nothing does not load fourteen importers, and the loop is not the place to load them.
         from sessiond.service.imported_session import Place
         from sessiond.service.intake import Intake, Wanted
         from sessiond.service.sources import Sources
@@ -153,7 +153,7 @@ class Transfer:
             )
             return MoveResult(session=info, lost=await heavy(snapshot, lost, snapshot, store.format))
         target = self._open_sessions.of(store, one.local_id)
-        turn = target.turn()  # both places are taken now, so two moves never wait for each other
+        turn = target.turn()  # takes both places now, so two moves never wait for each other
 
         async def move() -> MoveResult:
             session = await one.need(whole=True)
@@ -169,16 +169,16 @@ class Transfer:
             turn.give_up()
 
     async def _move(self, one: OpenSession, target: OpenSession, session: Session) -> None:
-        """It is there in full before it is here no more. A crash in between leaves both."""
+        """The copy is complete before the original is removed. A crash in between leaves both."""
         await target.stored.put(session.snapshot())
         made = target.stored.fingerprint
         copy = await target.stored.read(whole=True)
         if not await heavy(session, _holds, copy, session):
             if target.stored.fingerprint != made:
-                await target.stored.delete(copy, permanent=False)  # what they wrote is nowhere else
+                await target.stored.delete(copy, permanent=False)  # what the other program wrote is nowhere else
                 raise Unavailable(
-                    f"somebody else wrote {target.store.file_path(target.local_id)} while sessiond was creating it",
-                    hint=f"{one.wire_id} stays where it is, and what they wrote is in the trash; try again",
+                    f"another program wrote {target.store.file_path(target.local_id)} while sessiond was creating it",
+                    hint=f"{one.wire_id} remains where it is, and the other program's version is in the trash; try again",
                 )
             await target.stored.remove()
             raise SessiondError(
@@ -196,18 +196,18 @@ class Transfer:
 
 
 def _cut_to(fork: Session, seq: int, now: str) -> None:
-    """Make a snapshot what the session was at `seq`, as a session of its own."""
+    """Reduce a snapshot to what the session was at `seq`, as a separate session."""
     fork.apply(Truncated(seq=fork.seq, at=now, after_seq=seq))
     fork.drop_notes_after(seq)
     fork.seq = seq
     fork.created_at = fork.updated_at = now
-    for message in fork.streaming():  # a copy does not know which of its messages stream in
+    for message in fork.streaming():  # a copy does not know which of its messages are being streamed
         fork.replace_message(message.with_status("interrupted"))
     fork.forget_changes()
 
 
 def _holds(copy: Session, original: Session) -> bool:
-    """Whether everything of `original` is in `copy`. Notes may be more: some folders share theirs among their sessions."""
+    """Whether everything of `original` is in `copy`. It may have more notes: some folders share theirs among their sessions."""
     notes = {note.id: note for note in copy.notes}
     mine = [notes.get(note.id) for note in original.notes]
     told = copy.snapshot()

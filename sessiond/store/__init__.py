@@ -1,1 +1,1 @@
-"""Where sessions live. `port.py` is what the service knows; the folder store keeps them in files behind the journal."""
+"""Where sessions live. The service knows only `port.py`; the folder store keeps sessions in files behind the journal."""

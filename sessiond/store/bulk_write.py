@@ -1,7 +1,7 @@
-"""A whole new session that is taken in a part at a time, so that its length costs no memory.
+"""Writes a whole new session a part at a time, so that its length costs no memory.
 
-It is written under a dot-name, which a crash leaves to be tidied away, and gets its own name when it is complete: no
-half of it is ever seen. Synchronous; the folder store calls it on a thread.
+It is written under a dot-name, which is cleaned up after a crash, and gets its real name when it is complete: nobody ever
+sees half of it. Synchronous; the folder store calls it on a thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ_BYTES = 1 * MIB
 
 
 class Receiving:
-    """Messages come by `add`, in order; then `finish` or `abandon`. All of them OSError; after one, `abandon`."""
+    """Takes messages by `add`, in order; then call `finish` or `abandon`. All may raise OSError; after that, call `abandon`."""
 
     def __init__(self, files: StoreFiles, local_id: str, parts: InParts, glanced_from: int) -> None:
         self._files = files
@@ -51,14 +51,14 @@ class Receiving:
                 self._begun = True
 
     def finish(self, session: Session) -> int:
-        """Give it its name. `session`: everything but the messages. Answers the file's size. AlreadyExists."""
+        """Give it its name. `session`: everything except the messages. Returns the file's size. AlreadyExists."""
         self._append(self._parts.ending(session))
         fs = self._files.fs
         with self._files.held(), self._files.own.writing(self._main):
             try:
                 fs.link(self._temporary, self.path)
             except FileExistsError:
-                raise AlreadyExists(f"{self.path} is there already") from None
+                raise AlreadyExists(f"{self.path} already exists") from None
             made = self._files.print_of(self._main)
             if made is not None:
                 self._files.own.wrote(self._main, made)
@@ -69,12 +69,12 @@ class Receiving:
         return stat.size if stat else 0
 
     def abandon(self) -> None:
-        """Nothing is left of it."""
+        """Remove everything that was written."""
         if self._files.fs.stat(self._temporary) is not None:
             self._files.fs.remove(self._temporary)
 
     def messages(self) -> Iterator[list[Message]]:
-        """What was written, read back a part at a time. OSError, ValueError where somebody changed the file since."""
+        """What was written, read back a part at a time. OSError; ValueError if the file was changed since."""
         offset, rest = 0, b""
         while chunk := self._files.fs.read(self.path, offset, _READ_BYTES):
             offset += len(chunk)
@@ -84,7 +84,7 @@ class Receiving:
 
 
 class Incoming:
-    """The same for the service, off the loop. ReadOnly where the disk will not; then only `abandon` is left to do."""
+    """The same for the service, off the loop. ReadOnly if the disk fails; then only `abandon` may follow."""
 
     def __init__(
         self,

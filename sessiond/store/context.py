@@ -1,4 +1,4 @@
-"""What the sessions of one folder store share: its files, its trash, the journal, and threads for what waits for the disk."""
+"""What the sessions of one folder store share: its files, its trash, the journal, and threads for waiting for the disk."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Run(Protocol):
 
 
 class Journal(Protocol):
-    """What a folder store needs of the journal; `journal.writer.JournalWriter` is it."""
+    """What a folder store needs of the journal; `journal.writer.JournalWriter` implements it."""
 
     def check(self) -> None:
-        """ReadOnly where the disk failed: nothing may be acknowledged any more, not even what needs no journal."""
+        """ReadOnly if the disk failed: nothing may be acknowledged from then on, even what does not need the journal."""
 
     def commit(
         self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
@@ -59,8 +59,8 @@ class Journal(Protocol):
 
 
 class StoreContext:
-    """`problem`: None while all is well; `kind` is `readOnly`, `unavailable` or `saveFailed` otherwise. `run_save`: as `run`, for
-    saves, of which many may wait for the disk at once.
+    """`problem`: None, or one whose `kind` is `readOnly`, `unavailable` or `saveFailed`. `run_save`: like `run`, for saves,
+    many of which may wait for the disk at once.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class StoreContext:
         self.sharing: contextlib.AbstractContextManager[object] = (
             threading.Lock() if files.shared_files() else contextlib.nullcontext()
         )
-        """Held, on a thread, by a save where sessions share a file: else each would take what the others write for an edit."""
+        """Held on a thread by a save if sessions share a file: otherwise each would take the others' writes for an edit."""
         self.problem: StoreProblem | None = None
         self.doubtful = False
-        """A sync failed: what the files show may not be on the disk, and no later sync proves that it is."""
+        """A sync failed: what the files show may not be on the disk, and no later sync can prove that it is."""
 
     def now(self) -> str:
         return timestamp(self.clock.now_ms())
@@ -104,8 +104,8 @@ class StoreContext:
     def check_reachable(self, local_id: str | None = None) -> None:
         if self.problem is not None and self.problem.kind == "unavailable":
             raise Unavailable(
-                f"the store {self.name!r} is out of reach: {self.problem.message}",
-                hint=f"bring {self.files.root} back; nothing in it was changed",
+                f"the store {self.name!r} cannot be reached: {self.problem.message}",
+                hint=f"make {self.files.root} available again; nothing in it was changed",
             )
         if local_id is not None and not is_local_id(local_id):
             raise self.not_found(local_id)
@@ -127,7 +127,7 @@ class StoreContext:
 
     def gone_away(self) -> Unavailable:
         return Unavailable(
-            f"{self.files.root} is out of reach", hint="bring the folder back; nothing in it was changed"
+            f"{self.files.root} cannot be reached", hint="make the folder available again; nothing in it was changed"
         )
 
     def restless(self, local_id: str) -> BadFile:
@@ -138,12 +138,12 @@ class StoreContext:
     def bad_file(self, problem: Problem) -> BadFile:
         path = self.files.path(problem.path)
         where = f"{path}:{problem.line}" if problem.line else path
-        hint = "the file is left as it is; mend it or move it away"
+        hint = "the file is left as it is; repair it or move it away"
         return BadFile(f"{where} {problem.message}", hint=hint, path=path, line=problem.line)
 
     @contextlib.contextmanager
     def reading(self, local_id: str) -> Iterator[None]:
-        """An OSError within is told as BadFile."""
+        """Turns an OSError within into a BadFile."""
         try:
             yield
         except Linked as error:
@@ -155,7 +155,7 @@ class StoreContext:
 
     @contextlib.contextmanager
     def on_disk(self, what: str) -> Iterator[None]:
-        """An OSError within is told as ReadOnly. `what` failed. BadFile where a link is in the way."""
+        """Turns an OSError within into a ReadOnly that says `what` failed. BadFile if a link is in the way."""
         try:
             yield
         except Linked as error:
@@ -171,11 +171,11 @@ class StoreContext:
     # Writing
 
     async def perform(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
-        """Do the steps; the new versions of what was written. OSError, OutsideChange."""
+        """Carry out the steps; returns the new versions of the files that were written. OSError, OutsideChange."""
         return await self.run(self.write, writes, expected)
 
     def write(self, writes: Sequence[Write], expected: dict[str, Print]) -> dict[str, Print]:
-        """The same, for who is on a thread already."""
+        """The same, for callers that are already on a thread."""
         try:
             return self.files.perform(writes, expected)
         except DiskFailed:
@@ -183,25 +183,25 @@ class StoreContext:
             raise
 
     def keep_damaged_sidecar(self, local_id: str, files: Files, writes: Sequence[Write]) -> None:
-        """A sidecar that cannot be read may have what is nowhere else: before one of `writes` replaces it, it goes into the trash.
-        `files`: as they stand. For a thread. OSError.
+        """A sidecar that cannot be read may have content that is nowhere else: before one of `writes` replaces it, it goes
+        into the trash. `files`: their present content. For a thread. OSError.
         """
         path = sidecar_path(local_id)
         if path in files and any(write.path == path for write in writes):
             side, problems = decode_sidecar(path, files[path])
             if side is None and problems:
                 aside = self.trash.keep_bytes(copy_name(path), files[path])
-                told = "store %s: %s %s; it lies in %s"
+                told = "store %s: %s %s; it is in %s"
                 log.warning(told, self.name, self.files.path(path), problems[0].message, aside)
 
     def note_saved(self, known: FileState, seq: int) -> None:
-        """Let the journal forget, unless a sync in this folder failed: then it has to bring all of it again at the next start."""
+        """Let the journal forget, unless a sync in this folder failed: then the journal must replay everything at the next start."""
         if not self.doubtful:
             self.journal.note_saved(self.name, known.local_id, seq)
 
     async def take_away(self, known: FileState, seen: Print | None = None, *, permanent: bool = False) -> None:
-        """Files and journal know nothing of the session any more. `seen`: the version of its main file that we have read; another one
-        is kept in the trash, unless it goes `permanent`ly.
+        """Remove the session from files and journal. `seen`: the version of its main file that we have read; another one is
+        kept in the trash, unless `permanent`.
         """
         name = copy_name(self.format.main_path(known.local_id))
         keep = None if permanent else partial(self.trash.keep_bytes, name)
@@ -223,8 +223,8 @@ class StoreContext:
         told: bool = False,
         own: bytes | None = None,
     ) -> None:
-        """Put a copy into the trash. The caller lets nobody change `session` meanwhile, or passes a snapshot. `told`, `own`: as
-        in `Trash.put`.
+        """Put a copy into the trash. The caller must not let `session` change meanwhile, or passes a snapshot. `told`,
+        `own`: as in `Trash.put`.
         """
         at = self.now()
 

@@ -1,5 +1,5 @@
-"""A whole new session that is written at once: a fork, an import, what a move or a restore brings. There as it was given,
-or not at all: nobody was told of it yet, so it is merged with nothing.
+"""Writes a whole new session at once: for a fork, an import, a move or a restore. It is there as given, or not at all:
+nobody was told of it yet, so it is not merged with anything.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from sessiond.store.port import OutsideChange
 
 
 async def make(session: Session, fmt: Format, files: StoreFiles, run: Run, limits: Limits) -> dict[str, Print]:
-    """Durable when this returns, with the versions of its files.
+    """Durable when this returns the versions of its files.
 
-    AlreadyExists where somebody else made a file of its name meanwhile, Unavailable where others write the files all the
-    time, OSError: nothing of it is left then, but for notes that a folder shares among its sessions.
+    AlreadyExists if another program created a file of its name meanwhile, Unavailable if others keep writing the files,
+    OSError: then nothing of it is left, except notes that a folder shares among its sessions.
     """
     snapshot = session.snapshot()
     for _ in range(ATTEMPTS):
         try:
             return await run(_write, snapshot, fmt, files, limits.glanced_file_bytes)
-        except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
+        except (OutsideChange, FileNotFoundError):  # the latter: removed between a check and a read
             await asyncio.sleep(limits.settle_s)
     raise Unavailable(
-        f"{files.path(fmt.main_path(session.local_id))} cannot be made: somebody else writes its files all the time",
-        hint="nothing was kept of it; stop the program that writes there, then try again",
+        f"{files.path(fmt.main_path(session.local_id))} cannot be created: another program keeps writing its files",
+        hint="nothing of it was kept; stop the program that writes there, then try again",
     )
 
 
 def left_beside(files: StoreFiles, local_id: str) -> Session | None:
-    """What only the sidecar still has of an earlier session, whose own file was removed while no daemon looked. None: nothing."""
+    """What the sidecar still has of an earlier session whose own file was removed while no daemon ran. None: nothing."""
     if files.print_of(files.format.main_path(local_id)) is not None:
         return None
     side, _ = decode_sidecar("", files.read(local_id).files.get(sidecar_path(local_id)))
@@ -57,12 +57,12 @@ def _write(session: Session, fmt: Format, files: StoreFiles, glanced_from: int) 
     files.clear_leftovers(local_id)
     before = files.read(local_id)
     if main in before.files:
-        raise AlreadyExists(f"{files.path(main)} is there already", hint="somebody else made it just now")
+        raise AlreadyExists(f"{files.path(main)} already exists", hint="another program has just created it")
     writes: Sequence[Write] = fmt.encode(session, before.files)
     partial = fmt.abilities.partial_load
     if partial is not None and not session.streaming() and sum(len(one.data) for one in writes) >= glanced_from:
         writes = partial.remember(writes, session, glanced_from)
     written = files.make(local_id, writes, before.prints)
-    # What others have in a shared file is not in the session yet: it is merged when the files are compared next.
+    # What others wrote into a shared file is not in the session yet: it is merged when the files are next compared.
     shared = {path: UNSEEN for path in files.shared_files() if path in before.prints}
     return before.prints | written | shared

@@ -1,4 +1,4 @@
-"""What lies in the folder of a store, as its format is asked which of it are sessions."""
+"""Lists what is in the folder of a store; the format then says which of it are sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessiond.fs import FileSystem
 def names(fs: FileSystem, fmt: Format, root: str, sessions_under: Callable[[str], list[str] | None]) -> list[str]:
     """Relative paths, two levels deep; dot-names of the top level are left out. FileNotFoundError."""
     top = sorted(name for name in fs.list_dir(root) if not name.startswith("."))
-    # What is a session's file by its name need not be asked whether it is a folder.
+    # A file whose name says that it is a session's need not be checked for being a folder.
     files = set(fmt.find(top).values())
     found: list[str] = []
     for name in top:
@@ -31,7 +31,7 @@ def _below(
     fs: FileSystem, fmt: Format, root: str, folder: str, sessions_under: Callable[[str], list[str] | None]
 ) -> list[str]:
     path = posixpath.join(root, folder)
-    if fs.is_link(path):  # nothing is read through it, and whoever asks for what may lie there is told so
+    if fs.is_link(path):  # nothing is read through it, and a request for what may be there fails with that reason
         return [fmt.main_path(local_id) for local_id in sessions_under(folder) or ()]
     try:
         inner = sorted(fs.list_dir(path))
@@ -39,7 +39,7 @@ def _below(
         return []
     found = [f"{folder}/{name}" for name in inner if not name.startswith(".")]
     if (file := fmt.abilities.nested.get(folder)) is not None:
-        # Also a link that leads nowhere: that is a file which cannot be read.
+        # Also a dangling link: that counts as a file that cannot be read.
         inside = [f"{name}/{file}" for name in found]
         found += [name for name in inside if fs.has_name(posixpath.join(root, name))]
     return found

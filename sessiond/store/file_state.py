@@ -1,4 +1,4 @@
-"""What is known of one session's files between two calls of its store."""
+"""What is known about one session's files between two calls of its store."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class FileState:
     def __init__(self, local_id: str, recovered: list[Change]) -> None:
         self.local_id = local_id
         self.pending = recovered
-        """Durable in the journal, not in the file yet."""
+        """Durable in the journal, but not in the file yet."""
         self.recovered = bool(recovered)
         """`pending` came from the journal at start: a save may have been cut short."""
         self.prints: dict[str, Print] = {}
-        """The versions of the files that the session less `pending` stands for."""
+        """The versions of the files whose content is the session without `pending`."""
         self.displacing: Print | None = None
-        """What stands where the file was and cannot be understood, after all that we knew of it was put into the trash."""
+        """What is in the file's place and cannot be understood; everything that we knew of the file is in the trash."""
         self.problems: list[Problem] = []
         self.rewrite = False
-        """The file lacks something that an append cannot give it."""
+        """The file lacks something that an append cannot add."""
         self.twice = False
-        """A delete came to no end: the session may lie in the trash as well. Its next save settles that."""
+        """A delete did not finish: the session may be in the trash as well. Its next save settles that."""
         self.entry: bytes | None = None
-        """The mark of the entry that such a delete made, where the files are still those that it was made of, or grew from them."""
+        """The mark of the entry that such a delete made, if the files are still those that it was made from, or grew from them."""
 
     @property
     def dirty(self) -> bool:

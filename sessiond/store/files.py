@@ -1,9 +1,9 @@
-"""The files of one store on disk: reading a session's files as they are, and bringing them up to date without ever
-losing somebody else's write. Synchronous; the folder store calls it on a thread, one call at a time for a session.
+"""The files of one store on disk: reads a session's files as they are, and brings them up to date without ever losing
+another program's write. Synchronous; the folder store calls it on a thread, one call at a time for a session.
 
-A version of a file is known by inode, size and mtime (`Print`). Before every change the file is compared with the
-version that was seen last. A rewrite goes to a temporary file, and the displaced inode keeps a dot-name until it was
-looked at again after the rename: a write by somebody else in between is found there and put back, to be merged.
+A version of a file is known by inode, size and mtime (`Print`). Before every change the file is compared with the version
+that was seen last. A rewrite goes to a temporary file, and the displaced inode keeps a dot-name until it is checked again
+after the rename: another program's write in between is found there and put back, to be merged.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Print: TypeAlias = tuple[int, int, int]
 UNSEEN: Print = (0, -1, 0)
 """A version that no file has."""
 ATTEMPTS = 16
-"""How often whoever writes gives way to somebody who writes the same file in a tight loop."""
+"""How often a write gives way to a program that writes the same file in a tight loop."""
 MARK = ".sessiond-"
 
 _LOOKS = 8
-"""How often a name without a file behind it is looked at before it counts as a link that leads nowhere."""
+"""How often a name without a file behind it is checked before it counts as a dangling link."""
 
 
 class Snapshot(msgspec.Struct):
@@ -47,8 +47,8 @@ class Snapshot(msgspec.Struct):
 
 
 class StoreFiles:
-    """`root`: the store's folder. `marker`: a file in it that shows that it is the one, or None for the default store.
-    `extras`: where `.sessiond/` files go where the folder cannot be written.
+    """`root`: the store's folder. `marker`: a file in it that identifies it, or None for the default store. `extras`: where
+    `.sessiond/` files go if the folder cannot be written.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class StoreFiles:
         self.marker = marker
         self.extras = extras
         self.store_id: str | None = None
-        """What the marker must say. None: it need not say anything."""
+        """What the marker must say. None: anything."""
         self.own = OwnWrites()
         self._leftovers: dict[str, list[str]] = {}
-        """Displaced versions, by the file that they were, which the disk did not let us remove."""
+        """Displaced versions that the disk did not let us remove, by the file that they were."""
 
     def reachable(self) -> bool:
-        """Whether the folder is there and is the one. An unmounted disk leaves an empty folder, in which nothing was
+        """Whether the folder exists and is the right one. An unmounted disk leaves an empty folder: nothing in it was
         deleted.
         """
         try:
@@ -74,27 +74,27 @@ class StoreFiles:
             if stat is None or not stat.is_dir:
                 return False
             if self.marker is None:
-                self.fs.stat(self.path(FOLDER))  # whether it is there or not: a folder that may not be searched says so
+                self.fs.stat(self.path(FOLDER))  # whether it exists or not: a folder that may not be searched raises
                 return True
             marker = self.fs.read(self.path(self.marker)) if self.fs.stat(self.path(self.marker)) is not None else None
             return marker is not None and self.store_id in (None, id_of(marker))
-        except OSError:  # its permission was taken away, or the disk does not answer
+        except OSError:  # permission was removed, or the disk does not respond
             return False
 
     def check_reachable(self) -> None:
-        """Before anything is written. An empty mount point and another disk at the same path look like a folder, too."""
+        """Called before anything is written. An empty mount point and another disk at the same path look like a folder, too."""
         if not self.reachable():
             raise self._gone()
 
     def _gone(self) -> Unavailable:
         return Unavailable(
             f"{self.root} is gone or has been replaced by another folder",
-            hint="bring the folder back; what waits is safe in the journal, and nothing was written there",
+            hint="make the folder available again; what waits is safe in the journal, and nothing was written there",
         )
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """All that is done meanwhile is done in the folder that is there now, and that is the store's. Unavailable."""
+        """Everything within happens in the folder that is there now, which is the store's. Unavailable."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self.fs.hold(self.root))
@@ -108,7 +108,7 @@ class StoreFiles:
         return posixpath.join(base, relative)
 
     def names(self) -> list[str]:
-        """Relative paths of what lies in the folder, two levels deep; dot-names of the top level are left out."""
+        """Relative paths of what is in the folder, two levels deep; dot-names of the top level are left out."""
         return names(self.fs, self.format, self.root, self.sessions_under)
 
     def find(self) -> dict[str, str]:
@@ -119,8 +119,8 @@ class StoreFiles:
             return {}
 
     def print_of(self, relative: str) -> Print | None:
-        """The version of a file as it stands now. BadFile for what is not a regular file, behind a link that is not followed, or where
-        nobody may look.
+        """A file's present version. BadFile if it is not regular, behind a link that is not followed, or may not be
+        examined.
         """
         for _ in range(_LOOKS):
             try:
@@ -137,8 +137,8 @@ class StoreFiles:
                 raise BadFile(what, hint="check the mode and owner of its folder", path=path, line=None) from error
             if stat is not None:
                 break
-        else:  # its name is there each time, and never a file behind it: not just made, nor just removed
-            raise BadFile(f"{self.path(relative)} is a link that leads nowhere", path=self.path(relative), line=None)
+        else:  # its name exists each time, and never a file behind it: it was not just created or removed
+            raise BadFile(f"{self.path(relative)} is a dangling link", path=self.path(relative), line=None)
         if not stat.is_file:
             raise BadFile(
                 f"{self.path(relative)} is not a regular file",
@@ -156,7 +156,7 @@ class StoreFiles:
         return (stat.ino, stat.size, stat.mtime_ns)
 
     def _check_way(self, relative: str) -> None:
-        """No folder below the root is reached by a link, and no file of ours is one. BadFile."""
+        """Make sure that no folder below the root is reached by a link, and no file of ours is one. BadFile."""
         self._check_folders(relative)
         if relative.startswith(FOLDER + "/") and self.fs.is_link(self.path(relative)):
             raise linked(self.path(relative))
@@ -169,8 +169,8 @@ class StoreFiles:
                 raise linked(path)
 
     def _target(self, relative: str, there: Print | None) -> str:
-        """Where a file is written whose version is `there`: where a link leads, in the place of a file that is the user's own. BadFile;
-        OutsideChange for a link that has just come, so that no file is made where it leads.
+        """Where to write a file whose version is `there`: at a link's target if that is the user's own file. BadFile;
+        OutsideChange for a new link, so that no file is created at its target.
         """
         self._check_way(relative)
         path = self.path(relative)
@@ -190,7 +190,7 @@ class StoreFiles:
         return found
 
     def read(self, local_id: str) -> Snapshot:
-        """All files of a session, each read as one version (again, where it changed while it was read)."""
+        """All files of a session, each read as one version (and read again if it changed meanwhile)."""
         snapshot = Snapshot({}, {})
         for relative in self.format.paths(local_id):
             for _ in range(8):
@@ -207,8 +207,8 @@ class StoreFiles:
         return snapshot
 
     def read_end(self, local_id: str, least: int, count: int) -> tuple[Snapshot, bytes] | None:
-        """All files of a session but the main one, and the last `count` bytes of that, as one version. None where that has
-        fewer than `least` bytes, or where somebody writes just now.
+        """As one version: all files of a session except the main one, and its last `count` bytes. None if it has fewer than
+        `least` bytes, or is being written.
         """
         main = self.format.main_path(local_id)
         before = self.prints(local_id)
@@ -244,16 +244,16 @@ class StoreFiles:
     def perform(
         self, writes: Sequence[Write], expected: Mapping[str, Print], done: dict[str, Print] | None = None
     ) -> dict[str, Print]:
-        """Do the steps in order, each durable before the next; answers the new versions of what was written, which `done` has too,
-        also where a step fails.
+        """Carry out the steps in order, each durable before the next; returns the new versions of the written files. `done`
+        gets them too, even if a step fails.
 
-        OutsideChange if a file is not the expected version (absent = must not be there): then nothing of that file was
-        lost, and what was written before it can be written again.
+        OutsideChange if a file is not the expected version (absent = must not exist): then nothing of that file was lost,
+        and what was written before it can be written again.
         """
         done = {} if done is None else done
         with self.held():
             self._perform(writes, expected, done)
-        # It may have gone meanwhile: then this is written where nobody finds it now, and does not count.
+        # The folder may have gone meanwhile: then this was written where nobody can find it, and does not count.
         self.check_reachable()
         return done
 
@@ -262,7 +262,7 @@ class StoreFiles:
             wanted = done.get(write.path, expected.get(write.path))
             if self.print_of(write.path) != wanted:
                 raise OutsideChange(write.path)
-            if posixpath.dirname(write.path):  # the root is there: it is held
+            if posixpath.dirname(write.path):  # the root exists: it is held
                 self._make_folder(posixpath.dirname(self.path(write.path)))
             if write.how != "remove":
                 with self.own.writing(write.path):
@@ -274,14 +274,12 @@ class StoreFiles:
                 self.fs.sync_dir(posixpath.dirname(self.path(write.path)))
 
     def make(self, local_id: str, writes: Sequence[Write], expected: Mapping[str, Print]) -> dict[str, Print]:
-        """As `perform`, for a session that is not there yet. Where it fails, what it wrote is taken back, unless somebody else wrote
-        on it since.
-        """
+        """Like `perform`, for a new session. On failure removes what it wrote, unless another program wrote to it since."""
         made: dict[str, Print] = {}
         try:
             return self.perform(writes, expected, made)
         except (OSError, OutsideChange):
-            with contextlib.suppress(OSError):  # what went wrong first is told; half of it is tidied by the next try
+            with contextlib.suppress(OSError):  # the first error is raised; the next attempt cleans up the rest
                 self._take_back(local_id, made)
             raise
 
@@ -300,15 +298,15 @@ class StoreFiles:
     def _append(self, write: Write, wanted: Print | None, done: dict[str, Print]) -> Print:
         path = self._target(write.path, wanted)
         there = None if wanted is None else self.fs.stat(path)
-        if there is not None and there.nlink > 1:  # written in place, a file elsewhere would change, too
+        if there is not None and there.nlink > 1:  # written in place, a file elsewhere would change too
             whole = self.fs.read(path)
             if wanted is None or len(whole) != wanted[1]:
                 raise OutsideChange(write.path)
             return self._replace(Write(write.path, whole + write.data, "replace"), wanted, done)
-        stat = self.fs.append(path, write.data)  # a file that it makes is durable, name and all
+        stat = self.fs.append(path, write.data)  # a file that this creates is durable, including its name
         size_before = wanted[1] if wanted else 0
         if stat.size != size_before + len(write.data):
-            # Somebody appended between our look and our write. Both are there; what he wrote is read next.
+            # Another program appended between our check and our write. Both are there; its text is read next.
             return (stat.ino, -1, stat.mtime_ns)
         return (stat.ino, stat.size, stat.mtime_ns)
 
@@ -320,7 +318,7 @@ class StoreFiles:
         stat = self.fs.create(fresh, write.data, _mode(old))
         try:
             if wanted is None:
-                # It fails where a rename would silently displace a file that somebody made just now.
+                # It fails where a rename would silently displace a file that was created just now.
                 self.fs.link(fresh, path)
                 done[write.path] = _print(stat)
                 self.fs.remove(fresh)
@@ -335,20 +333,21 @@ class StoreFiles:
             self.fs.remove(fresh)
             raise OutsideChange(write.path) from error
         except BaseException:
-            # A second name of the file may be left, which would bring it back at the next start after it was deleted.
+            # A second name of the file may remain, which would bring it back at the next start after it was deleted.
             self._leftovers.setdefault(write.path, []).append(displaced)
             if self.fs.stat(fresh) is not None:
                 self.fs.remove(fresh)
             raise
         self.fs.sync_dir(folder)
         if self._print_at(displaced) != wanted:
-            # He had the old inode open and wrote to it after our look. His version counts again, to be merged; ours is in the journal.
+            # Another program had the old inode open and wrote to it after our check. Its version counts again; ours is in
+            # the journal.
             self.fs.replace(displaced, path)
             self.fs.sync_dir(folder)
             raise OutsideChange(write.path)
         try:
             self.fs.remove(displaced)
-        except OSError:  # the new version is there and durable; the old one goes with the file, or at the next start
+        except OSError:  # the new version is durable; the old one is removed with the file, or at the next start
             self._leftovers.setdefault(write.path, []).append(displaced)
         return _print(stat)
 
@@ -357,8 +356,8 @@ class StoreFiles:
         return _print(stat) if stat else None
 
     def remove(self, local_id: str, seen: Print | None = None, keep: Callable[[bytes], object] | None = None) -> None:
-        """All files of a session; folders that it alone was in go too. `keep`: given the main file's content where that is another
-        version than `seen`, before it goes.
+        """Remove all files of a session, and folders that only it was in. `keep` gets the main file's content before it is
+        removed, if that is another version than `seen`.
         """
         with self.held():
             for relative in self.format.paths(local_id):
@@ -374,7 +373,7 @@ class StoreFiles:
             self._remove_empty(posixpath.dirname(self.format.main_path(local_id)))
 
     def _remove_seen(self, relative: str, path: str, seen: Print | None, keep: Callable[[bytes], object]) -> None:
-        """Nobody who opens it by its name writes it any more once that is gone, so it is looked at after that."""
+        """Once its name is gone, no program that opens it by name can write it, so it is checked after that."""
         stat = self.fs.stat(path)
         if stat is None or not stat.is_file:
             self.fs.remove(path)
@@ -389,19 +388,19 @@ class StoreFiles:
         left.remove(aside)
 
     def _beside(self, path: str, what: str) -> str:
-        """A name for another version of a file: `new`, or `old`, which comes back at the next start where the file is not there."""
+        """A name for another version of a file: `new`, or `old`, which comes back at the next start if the file is missing."""
         folder, name = posixpath.split(path)
         return posixpath.join(folder, f".{name}{MARK}{secrets.token_hex(4)}.{what}")
 
     def _remove_displaced(self, relative: str, path: str) -> None:
-        """No older version of a file that goes may be left, for certain: at the next start that would be the session."""
+        """Make sure that no older version of a removed file is left: at the next start that would become the session."""
         for leftover in self._leftovers.pop(relative, []):
             if self.fs.has_name(leftover):
                 self.fs.remove(leftover)
         self.fs.sync_dir(posixpath.dirname(path))
 
     def sync_main(self, local_id: str) -> None:
-        """The main file as it stands is on the disk, whoever wrote it."""
+        """Bring the present main file to the disk, whichever program wrote it."""
         with self.held():
             main = self.format.main_path(local_id)
             path = self._target(main, self.print_of(main))
@@ -409,12 +408,12 @@ class StoreFiles:
             self.fs.sync_dir(posixpath.dirname(path))
 
     def clear_leftovers(self, local_id: str) -> None:
-        """A sidecar without its main file is of another life of this id."""
+        """Remove a sidecar without its main file: it belongs to an earlier session of this id."""
         if self.print_of(self.format.main_path(local_id)) is None:
             self.remove(local_id)
 
     def put_back(self, local_id: str, files: Mapping[str, bytes]) -> None:
-        """Files of a session that is not there, byte for byte. The main file last: the session is there when it is."""
+        """Write files of a missing session, byte for byte. The main file comes last: the session exists when it does."""
         with self.held():
             self.clear_leftovers(local_id)
             self._put_back(local_id, files)
@@ -427,17 +426,17 @@ class StoreFiles:
             self._check_way(relative)
             self.fs.make_dirs(folder)
             self.fs.create(fresh, files[relative])
-            self.fs.link(fresh, path)  # whole, or not there
+            self.fs.link(fresh, path)  # complete or missing
             self.fs.remove(fresh)
             self.fs.sync_dir(folder)
 
     def sessions_under(self, folder: str) -> list[str] | None:
-        """The sessions whose files lie in a folder (relative) wherever it is there; None: it may be any."""
+        """The sessions whose files are in a folder (relative) if it exists; None: it may be any."""
         under = self.format.abilities.sessions_under
         return [] if under is None else under(folder)
 
     def put_back_missing(self, local_id: str, files: Mapping[str, bytes]) -> bool:
-        """As `put_back`, where the main file has gone; else what is there stays, and this returns False."""
+        """Like `put_back` if the main file has gone; otherwise what is there remains, and this returns False."""
         if self.fs.has_name(self.path(self.format.main_path(local_id))):
             return False
         self.put_back(local_id, files)
@@ -455,12 +454,12 @@ class StoreFiles:
                 self.fs.remove_dir(self.path(folder))
                 self.fs.sync_dir(posixpath.dirname(self.path(folder)))
         except OSError:
-            # It was only to tidy up: somebody put a file there meanwhile, or took the folder away.
+            # This only cleans up: a file was put there meanwhile, or the folder was removed.
             return
 
     def clean(self) -> list[str]:
-        """After a crash: temporary files of ours are removed; a displaced version that nothing replaced yet comes back.
-        Answers the names.
+        """Clean up after a crash: remove temporary files, bring back displaced versions that nothing replaced. Returns
+        names.
         """
         seen = []
         for folder in sorted({"", FOLDER, *(posixpath.dirname(main) for main in self.find().values())}):
@@ -475,8 +474,8 @@ class StoreFiles:
                     leftover = posixpath.join(self.path(folder) if folder else self.root, name)
                     try:
                         self._settle(leftover)
-                    except OSError as error:  # of a disk that can only be read now: a later start settles it
-                        log.warning("%s is left over from a crash and stays: %s", leftover, error)
+                    except OSError as error:  # the disk is read-only now: a later start settles it
+                        log.warning("%s is left over from a crash and remains: %s", leftover, error)
                         continue
                     seen.append(name)
         return seen
@@ -494,21 +493,21 @@ class StoreFiles:
 def linked(path: str) -> BadFile:
     return BadFile(
         f"{path} is a link, and nothing is read or written through it",
-        hint="remove the link, or put in its place what it leads to",
+        hint="remove the link, or replace it by its target",
         path=path,
         line=None,
     )
 
 
 def _mode(old: Stat | None) -> int:
-    """Of the file that replaces `old`: the same, unless somebody takes the right to read it away just now, and gives it back to a
-    file that is no more.
+    """The mode of the file that replaces `old`: the same, or 0600 if its owner cannot read it. A program that removed that
+    permission for a moment would give it back to the old file only.
     """
     return 0o600 if old is None or not old.mode & 0o400 else old.mode & 0o7777
 
 
 def id_of(marker: bytes) -> str | None:
-    """The store's id that a marker file holds; None where it is damaged."""
+    """The store's id in a marker file; None if it is damaged."""
     try:
         return str(msgspec.json.decode(marker)["id"])
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):

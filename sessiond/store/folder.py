@@ -72,20 +72,20 @@ class FolderStore:
         self._expected: list[str] = []
         self._opened = False
         self._twice: set[str] = set()
-        """Sessions that may lie in the trash as well: a crash came in the middle of a delete or a restore."""
+        """Sessions that may be in the trash as well: a crash interrupted a delete or a restore."""
         self._listeners: list[Callable[[Event], None]] = []
 
     # Life
 
     def expect(self, pending: dict[str, list[bytes]]) -> None:
-        """What the journal holds for this store: encoded change batches by session, in order. Known from the beginning, also where
-        the folder is out of reach: whoever names a session meanwhile must not take it for one without them.
+        """Take what the journal holds for this store: encoded change batches by session, in order. Known from the beginning,
+        even if the folder cannot be reached: sessions must not seem to lack these changes meanwhile.
         """
         self._recovered |= pending
         self._expected += pending
 
     async def open(self) -> None:
-        """The folder is there: what was expected can be saved."""
+        """The folder is available: what `expect` took can be saved."""
         await self._run(self._files.clean)
         self._twice = await self._run(self._settle_trash)
         self._opened = True
@@ -93,7 +93,7 @@ class FolderStore:
             self._emit(Recovered(list({*self._expected, *self._twice})))
 
     def _settle_trash(self) -> set[str]:
-        """What a crash left half done there. Ids of sessions that have an entry, and a file or changes in the journal."""
+        """Finish what a crash interrupted there. Returns ids of sessions that have an entry, and also a file or changes in the journal."""
         trash, main = self._around.trash, self._around.format.main_path
         try:
             trash.clean()
@@ -140,7 +140,8 @@ class FolderStore:
         )
 
     def _save_failed(self, local_id: str, error: OSError) -> None:
-        # A failed sync may never be tried again: what the file holds is unknown. A failed write left nothing and may work later.
+        # A failed sync must never be tried again: the file's content is unknown. A failed write left nothing and may work
+        # later.
         kind: Literal["readOnly", "saveFailed"] = "readOnly" if isinstance(error, DiskFailed) else "saveFailed"
         self.set_problem(StoreProblem(kind, f"{local_id}: {error.strerror or error}"))
 
@@ -157,7 +158,7 @@ class FolderStore:
             raise self._around.gone_away()
         try:
             ids = list(await self._run(self._files.find))
-        except OSError as error:  # it has gone, or was closed, since we looked
+        except OSError as error:  # it has gone or become unreadable since the check
             raise self._around.gone_away() from error
         for start in range(0, len(ids), _SCAN_BATCH):
             batch: list[Listed] = await self._run(self._look, ids[start : start + _SCAN_BATCH])
@@ -186,8 +187,8 @@ class FolderStore:
     # From outside
 
     def not_ours(self, paths: Sequence[str]) -> list[str]:
-        """Those of absolute paths at which something else stands than what we wrote there last. Of a file that sessions share
-        they all have to hear, whoever wrote it. Looks at files: for a thread.
+        """Those of the absolute paths whose content is not what we wrote there last. All sessions that share a file must
+        hear of its changes, whoever made them. Examines files: for a thread.
         """
         prefix, shared = self.path.rstrip("/") + "/", self._files.shared_files()
         names = ((path, path.removeprefix(prefix)) for path in paths)
@@ -200,7 +201,7 @@ class FolderStore:
             return False
 
     def touched(self, paths: Sequence[str]) -> None:
-        """Somebody may have written at these absolute paths."""
+        """Another program may have written at these absolute paths."""
         prefix = self.path.rstrip("/") + "/"
         names = [path[len(prefix) :] for path in paths if path.startswith(prefix)]
         found = set(self._around.format.find(names))
@@ -209,21 +210,21 @@ class FolderStore:
             under = self._files.sessions_under(name)
             if under is None:
                 everything = True
-            else:  # a folder of that name came, went or got another name, if it is one: its sessions with it
+            else:  # if it is a folder, it appeared, disappeared or was renamed, and its sessions with it
                 found.update(under)
         shared = bool(set(self._files.shared_files()).intersection(names))
         if found or shared or everything:
             self._emit(Touched(frozenset(found), all_open=shared or everything, everything=everything))
 
     def holds_sessions(self, folder: str) -> bool:
-        """Whether files of sessions may lie in a folder (relative), or in one that is in it."""
+        """Whether files of sessions may be in a folder (relative), or in one that is in it."""
         return self._files.sessions_under(folder) != []
 
     def watch_changed(self, problem: str | None) -> None:
         self._emit(WatchChanged(problem))
 
     def touched_all(self) -> None:
-        """After the folder was out of reach, or not watched: every session that is open may have been written."""
+        """Called after the folder could not be reached or watched: every open session may have been written."""
         self._emit(Touched(frozenset(), all_open=True))
 
     # New sessions in parts
@@ -240,7 +241,7 @@ class FolderStore:
     async def _take(self, receiving: Receiving, session: Session) -> Saved:
         local_id = session.local_id
         if await self.look(local_id) is not None:
-            raise AlreadyExists(f"there is a session {local_id!r} in the store {self.name!r} already")
+            raise AlreadyExists(f"the session {local_id!r} already exists in the store {self.name!r}")
         await self._run(self._files.clear_leftovers, local_id)
         size = await self._run(receiving.finish, session)
         self._around.journal.note_saved(self.name, local_id, session.seq)

@@ -1,5 +1,5 @@
-"""What the system tells of a folder and of the folders in it that hold sessions, read by a thread of its own: beginning to
-watch goes through the folders, and waiting for what is told blocks.
+"""Hints of the system about a folder and the folders in it that hold sessions, read by a separate thread: starting a watch
+goes through the folders, and waiting for hints blocks.
 
 On Linux the folders are watched by inotify directly (docs/decisions/0021), elsewhere by watchfiles.
 """
@@ -19,11 +19,11 @@ from sessiond.fs import inotify, off_loop
 from sessiond.fs.inotify import Inotify, Noticed
 
 _GATHER_S = 0.2
-"""What comes within this is told together."""
+"""Hints within this time are passed on together."""
 _STEP_S = 0.05
-"""After so long without anything more it is told at once."""
+"""After this long without another hint they are passed on at once."""
 _LOOK_S = 2.0
-"""How often it is looked whether the folder at the path is still the one that is watched."""
+"""How often to check whether the folder at the path is still the one that is watched."""
 
 _CHANGES = (
     inotify.MODIFY
@@ -41,15 +41,15 @@ _GOES = inotify.DELETE | inotify.MOVED_FROM
 
 
 class Lost(Exception):
-    """Something was written that nothing was told of: everything must be compared."""
+    """Hints were lost: everything must be compared."""
 
 
 class Source(Protocol):
     """Where hints come from. `wait` and `close` on one thread, `wake` on any."""
 
     def wait(self) -> set[str]:
-        """Absolute paths that may have been written, as soon as there are some, or nothing after a while or a `wake`.
-        OSError, RuntimeError, Lost: it is of no use any more.
+        """Absolute paths that may have been written, as soon as there are some, or an empty set after a while or a `wake`.
+        After OSError, RuntimeError or Lost it is of no further use.
         """
 
     def wake(self) -> None: ...
@@ -58,8 +58,8 @@ class Source(Protocol):
 
 
 class Hints:
-    """`told(paths)` is called on the thread with absolute paths that may have been written, `failed(error)` at most once,
-    as the last call: nothing more is told then. `open`, then `close`.
+    """`told(paths)` is called on the thread with absolute paths that may have been written, `failed(error)` at most once, as
+    the last call. Call `open`, then `close`.
     """
 
     def __init__(self, told: Callable[[Sequence[str]], object], failed: Callable[[Exception], object]) -> None:
@@ -70,8 +70,8 @@ class Hints:
         self._thread: threading.Thread | None = None
 
     async def open(self, path: str, inner: Callable[[str], bool]) -> None:
-        """Everything that is written from its return on is told. `inner(folder)`: whether a folder (relative) may hold files
-        of sessions. OSError, RuntimeError.
+        """Every write after this returns is reported. `inner(folder)`: whether a folder (relative) may hold files of
+        sessions. OSError, RuntimeError.
         """
         self._source = await off_loop(source_of, path, inner)
         self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
@@ -100,12 +100,12 @@ def source_of(path: str, inner: Callable[[str], bool]) -> Source:
 
 
 def is_theirs(path: str) -> bool:
-    """Not one of our dot-names (temporary files, displaced versions), nor anything under `.sessiond/`."""
+    """Whether it is neither one of our dot-names (temporary files, displaced versions) nor under `.sessiond/`."""
     return not path.rpartition("/")[2].startswith(".") and "/.sessiond/" not in path
 
 
 class Folders:
-    """inotify, of a folder and each folder below it that `inner` names."""
+    """inotify on a folder and each folder below it that `inner` accepts."""
 
     def __init__(self, root: str, inner: Callable[[str], bool]) -> None:
         self._root = root
@@ -154,9 +154,9 @@ class Folders:
         return stat.st_dev, stat.st_ino
 
     def _take(self, one: Noticed) -> Iterator[str]:
-        """What one event says: relative paths. A folder is told after it is watched, so nothing that lies in it is missed."""
+        """The relative paths of one event. A folder is reported only after it is watched, so nothing in it is missed."""
         if one.mask & inotify.OVERFLOW:
-            raise Lost("more was written than the system could tell of")
+            raise Lost("more was written than the system could report")
         if one.mask & _GONE and one.watch == self._root_watch:
             raise FileNotFoundError(2, "it is gone", self._root)
         folder = self._folders.get(one.watch)
@@ -177,7 +177,7 @@ class Folders:
         return watch
 
     def _watch(self, folder: str) -> None:
-        """A folder of the root's, and those in it. One that is gone, a link or closed to us is told of when that changes."""
+        """Watch a folder in the root, and those in it. One that is gone, a link or inaccessible is reported when that changes."""
         try:
             self._add(folder, inotify.ONLY_DIR | inotify.DONT_FOLLOW)
             self._add_below(folder)
@@ -192,7 +192,7 @@ class Folders:
                     self._watch(name)
 
     def _drop(self, folder: str) -> None:
-        """It has another name now, or none: what is done in it is told under the new one."""
+        """It was renamed or removed: changes in it are reported under the new name."""
         gone = [watch for watch, name in self._folders.items() if name == folder or name.startswith(folder + "/")]
         for watch in gone:
             del self._folders[watch]
@@ -203,7 +203,8 @@ class Notify:
     """watchfiles' own object, which watches all folders below the root."""
 
     def __init__(self, root: str) -> None:
-        # Imported here, on a thread: it takes a while, and the daemon answers its first client before it watches anything.
+        # Imported here, on a thread: it takes a while, and the daemon should answer its first client before it watches
+        # anything.
         from watchfiles._rust_notify import RustNotify
 
         self._stop = threading.Event()

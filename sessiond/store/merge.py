@@ -1,4 +1,4 @@
-"""What a session becomes when its files and the journal, or somebody else's edit, are put together. Pure."""
+"""Combines a session's files with the journal, or with another program's edit. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sessiond.model.values import same_json
 
 
 def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
-    """Apply to `decoded.session` those changes that the files do not hold yet, and return them in order.
+    """Apply to `decoded.session` the changes that the files do not hold yet, and return them in order.
 
-    Idempotent: a crash may have left any part of a save, so a change that is there in another way is not applied twice.
-    A change to a message that an edit took out has nothing left to change.
+    Idempotent: a crash may have left any part of a save, so a change that is already there in another form is not applied
+    twice. A change to a message that an edit removed has no effect.
     """
     session = decoded.session
     session.forget_changes()
     missing: list[Change] = []
     for change in sorted(changes, key=lambda one: one.seq):
-        # `Created` has seq 0 as a rule: it is applied only where nothing at all is in the files, or it would undo later names.
+        # `Created` usually has seq 0: it is applied only if the files contain nothing, or it would undo later names.
         if change.seq <= decoded.through and (change.seq > 0 or decoded.through > 0):
             continue
         fresh = _without_known(session, change) if change.seq == 0 or not decoded.holds(change) else None
@@ -29,7 +29,7 @@ def replay(decoded: Decoded, changes: Iterable[Change]) -> list[Change]:
             session.apply(fresh)
             missing.append(fresh)
         elif not isinstance(change, (StateSet, Created)):
-            # It is there, but the session as a whole may not know of it yet.
+            # The change is there, but the session's own fields may not reflect it yet.
             session.touch(change.messages[-1]["timestamp"] if isinstance(change, Appended) else change.at)
     return missing
 
@@ -56,7 +56,7 @@ def _without_known(session: Session, change: Change) -> Change | None:
 
 
 def says_no_more(earlier: Session, session: Session) -> bool:
-    """Whether all messages and notes of an earlier state of a session are in it, be it that they have grown since."""
+    """Whether all messages and notes of an earlier state of a session are in it, perhaps longer."""
     same = earlier.created_at == session.created_at or len(earlier) or earlier.notes
     if not same or (earlier.summary and earlier.summary != session.summary):
         return False
@@ -75,7 +75,7 @@ def _grew_from(earlier: Message, message: Message | None) -> bool:
 
 
 def removed_messages(old: Session, new: Session) -> list[Message]:
-    """What an edit took away: messages of `old` that are gone from `new`, or that say something else there now."""
+    """What an edit removed: messages of `old` that are missing from `new`, or that differ there now."""
     gone = []
     for message in old.messages():
         there = new.message(message.id)

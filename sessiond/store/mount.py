@@ -1,8 +1,8 @@
-"""Mounting a folder as a store: the lock that two daemons never share, the marker that tells the folder from an empty
-mount point, and what to do when it cannot be written, goes away or comes back.
+"""Mounts a folder as a store: the lock that two daemons never share, the marker that tells the folder from an empty mount
+point, and what to do when the folder cannot be written, disappears or comes back.
 
-An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the
-id under `data/mounts/`, so that a folder without its marker is known to be another one, or none.
+An adopted folder gets `.sessiond/store.json` (a store id) and `.sessiond/lock` (flock). The data folder remembers the id
+under `data/mounts/`, so that a folder without its marker is known not to be the one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OutOfReach(Exception):
 
 
 class Claim:
-    """A folder that is ours while this is held. `writable` False: it may be read only, and extras go under `extras`."""
+    """A folder that is ours while this is held. `writable` False: it may only be read, and extras go under `extras`."""
 
     def __init__(self, lock: Lock | None, writable: bool, extras: str | None, store_id: str | None = None) -> None:
         self._lock = lock
@@ -58,7 +58,7 @@ class Mounter:
         try:
             stat = self._fs.stat(root)
             if stat is None or not stat.is_dir:
-                raise OutOfReach(f"there is no folder {root}")
+                raise OutOfReach(f"{root} is not a folder")
             self._fs.list_dir(root)
             for relative in (FOLDER, MARKER, _LOCK):
                 path = posixpath.join(root, relative)
@@ -74,7 +74,7 @@ class Mounter:
             )
         if expected is not None and store_id not in (None, expected):
             raise OutOfReach(
-                f"{root} holds another store than the one that was mounted there; mount the right disk, "
+                f"{root} holds a different store from the one that was mounted there; mount the right disk, "
                 "or adopt this folder under another name"
             )
         try:
@@ -86,12 +86,12 @@ class Mounter:
                 raise OutOfReach(f"{root}: {error.strerror}") from error
         extras = posixpath.join(self._data_dir, "extras", name)
         self._fs.make_dirs(extras)
-        # Which one it is stays known: it may be written again, and another one may be mounted there.
+        # The id is kept: the folder may become writable again, and another one may be mounted there.
         self._remember(name, root, expected or "", marked=expected is not None)
         return Claim(None, writable=False, extras=extras, store_id=expected)
 
     def _take(self, name: str, root: str, marker: str, store_id: str | None, expected: str | None) -> Claim:
-        """`store_id`: what the marker says, None where there is none or it is damaged."""
+        """`store_id`: what the marker says, None if it is missing or damaged."""
         self._fs.make_dirs(posixpath.dirname(marker))
         lock = self._fs.lock(posixpath.join(root, _LOCK))
         try:
@@ -108,7 +108,7 @@ class Mounter:
     def _id_in(self, marker: str) -> str | None:
         store_id = id_of(self._fs.read(marker))
         if store_id is None:
-            log.warning("%s is damaged; it is written anew", marker)
+            log.warning("%s is damaged and will be rewritten", marker)
         return store_id
 
     def _record(self, name: str) -> str:
@@ -123,7 +123,7 @@ class Mounter:
             record = msgspec.json.decode(self._fs.read(path))
             return str(record["id"]), str(record["path"]), bool(record["marked"])
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError):
-            log.warning("%s cannot be read; the store %s is taken as new", path, name)
+            log.warning("%s cannot be read; the store %s counts as new", path, name)
             return None
 
     def _remember(self, name: str, root: str, store_id: str, *, marked: bool) -> None:

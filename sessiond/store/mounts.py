@@ -1,4 +1,4 @@
-"""All folder stores of the daemon: mounted, watched, and looked after when their folders go away and come back."""
+"""All folder stores of the daemon: mounts them, watches them, and notices when their folders disappear and come back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT = "default"
 
 
 class _Mounted:
-    """A store with what belongs to its folder."""
+    """A store and what belongs to its folder."""
 
     def __init__(self, store: FolderStore, files: StoreFiles, trash: Trash, claim: Claim | None) -> None:
         self.store = store
@@ -36,13 +36,13 @@ class _Mounted:
         self.opened = False
         self.watch: Watch | None = None
         self.looking = asyncio.Lock()
-        """One at a time takes the folder: a second attempt would find it in use, by ourselves."""
+        """One attempt at a time may claim the folder: a second one would find it in use, by ourselves."""
 
 
 class Mounts:
-    """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that was out of
-    reach is there again, `on_watched(store)` when what others write from now on is noticed, `on_event(name, event)` of all
-    that a store tells.
+    """`pending`: what the journal holds, by (store, session). `on_back(store)` is called when a folder that could not be
+    reached is available again, `on_watched(store)` when a watch has begun, `on_event(name, event)` for every event of a
+    store.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Mounts:
         for inner in ("trash", "extras"):
             fs.confine(data_dir, inner)
         self.moves = MoveGuard()
-        """Of all stores, for a backup of all of them."""
+        """Shared by all stores, for a backup of all of them."""
         self._rounds: asyncio.Task[None] | None = None
 
     # Mounting
@@ -84,16 +84,16 @@ class Mounts:
         mounted = self._make(DEFAULT, root, registry.get("jsonl"), marker=None)
         try:
             await off_loop(self._fs.make_dirs, root)
-        except OSError as error:  # something else is in its place, or its permission was taken away
+        except OSError as error:  # something else is in its place, or permission was removed
             log.warning("%s: %s", root, error)
         await self._look_at_own(mounted)
         return mounted.store
 
     async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
-        """An adopted folder. Out of reach, it is there all the same, and says so."""
+        """Mount an adopted folder. If it cannot be reached, the store exists nevertheless and reports that."""
         mounted = self._make(name, path, registry.get(fmt), marker=MARKER)
         async with mounted.looking:
-            if mounted.claim is None:  # a round of `_look_around` may have come first
+            if mounted.claim is None:  # a round of `_look_around` may have been first
                 await self._try_claim(mounted)
         return mounted.store
 
@@ -141,7 +141,7 @@ class Mounts:
         store.set_problem(None if claim.writable else StoreProblem("readOnly", f"{store.path} cannot be written"))
 
     async def _open(self, mounted: _Mounted) -> None:
-        """Its folder is there for the first time."""
+        """Open the store when its folder is first available."""
         if not mounted.opened:
             mounted.opened = True
             await mounted.store.open()
@@ -154,7 +154,7 @@ class Mounts:
             self._start_watch(mounted)
 
     def started(self, name: str) -> None:
-        """A store was mounted while everything runs."""
+        """A store was mounted while the daemon was running."""
         self._start_watch(self._mounted[name])
 
     def _start_watch(self, mounted: _Mounted) -> None:
@@ -177,17 +177,17 @@ class Mounts:
                 try:
                     async with mounted.looking:
                         await look(mounted)
-                except OSError as error:  # of one folder: the others are looked after all the same
+                except OSError as error:  # of one folder: the others are still looked after
                     log.warning("store %s: %s", mounted.store.name, error)
 
     async def _look_at_own(self, mounted: _Mounted) -> None:
-        """The default store has no lock and no marker: it is there as long as its folder can be used."""
+        """The default store has neither lock nor marker: it is available as long as its folder can be used."""
         store = mounted.store
         away = store.problem is not None and store.problem.kind == "unavailable"
         if not await off_loop(mounted.files.reachable):
             if not away:
                 store.set_problem(
-                    StoreProblem("unavailable", f"{store.path} is gone, or its permission was taken away")
+                    StoreProblem("unavailable", f"{store.path} is gone, or permission to use it was removed")
                 )
         elif away or not mounted.opened:
             store.set_problem(None)
@@ -215,18 +215,18 @@ class Mounts:
             await self._try_to_write(mounted)
 
     async def _try_to_write(self, mounted: _Mounted) -> None:
-        """A folder that could only be read may be written by now."""
+        """A folder that was read-only may be writable by now."""
         try:
             claim: Claim = await off_loop(self._mounter.claim, mounted.store.name, mounted.store.path)
         except OutOfReach:
-            return  # the next round says so
+            return  # the next round reports it
         if claim.writable:
             self._take(mounted, claim)
-            log.info("store %s can be written", mounted.store.name)
+            log.info("store %s is writable again", mounted.store.name)
             mounted.store.touched_all()
 
     async def close(self) -> None:
-        """Let go of the folders, after everything was saved."""
+        """Release the folders, after everything is saved."""
         if self._rounds is not None:
             self._rounds.cancel()
             await asyncio.gather(self._rounds, return_exceptions=True)
@@ -239,7 +239,7 @@ class Mounts:
 
 
 def recognise(fs: FileSystem, path: str) -> tuple[str | None, int]:
-    """(the format that a folder is most likely in, how many sessions it holds); None where it is nobody's."""
+    """(the format that a folder is most likely in, how many sessions it holds); None as the format if nothing recognises it."""
     best: tuple[int, str | None, int] = (0, None, 0)
     for name in registry.NAMES:
         fmt = registry.get(name)

@@ -1,4 +1,4 @@
-"""Keeping sessions from going between a store and its trash for a moment, so that a copy of both misses none."""
+"""Keeps sessions from moving between a store and its trash for a moment, so that a copy of both misses none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 class MoveGuard:
     """Deletions, restores, purges and expiries each hold `one`, any number at a time; a backup holds `none` of them.
 
-    A backup only begins when nobody holds `one`. Until then new ones go on, or one that is under way could wait for the
-    turn of a session at which another one waits for the backup.
+    A backup begins only when nothing holds `one`. Until then new holders are admitted; otherwise one under way could wait
+    for the turn of a session in which another waits for the backup.
     """
 
     def __init__(self) -> None:

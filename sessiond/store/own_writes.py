@@ -1,5 +1,5 @@
-"""What we wrote ourselves into one store's folder a moment ago: so that a hint of the system that somebody wrote there
-costs nothing where that was us.
+"""Remembers what we wrote into one store's folder a moment ago, so that the system's hints about our own writes cost
+nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 Print = tuple[int, int, int]
 """As in `store/files.py`."""
 _MOST = 8192
-"""Files that are remembered. A hint comes within a second or so; one of a file that is forgotten costs a look at it."""
+"""How many files are remembered. A hint comes within a second or so; a hint for a forgotten file costs a check."""
 _PATIENCE_S = 1.0
-"""A write of ours that takes longer, of a disk that hangs, does not hold up the hints of other files."""
+"""A write of ours that takes longer, as on a disk that hangs, does not delay the hints of other files."""
 
 
 class OwnWrites:
-    """Whoever writes a file does so within `writing`, and then says by `wrote` what it made of it. On any thread."""
+    """Write a file within `writing`, then report its new version by `wrote`. On any thread."""
 
     def __init__(self) -> None:
         self._state = threading.Condition()
@@ -40,7 +40,7 @@ class OwnWrites:
                 self._state.notify_all()
 
     def wrote(self, relative: str, now: Print) -> None:
-        """Within `writing`: what the file is now."""
+        """Called within `writing` with the file's new version."""
         with self._state:
             self._prints.pop(relative, None)
             self._prints[relative] = now
@@ -48,7 +48,7 @@ class OwnWrites:
                 del self._prints[next(iter(self._prints))]
 
     def is_own(self, relative: str, look: Callable[[str], Print | None]) -> bool:
-        """Whether a file is what we made of it last. A write that is under way is waited for; `look` says what the file is."""
+        """Whether a file is as we last wrote it. Waits for a write that is under way; `look` returns the file's version."""
         while True:
             with self._state:
                 if not self._state.wait_for(lambda: relative not in self._under_way, _PATIENCE_S):

@@ -1,4 +1,4 @@
-"""Glances at the files of large sessions: their end before the whole was read, and whether an id is anywhere in them.
+"""Examines the files of large sessions in part: reads their end before the whole, and searches them for ids.
 
 docs/decisions/0017-a-large-session-is-glanced-at-first.md
 """
@@ -15,16 +15,17 @@ from sessiond.store.corruption import apart
 from sessiond.store.files import Print, Snapshot, StoreFiles
 
 _MOST_IDS = 4
-"""To look through the file for more of them takes as long as to read it whole."""
+"""Searching the file for more ids takes as long as reading all of it."""
 _CHUNK_BYTES = 1 * MIB
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")
-"""Ids that stand in a file as they are, whoever wrote it."""
+"""Ids that are in a file unescaped, whichever program wrote it."""
 
 
 def glance_at(
     files: StoreFiles, limits: Limits, local_id: str, pending_from: int | None
 ) -> tuple[Snapshot, Decoded] | None:
-    """The session as its sidecar and the end of its file tell it, with messages absent; None where it must be read whole.
+    """The session according to its sidecar and the end of its file, with messages absent; None if it must be read
+    completely.
 
     `pending_from`: seq of the first change that the journal still has. Blocks.
     """
@@ -43,7 +44,7 @@ def glance_at(
 
 
 def lacks(files: StoreFiles, main: str, expected: Print | None, message_ids: Sequence[str]) -> bool:
-    """Whether no message with one of these ids is in a file, as far as a look through it tells. Blocks."""
+    """Whether a search proves that no message with one of these ids is in a file. Blocks."""
     if not (len(message_ids) <= _MOST_IDS and all(map(_PLAIN.fullmatch, message_ids))):
         return False
     return _lacks(files, main, expected, [f'"{one}"'.encode() for one in message_ids])

@@ -1,31 +1,32 @@
-"""Reading a session from its files, and merging what somebody else wrote into the session that is in memory.
+"""Reads a session from its files, and merges outside edits into the session in memory.
 
 Theory of operation
 -------------------
-Three things tell of a session: its files, the journal, and the session in memory. The files may be written by others at
-any time, and a crash may have cut our own write anywhere. The journal holds what we acknowledged and have not saved. The
-session in memory is the files as we saw them last (`FileState.prints`) plus `FileState.pending`.
+A session is in three places: its files, the journal, and memory. Other programs may write the files at any time, and a crash
+may have cut our own write anywhere. The journal holds what we acknowledged and have not saved. The session in memory is the
+files as we saw them last (`FileState.prints`) plus `FileState.pending`.
 
     nothing known ──read──> glanced ──complete──> known ──changed, merge──> known
                       └───────────────────────────^  └──merge──> gone
 
-read      Decodes the files and replays the journal's changes on top. Replay skips what the files hold already, so it
+read      Decodes the files and replays the journal's changes on top. Replay skips what the files already hold, so it
           may run at any crash point, and again after a crash during recovery.
-glanced   Of a large native file only the end was read. What is told is provisional: `read_rest` reads all of it while
-          commits go on, `complete` puts it in place.
-merge     Decodes the version of somebody else, with every new message numbered above all seqs that we ever gave; replays
-          `pending`; puts what the edit took away into the trash; makes the numbering durable. Only then does it return,
+glanced   Only the end of a large native file was read. What is shown is provisional: `read_rest` reads the whole file
+          while commits continue, `complete` puts it in place.
+merge     Decodes another program's version, with every new message numbered above all seqs that we ever gave; replays
+          `pending`; puts what the edit removed into the trash; makes the numbering durable. Only then does it return,
           and only then may the owner tell anyone.
-displaced What stands there now cannot be understood, or is not a file: it is left alone, and what was known goes into the trash.
-gone      The main file was there and is not. That is somebody's will: what was known goes into the trash. If the whole
+displaced What is in the file's place cannot be understood, or is not a file: it is left alone, and what was known goes into
+          the trash.
+gone      The main file existed and is missing. That counts as intended: what was known goes into the trash. If the whole
           folder is away, nothing was deleted and nothing is done.
 
-What may never happen: a file that could not be understood is written; a version that nobody read is written over (each
-write names the version that it replaces, and raises OutsideChange when another one is there); a client hears of a seq
+What must never happen: a file that could not be understood is written; a version that nobody read is overwritten (each
+write names the version that it replaces, and raises OutsideChange if another one is there); a client hears of a seq
 that a restart would give to something else.
 
-Everything that grows with the session's length runs in functions that `run` puts on a thread. No commit may run during
-`complete` and `merge`: the owner sees to that.
+Work that grows with the session's length runs in functions that `run` puts on a thread. No commit may run during `complete`
+and `merge`: the owner ensures that.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class Rest(msgspec.Struct):
-    """All of a session that was only glanced at. `floor`: above it are the seqs that were given to what had none."""
+    """All of a session that was partially loaded. `floor`: messages without a seq were given seqs above it."""
 
     snapshot: Snapshot
     decoded: Decoded
@@ -66,20 +67,20 @@ class Rest(msgspec.Struct):
 
 
 class _Merged(msgspec.Struct):
-    """What a version of somebody else and the journal make together, ready to be put in place."""
+    """The result of merging another program's version with the journal, ready to be put in place."""
 
     session: Session | None
-    """None: it says what the session in memory says."""
+    """None: it has the same content as the session in memory."""
     problems: list[Problem]
     pending: list[Change]
-    """Of the changes that wait, those that the files lack."""
+    """The pending changes that the files lack."""
     numbering: Sequence[Write]
     removed: bool = False
     incomplete: bool = False
 
 
 class Merging:
-    """Of one session. The methods say what `known` becomes; none keeps a session."""
+    """Merging for one session. The methods update `known`; none of them keeps a session."""
 
     def __init__(self, around: StoreContext, known: FileState) -> None:
         self._around = around
@@ -96,7 +97,7 @@ class Merging:
         known = self._known
         whole = whole or known.rewrite
         for _ in range(ATTEMPTS):
-            # At once, for the way to a thread and back costs as much as a small session.
+            # In one call, because the way to a thread and back costs as much as a small session.
             first = min((change.seq for change in known.pending), default=None)
             snapshot, decoded = await self._run(self._read_at_once, first, whole)
             if decoded is not None and decoded.session.absent:
@@ -112,8 +113,8 @@ class Merging:
         raise self._around.restless(known.local_id)
 
     def _read_at_once(self, pending_from: int | None, whole: bool) -> tuple[Snapshot, Decoded | None]:
-        """The files, and what they say where the journal has nothing to add. `whole` False: of a large one what its end
-        says, in which messages are absent.
+        """The files, and their content if the journal has nothing to add. `whole` False: for a large session the content of
+        its end, with messages absent.
         """
         local_id = self._known.local_id
         seen = None if whole else glance_at(self._files, self._around.limits, local_id, pending_from)
@@ -125,7 +126,7 @@ class Merging:
         return snapshot, self._format.decode(local_id, snapshot.files)
 
     def _glanced(self, snapshot: Snapshot, decoded: Decoded) -> bool:
-        """Take what the end of the file told. False where only all messages can say what the journal adds to that."""
+        """Accept the content of the file's end. False if the journal's changes need all messages."""
         known = self._known
         try:
             if len(replay(decoded, known.pending)) != len(known.pending):
@@ -144,7 +145,8 @@ class Merging:
         if known.recovered:
             await self._cut_torn(snapshot, created)
         if self._main not in snapshot.files:
-            # A sidecar without its file is what is left of another life of this id, or of a first save: the journal has it all.
+            # A sidecar without its file is left from an earlier session of this id, or from a first save: the journal has
+            # everything.
             for path in [path for path in snapshot.files if path.startswith(".sessiond/")]:
                 del snapshot.files[path]
         if decoded is None or known.pending or known.recovered:
@@ -168,8 +170,8 @@ class Merging:
         return decoded.session
 
     async def _keep_orphan(self) -> None:
-        """The session's file was removed while no daemon ran. What the journal has of it goes into the trash, and so does what only the
-        sidecar still has: nobody else may have seen it.
+        """The session's file was removed while no daemon ran. What the journal has of it goes into the trash, and so does
+        what only the sidecar still has: there may be no other copy.
         """
         known, around = self._known, self._around
         beside: Session | None = await self._run(left_beside, self._files, known.local_id)
@@ -180,12 +182,12 @@ class Merging:
         left = self.left_over(beside)
         if not await self._run(self._in_trash, left):
             await around.discard(left, known.local_id, "deleted")
-            told = "store %s: the file of %s is gone; what had not been saved in it lies in the trash"
+            told = "store %s: the file of %s is gone; changes that were not saved in it are in the trash"
             log.warning(told, around.name, known.local_id)
         await around.take_away(known)
 
     def left_over(self, beside: Session | None = None) -> Session:
-        """What waits to be saved, on top of what lies beside the file, where the file itself cannot be had."""
+        """The pending changes, on top of the content next to the file, for when the file itself cannot be read."""
         known = self._known
         left = beside or Session(known.local_id, known.pending[0].at)
         for change in known.pending:
@@ -200,7 +202,7 @@ class Merging:
         return left
 
     def _in_trash(self, left: Session) -> bool:
-        """Whether a crash came in the middle of a delete: then all that is left was put into the trash with the rest."""
+        """Whether a crash interrupted a delete: then everything that is left is in the trash with the rest."""
         try:
             there = self._around.trash.get(self._known.local_id)[0]
         except (SessionNotFound, BadFile, OSError):
@@ -216,21 +218,19 @@ class Merging:
         return decoded
 
     async def _cut_torn(self, snapshot: Snapshot, created: Created | None) -> None:
-        """A crash may have cut our own append short. What is incomplete goes aside and is written again from the
-        journal.
-        """
+        """A crash may have cut our own append short. The incomplete part is set aside and written again from the journal."""
         local_id, main = self._known.local_id, self._main
         content = snapshot.files.get(main)
         if content is None:
             return
         side, _ = decode_sidecar("", snapshot.files.get(sidecar_path(local_id)))
         position = torn_at(side, content)
-        # An empty file may be all that an earlier save left: what waits beside it counts, so it is not taken away.
+        # An empty file may be all that an earlier save left: the changes pending for it count, so it is not removed.
         unborn = position is None and created is not None and not await self._readable(snapshot.files)
         if position is None and not unborn:
             return
         aside = await self._run(self._around.trash.keep_bytes, copy_name(main), content)
-        told = "store %s: a save of %s was cut short by a crash; the file as it was lies in %s"
+        told = "store %s: a save of %s was cut short by a crash; the file as it was is in %s"
         log.warning(told, self._around.name, local_id, aside)
         writes = [Write(main, content[:position], "replace") if position is not None else Write(main, b"", "remove")]
         snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
@@ -244,34 +244,34 @@ class Merging:
         return decoded.fatal is None
 
     async def _write_anew(self, snapshot: Snapshot) -> None:
-        """The files show what the journal still has: a save was cut short. If its sync failed, only the page cache may have it,
-        and another sync of the same pages would succeed and mean nothing. The same bytes in new files can be relied on.
+        """The files show what the journal still has: a save was cut short. If its sync failed, it may be only in the page
+        cache, and another sync of the same pages would succeed and mean nothing. The same bytes in new files are reliable.
         """
         writes = [Write(path, content, "replace") for path, content in snapshot.files.items()]
         try:
             snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
         except OSError as error:
             self._known.rewrite = True  # the next save does it
-            told = "store %s: %s could not be written anew: %s"
+            told = "store %s: %s could not be rewritten: %s"
             log.warning(told, self._around.name, self._known.local_id, error)
 
     async def _keep_pending(self, pending: list[Change]) -> None:
-        """Of what waits, keep what the files do not hold. Where they hold all of it, a save of ours lost only its mark: say so to the
-        journal, or it would be kept for this session for ever.
+        """Keep those of the pending changes that the files lack. If they have all of them, a save of ours lost only its
+        mark: tell the journal, or it would be kept for this session for ever.
         """
         known, around = self._known, self._around
         before, known.pending = known.pending, pending
         if before and not pending and not known.rewrite:
             try:
                 await self._run(self._files.sync_main, known.local_id)
-            except OSError as error:  # the journal keeps it till a disk that works says that it is there; it can be read all the same
+            except OSError as error:  # the journal keeps it until a working disk confirms it; it can still be read
                 around.doubtful = around.doubtful or isinstance(error, DiskFailed)
                 log.warning("store %s: %s may not be on the disk yet: %s", around.name, known.local_id, error)
             else:
                 around.note_saved(known, before[-1].seq)
 
     async def _keep_dropped(self, decoded: Decoded) -> None:
-        """While no daemon ran, somebody emptied or cut the file: what only we had of it goes into the trash."""
+        """The file was emptied or cut while no daemon ran: what only we had of it goes into the trash."""
         there = decoded.session
         left = Session(there.local_id, there.created_at)
         left.update({"name": there.name, "model": there.model, "cwd": there.cwd, "tags": there.tags})
@@ -281,7 +281,7 @@ class Merging:
         await self._around.discard(left, id_in_trash(there.local_id, there.seq), "edited")
 
     async def _look_into(self, decoded: Decoded, unlike: Unlike, snapshot: Snapshot) -> None:
-        """The file is not what was written last. An edit, or what a crash left of a save, is taken as it is; damage is told."""
+        """The file is not what was written last. An edit, or the remains of a save after a crash, is accepted; damage is reported."""
         main, side = self._main, sidecar_path(self._known.local_id)
         if not self._known.recovered:
             content, prints = snapshot.files[main], snapshot.prints
@@ -293,8 +293,8 @@ class Merging:
         decoded.unlike = None
         try:
             await self._make_numbering_durable(decoded, snapshot)
-        except OSError as error:  # it is tried again at the next load
-            told = "store %s: the sum of %s is not brought up to date: %s"
+        except OSError as error:  # tried again at the next load
+            told = "store %s: the sum of %s was not updated: %s"
             log.warning(told, self._around.name, self._known.local_id, error)
 
     async def _make_numbering_durable(self, decoded: Decoded, snapshot: Snapshot) -> None:
@@ -302,10 +302,10 @@ class Merging:
         await self._run(self._around.keep_damaged_sidecar, self._known.local_id, snapshot.files, writes)
         snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
 
-    # The rest of what was glanced at
+    # The rest of a partial load
 
     async def read_rest(self, session: Session) -> Rest | None:
-        """All of the files while commits go on. None: they have gone, or somebody writes them. BadFile."""
+        """Read all of the files while commits continue. None: they have gone, or are being written. BadFile."""
         known = self._known
         try:
             snapshot: Snapshot = await self._run(self._files.read, known.local_id)
@@ -316,12 +316,12 @@ class Merging:
         floor = known.highest_seq(session)
         try:
             return Rest(snapshot, await self._decode(snapshot.files, floor), floor)
-        except BadFile as error:  # what was shown of it stays, with this beside it
+        except BadFile as error:  # what was shown of it remains, with this as a warning
             known.problems = [Problem(self._main, error.data.get("line"), error.message)]
             raise
 
     async def complete(self, old: Session, rest: Rest | None) -> Session | None:
-        """Put the rest in place. What was told of the session stays, unless the file says otherwise. As `merge`."""
+        """Put the rest in place. What was shown of the session remains, unless the file says otherwise. As `merge`."""
         known = self._known
         if rest is None or (rest.decoded.renumbered and rest.floor != known.highest_seq(old)):
             return await self._completed_anew(old)
@@ -333,7 +333,7 @@ class Merging:
             old.complete(decoded.session)
             known.problems = decoded.problems
             return old
-        log.warning("store %s: %s is not what a glance at it told", self._around.name, known.local_id)
+        log.warning("store %s: the whole of %s differs from its partial load", self._around.name, known.local_id)
         if unseen and decoded.unlike is not None:
             await self._look_into(decoded, decoded.unlike, snapshot)
         else:
@@ -347,7 +347,7 @@ class Merging:
             return await self._completed_anew(old)
 
     async def _completed_anew(self, old: Session) -> Session | None:
-        """Files that went, or that somebody wrote meanwhile, are a matter for `merge`. BadFile where they never stand still."""
+        """`merge` handles files that were removed or written meanwhile. BadFile if they never stop changing."""
         for _ in range(ATTEMPTS):
             rest = await self.read_rest(old)
             if rest is None:
@@ -361,14 +361,14 @@ class Merging:
     # Merging
 
     async def changed(self) -> bool:
-        """Whether somebody else wrote the files. Returns when size and mtime have stood still."""
+        """Whether another program wrote the files. Returns when size and mtime no longer change."""
         known = self._known
         try:
             prints = await self._run(self._files.prints, known.local_id)
         except BadFile:
             if self._main not in known.prints:
                 raise
-            return True  # what was there is not: `merge` keeps what we know of it, and says what is wrong
+            return True  # the file is not there as it was: `merge` keeps what we know of it, and reports what is wrong
         if prints == known.prints:
             return False
         shared = self._files.shared_files()
@@ -389,7 +389,7 @@ class Merging:
         return True
 
     def _lacks_sidecar(self, before: Mapping[str, Print]) -> bool:
-        """Whether somebody removed or damaged what is beside the file: we have it in memory, and write it anew."""
+        """Whether the sidecar was removed or damaged: we have its content in memory, and rewrite it."""
         path = sidecar_path(self._known.local_id)
         if path not in before:
             return False
@@ -401,7 +401,7 @@ class Merging:
         return side is None and not any(problem.fatal for problem in problems)
 
     async def merge(self, old: Session) -> Session | None:
-        """What the session is now. The same object: nothing happened. None: it is gone, and lies in the trash."""
+        """The session as it is now. The same object: nothing happened. None: it is gone, and in the trash."""
         known = self._known
         for _ in range(ATTEMPTS):
             try:
@@ -411,30 +411,30 @@ class Merging:
                 if old.absent:
                     return await self._completed_anew(old)
                 if snapshot.prints == known.prints:
-                    return old  # somebody asked twice
+                    return old  # called twice for the same edit
                 merged = await self._run(self._merged, old, snapshot.files, known.highest_seq(old))
                 return await self._put_in_place(old, merged, snapshot)
-            except (OutsideChange, FileNotFoundError):  # the latter: removed between a look and a read
+            except (OutsideChange, FileNotFoundError):  # the latter: removed between a check and a read
                 continue
             except (BadFile, PermissionError):
                 await self._keep_displaced(old)
                 raise
-        return old  # somebody writes it all the time: the next look finds it
+        return old  # it is being written constantly: the next look finds it
 
     async def _keep_displaced(self, old: Session) -> None:
-        """Something that cannot be understood stands where the file was (cut short, emptied, a FIFO): only we know what was in it.
-        It goes into the trash, once for each such thing.
+        """Something that cannot be understood is in the file's place (cut short, emptied, a FIFO): only we know what was in
+        the file. That goes into the trash, once for each such replacement.
         """
         known = self._known
         there = await self._run(self._displacing)
         if self._main in known.prints and there not in (None, known.prints[self._main], known.displacing):
             await self._around.discard(old.at_hand(), id_in_trash(old.local_id, old.seq), "edited")
             known.displacing = there
-            told = "store %s: %s cannot be understood any more; what was in it lies in the trash"
+            told = "store %s: %s can no longer be understood; its previous content is in the trash"
             log.warning(told, self._around.name, self._files.path(self._main))
 
     def _displacing(self) -> Print | None:
-        """What stands at the main file's path, whatever it is. None where that cannot be said."""
+        """The version of whatever is at the main file's path. None if that cannot be determined."""
         try:
             stat = self._files.fs.stat(self._files.path(self._main))
         except OSError:
@@ -454,7 +454,7 @@ class Merging:
         return None
 
     def _merged(self, old: Session, files: Files, floor: int) -> _Merged:
-        """On a thread, where what was decoded also goes out of memory if it is not needed. BadFile."""
+        """Runs on a thread, where decoded content that is not needed is also freed. BadFile."""
         decoded = self._format.decode(self._known.local_id, files, floor)
         if decoded.fatal is not None:
             raise self._around.bad_file(decoded.fatal)
@@ -462,20 +462,20 @@ class Merging:
         pending = replay(decoded, self._known.pending)
         decoded.session.seq = max(decoded.session.seq, old.seq)
         if content_equal(old, decoded.session) and not decoded.incomplete:
-            # Touched, or written with the same content: nothing happened. The session that others hold stays.
+            # Touched, or written with the same content: nothing happened. The session object remains.
             numbering = self._format.adopt_numbering(decoded, files) if outside else []
             return _Merged(None, decoded.problems, pending, numbering)
         return self._differing(old, decoded, files, pending)
 
     def _differing(self, old: Session, decoded: Decoded, files: Files, pending: list[Change]) -> _Merged:
         new = decoded.session
-        new.seq += 1  # the merge itself, so that a client that was away knows that it must read again
+        new.seq += 1  # for the merge itself, so that a client that was away knows that it must read again
         numbering = self._format.adopt_numbering(decoded, files)
         removed = bool(removed_messages(old, new))
         return _Merged(new, decoded.problems, pending, numbering, removed, decoded.incomplete)
 
     async def _put_in_place(self, old: Session, merged: _Merged, snapshot: Snapshot) -> Session:
-        """What the files say takes the place of what was known."""
+        """Replace what was known by what the files say."""
         known = self._known
         await self._run(self._around.keep_damaged_sidecar, known.local_id, snapshot.files, merged.numbering)
         snapshot.prints.update(await self._around.perform(merged.numbering, snapshot.prints))

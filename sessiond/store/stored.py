@@ -1,11 +1,11 @@
 """One session as a folder store keeps it. Implements `port.Stored`.
 
-The life of a change: `commit` hands it to the journal and waits until it is durable there; then it is applied to the
-session and is pending; `save` brings it into the session's file; then the journal may forget it. A crash anywhere in
-between is repaired at the next start from the journal, whose changes are replayed on top of what the file holds.
+The life of a change: `commit` gives it to the journal and waits until it is durable there; then it is applied to the session
+and is pending; `save` writes it into the session's file; then the journal may forget it. A crash anywhere in between is
+repaired at the next start from the journal, whose changes are replayed on top of the file's content.
 
-A commit and a save may be under way at the same time: a save writes a snapshot, and takes from `pending` only what was in
-that. Everything else is one at a time, and the owner of the session sees to it.
+A commit and a save may be under way at the same time: a save writes a snapshot, and removes from `pending` only what was in
+that. All other calls come one at a time; the owner of the session ensures that.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from sessiond.store.trash import copy_name
 
 log = logging.getLogger(__name__)
 _ROOM_FOR_AN_ANSWER = 4 * KIB
-"""What an answer holds beside the largest message that it must be able to carry."""
+"""What a response holds in addition to the largest message that it must be able to carry."""
 _encode = msgspec.json.Encoder().encode
 
 
 class StoredSession:
-    """`failed(error)`, `worked()`: told of each save, so that the store knows how its folder is."""
+    """`failed(error)`, `worked()`: called after each save, so that the store knows the state of its folder."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class StoredSession:
         return [FileWarning(self._around.files.path(p.path), p.line, p.message) for p in self._known.problems]
 
     async def exists(self) -> bool:
-        """On the disk, or in the journal; or it was on the disk, and nobody has seen yet that it went: what is known of it would be
-        lost with its id.
+        """Whether it is on the disk or in the journal; or was on the disk, and its removal is not noticed yet: what is known
+        of it would be lost with its id.
         """
         self._around.check_reachable(self.local_id)
         if self.dirty or self._main in self._known.prints:
@@ -134,7 +134,7 @@ class StoredSession:
         if session.absent:
             session.check(changes)
         await self._recorded(changes, on_durable)
-        # From here on it is durable. No await until session and pending say so.
+        # From here on it is durable. No await until session and pending reflect that.
         for change in changes:
             session.apply(change)
         self._known.pending += changes
@@ -155,7 +155,7 @@ class StoredSession:
         return around.journal.commit(around.name, self.local_id, changes[-1].seq, payload, on_durable)
 
     def _check_sizes(self, changes: list[Change]) -> None:
-        """Every message must fit into an answer. Most are far from it, so their sizes are looked at only here."""
+        """Every message must fit into a response. Most are far smaller, so sizes are checked only here."""
         for change in changes:
             for wire in change.messages if isinstance(change, Appended) else ():
                 if len(_encode(wire)) > self._largest:
@@ -169,7 +169,7 @@ class StoredSession:
 
     async def begin(self) -> None:
         await self._check_free()
-        with self._around.on_disk(f"what is left of an earlier {self.local_id} cannot be removed"):
+        with self._around.on_disk(f"the remains of an earlier {self.local_id} cannot be removed"):
             left: Session | None = await self._around.run(left_beside, self._around.files, self.local_id)
             if left is not None:
                 await self._around.discard(left, id_in_trash(self.local_id, left.seq), "deleted")
@@ -178,7 +178,7 @@ class StoredSession:
     async def _check_free(self) -> None:
         self._around.check_writable(self.local_id)
         if await self.exists():
-            raise AlreadyExists(f"there is a session {self.local_id!r} in the store {self._around.name!r} already")
+            raise AlreadyExists(f"the session {self.local_id!r} already exists in the store {self._around.name!r}")
 
     async def put(self, session: Session) -> Saved:
         await self._check_free()
@@ -189,7 +189,7 @@ class StoredSession:
             around.doubtful = around.doubtful or isinstance(error, DiskFailed)
             raise ReadOnly(
                 f"{around.path(self.local_id)} cannot be written: {error.strerror}",
-                hint="make room and try again",
+                hint="free some space and try again",
                 reason=str(error),
             ) from error
         return self._saved(session, [], prints)
@@ -206,7 +206,7 @@ class StoredSession:
         pending = list(known.pending)
         try:
             prints: dict[str, Print] = await self._around.run_save(self._write, session.snapshot(), pending)
-        except FileNotFoundError as error:  # removed between a look and a read
+        except FileNotFoundError as error:  # removed between a check and a read
             raise OutsideChange(self._main) from error
         except OSError as error:
             self._failed(self.local_id, error)
@@ -222,8 +222,8 @@ class StoredSession:
         return saved
 
     async def _look_into_trash(self, session: Session) -> None:
-        """Whether an entry says no more than the session. If so the file is written anew before that goes: a sync may have failed
-        in an earlier life, and the file as it was may be in the page cache only.
+        """Check whether an entry holds nothing beyond the session. If so the file is rewritten before the entry is removed:
+        a sync may have failed in an earlier life, and the present file may be only in the page cache.
         """
         known, around = self._known, self._around
         known.twice = False
@@ -231,11 +231,11 @@ class StoredSession:
             snapshot: Snapshot = await around.run(around.files.read, self.local_id)
             if await around.run(around.trash.holds_no_more, session.snapshot(), snapshot.files):
                 known.twice = known.rewrite = True
-        except OSError as error:  # the entry stays; the next start looks again
+        except OSError as error:  # the entry remains; the next start checks again
             log.warning("store %s: the trash cannot be searched for %s: %s", around.name, self.local_id, error)
 
     async def _settle(self, session: Session) -> None:
-        """The files are durable, all of them written since a delete failed or a daemon died."""
+        """Called when the files are durable, and all were written after a failed delete or a daemon's death."""
         known, around = self._known, self._around
         known.twice = False
         if around.doubtful or known.dirty:
@@ -245,15 +245,15 @@ class StoredSession:
             if snapshot.prints == known.prints:
                 await around.run(around.trash.settle, session.snapshot(), snapshot.files)
         except (OSError, OutsideChange) as error:  # as above
-            log.warning("store %s: %s lies in the trash as well: %s", around.name, self.local_id, error)
+            log.warning("store %s: %s is in the trash as well: %s", around.name, self.local_id, error)
 
     def save_even_blank(self) -> None:
-        """A session with nothing in it gets a file by the next save, too, so that the journal need not be kept for it."""
+        """The next save gives even an empty session a file, so that the journal need not be kept for it."""
         self._known.rewrite = True
 
     def _write(self, snapshot: Session, pending: list[Change]) -> dict[str, Print]:
-        """All of it as one call on a thread: each way there and back costs the loop as much as everything else of a save.
-        Nobody else changes what is known of the files meanwhile, but for `pending`.
+        """The whole save as one call on a thread: each way there and back costs the loop as much as the rest of a save.
+        Meanwhile nothing else changes what is known about the files, except `pending`.
         """
         with self._around.sharing:
             return self._write_now(snapshot, pending)
@@ -263,7 +263,7 @@ class StoredSession:
         files = around.files
         writes: Sequence[Write] | None = None
         understood = not known.problems and not snapshot.streaming()
-        shared = self._shared_prints()  # before they are read, so that a write in between is noticed
+        shared = self._shared_prints()  # taken before they are read, so that a write in between is noticed
         if not known.rewrite:
             tail = files.tail(self.local_id)
             side = files.read_side(self.local_id)
@@ -276,7 +276,7 @@ class StoredSession:
             expected = before.prints
             writes = around.format.encode(snapshot, before.files)
             around.keep_damaged_sidecar(self.local_id, before.files, writes)
-            if not writes and self._main in before.files:  # all is in it already, or it is nothing that can be written
+            if not writes and self._main in before.files:  # everything is in it already, or there is nothing to write
                 decoded = around.format.decode(self.local_id, before.files)
                 if decoded.fatal is not None:
                     raise around.bad_file(decoded.fatal)
@@ -284,19 +284,19 @@ class StoredSession:
         if self._partial is not None and understood and most >= around.limits.glanced_file_bytes:
             writes = self._partial.remember(writes, snapshot, around.limits.glanced_file_bytes)
         written = around.write(writes, expected)
-        # What another session wrote into a shared file is saved with ours, and is merged when the files are compared next.
+        # What another session wrote into a shared file is saved with ours, and is merged when the files are next compared.
         unseen = {path: UNSEEN for path in files.shared_files() if expected.get(path) != known.prints.get(path)}
         done: dict[str, Print] = expected | written | unseen
         return done
 
     def _shared_prints(self) -> dict[str, Print]:
-        """Of the files that several sessions share, as they stand now: each session appends to them in its turn."""
+        """The present versions of the files that several sessions share: each session appends to them in its turn."""
         files = self._around.files
         found = {path: files.print_of(path) for path in files.shared_files()}
         return {path: one for path, one in found.items() if one is not None}
 
     def _saved(self, session: Session, pending: list[Change], prints: dict[str, Print]) -> Saved:
-        """The files are `prints` now, and hold `session` with the changes `pending`."""
+        """The files now have the versions `prints`, and hold `session` with the changes `pending`."""
         known, around = self._known, self._around
         known.prints = prints
         # What was committed while the file was being written waits for the next save.
@@ -308,7 +308,7 @@ class StoredSession:
         path = around.path(self.local_id)
         return Saved(local_id=self.local_id, path=path, bytes=self.size, saved_at=around.now())
 
-    # Taking away
+    # Removing
 
     async def discard(self, session: Session, trash_id: str, reason: str) -> None:
         self._around.check_writable()
@@ -327,7 +327,7 @@ class StoredSession:
     async def erase(self) -> set[str]:
         around = self._around
         around.check_writable(self.local_id)
-        with around.on_disk(f"the trash of {self.local_id} cannot be taken out"):
+        with around.on_disk(f"{self.local_id} cannot be removed from the trash"):
             ids: set[str] = await around.run(around.trash.erase, self.local_id, self._main)
         await self.strike_out()
         return ids
@@ -339,18 +339,18 @@ class StoredSession:
             await around.journal.purge(around.name, self.local_id)
 
     async def _keep(self, session: Session | None) -> Snapshot | None:
-        """A copy in the trash, with the files byte for byte where they say all that the session holds. What the files were; None where
-        there is no copy.
+        """Put a copy into the trash, with the files byte for byte if they hold everything of the session. Returns the files
+        as they were; None if there is no copy.
         """
         around, known = self._around, self._known
         if session is not None and session.is_blank and not session.seq:
             return None
         if session is None and known.pending:
-            # The file cannot be read. It lies in the trash as it is; what was to be saved in it lies beside it.
+            # The file cannot be read. It goes into the trash as it is, together with its pending changes.
             left = self._merging.left_over()
             await around.discard(left, id_in_trash(self.local_id, left.seq), "deleted")
         if session is not None and self._main in known.prints and self._behind:
-            with contextlib.suppress(SessiondError, OutsideChange):  # else the trash has the session without its file
+            with contextlib.suppress(SessiondError, OutsideChange):  # if it fails, the trash lacks the file
                 await self.save(session)
         snapshot: Snapshot = await around.run(around.files.read, self.local_id)
         shared = around.files.shared_files()
@@ -365,7 +365,7 @@ class StoredSession:
         return Snapshot(files, snapshot.prints)
 
     async def _kept_unread(self, snapshot: Snapshot) -> bool:
-        """Whether somebody has written the file since it was read: it is not what the session is. A copy goes into the trash."""
+        """Whether the file was written since it was read, so it differs from the session. A copy goes into the trash."""
         if snapshot.prints.get(self._main) == self._known.prints.get(self._main):
             return False
         if self._main in snapshot.files:
@@ -378,21 +378,21 @@ class StoredSession:
         return bool(self._known.pending) or self._known.rewrite
 
     async def _take_away(self, kept: Snapshot | None, *, permanent: bool = False) -> None:
-        """`kept`: what its files were when a copy of the session came into the trash."""
+        """`kept`: its files when a copy of the session was put into the trash."""
         known, around = self._known, self._around
         before = {} if kept is None else kept.files
         seen = known.prints if kept is None else kept.prints
         try:
             await around.take_away(known, seen.get(self._main), permanent=permanent)
         except (OSError, SessiondError):
-            # It goes on as it is; if its file cannot come back, it is written again as soon as that can be.
+            # The session remains as it is; if its file cannot be brought back, it is written again as soon as possible.
             known.twice = known.twice or known.entry is not None
             if self._main in before:
-                with contextlib.suppress(OSError):  # the first error is told
+                with contextlib.suppress(OSError):  # the first error is raised
                     if await around.run(around.files.put_back_missing, self.local_id, before):
                         known.prints = {}
             there = await around.run(around.files.prints, self.local_id)
-            # What stands there in another version than we know was written by somebody else, and nobody has read it yet.
+            # A version that we do not know was written by another program, and nobody has read it yet.
             known.prints = {path: known.prints.get(path, one) for path, one in there.items()}
             if not before or not before.keys() <= known.prints.keys():
                 known.rewrite, known.entry = True, None
@@ -411,9 +411,7 @@ class StoredSession:
             session: Session
             session, files, reason, was_id = await around.run(trash.get, self.local_id)
             if await self.exists():
-                raise AlreadyExists(
-                    f"there is a session {self.local_id!r} already", hint="rename or delete that one first"
-                )
+                raise AlreadyExists(f"the session {self.local_id!r} already exists", hint="rename or delete it first")
             if files and self.local_id == was_id:
                 await around.run(around.files.put_back, self.local_id, files)
             else:
@@ -423,16 +421,16 @@ class StoredSession:
                     session.parent = {"sessionId": parent, "seq": session.seq}
                 await self.put(session)
                 files = {}
-            if files:  # BadFile: what is in the trash may say more, and stays
+            if files:  # BadFile: the entry in the trash may hold more, and remains
                 session = await self.read(whole=True)
             try:
                 await around.run(trash.remove, self.local_id, mark)
-            except OSError as error:  # it is there again, for certain; the next save takes the entry out
+            except OSError as error:  # the session is certainly back; the next save removes the entry
                 self._known.twice = True
-                log.warning("store %s: %s lies in the trash as well: %s", around.name, self.local_id, error)
+                log.warning("store %s: %s is in the trash as well: %s", around.name, self.local_id, error)
             return session
 
 
 def fingerprint(prints: dict[str, Print]) -> str:
-    """Of the files of one session."""
+    """The fingerprint of the files of one session."""
     return ";".join(f"{ino}-{size}-{mtime}" for ino, size, mtime in (prints[path] for path in sorted(prints)))

@@ -1,4 +1,4 @@
-"""What lists show of sessions, read in passing: a first pass over all of them, before anyone reads what was said in them."""
+"""Reads what lists show of sessions: a first pass over all of them, before their messages are read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sessiond.store.port import OutsideChange
 
 
 def heads_of(files: StoreFiles, limits: Limits, local_ids: Sequence[str]) -> list[SessionInfo]:
-    """Of those that can be read. Blocks."""
+    """The heads of those that can be read. Blocks."""
     found = []
     for local_id in local_ids:
         try:
             info = _head_of(files, limits, local_id)
-        except (OSError, BadFile, OutsideChange):  # who reads the whole of it tells why
+        except (OSError, BadFile, OutsideChange):  # reading the whole session reports why
             continue
         if info is not None:
             found.append(info)

@@ -1,17 +1,18 @@
-"""The trash of one store: a folder an entry under `data/trash/<store>/`, never inside an adopted folder. Synchronous.
+"""The trash of one store: one folder for each entry under `data/trash/<store>/`, never inside an adopted folder.
+Synchronous.
 
-An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the
-original files byte for byte where there were any, so that a restore brings back even what was not understood.
+An entry holds `meta.json`, the session in the native format (`session.jsonl`, lossless), and under `files/` the original
+files byte for byte if there were any, so that a restore brings back even what was not understood.
 
-An entry is made and taken apart under a name with a dot, which no list shows, and counts from the moment that the folder
-is synced with its real name in it:
+An entry is created and removed under a dot-name, which no list shows, and counts from the moment that the folder is synced
+with its real name in it:
 
-    .T.new    being made. It never counted: whoever wanted it was not told that it is there.
-    .T.old    the entry that a `.new` is about to replace, for as long as neither has the real name for certain.
-    .T.gone   being taken apart. It will never count again.
+    .T.new    being created. It never counted: nobody was told that it exists.
+    .T.old    the entry that a `.new` is about to replace, while neither certainly has the real name.
+    .T.gone   being removed. It will never count again.
 
-`clean` settles what a crash left of them. The trash never decides whether a session is alive: its owner does, and has
-`settle` take out an entry that says no more than the session.
+`clean` settles what a crash left of them. The trash never decides whether a session is alive: its owner does, and calls
+`settle` to remove an entry that holds nothing beyond the session.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class _Meta(msgspec.Struct):
     files: list[str] = []
     """Relative path of each original, in the order of `files/0`, `files/1`, ..."""
     told: bool = False
-    """The session says all that is in the originals."""
+    """The session holds everything that is in the originals."""
     lived_ms: int | None = None
-    """How much time the trash had seen pass when this was put there; None: it was put there by an older version."""
+    """The trash's own age in ms when this was put there; None: it was put there by an older version."""
 
 
 P = ParamSpec("P")
@@ -78,7 +79,7 @@ def _alone(method: Callable[Concatenate[Trash, P], T]) -> Callable[Concatenate[T
 
 
 def copy_name(path: str) -> str:
-    """Under which a file of a store, or of the trash, is copied by `keep_bytes`."""
+    """The name under which `keep_bytes` copies a file of a store or of the trash."""
     return path.replace("/", "%2F")
 
 
@@ -87,10 +88,10 @@ class Trash:
         self.fs = fs
         self.folder = folder
         self._one_by_one = threading.RLock()
-        """Its calls come from several threads, and an entry is several files."""
+        """Calls come from several threads, and an entry has several files."""
         self._ageing = Ageing(fs, folder)
 
-    # Making
+    # Creating
 
     @_alone
     def put(
@@ -104,9 +105,9 @@ class Trash:
         told: bool = False,
         own: bytes | None = None,
     ) -> None:
-        """Make an entry, durable when this returns. An older one of the same id that says more is renamed to `ID.was-SEQ`; one that
-        says no more goes. `told`: the session says all that is in `files`. `own`: what `mark` said of an entry that was made of these
-        files before they grew.
+        """Create an entry, durable when this returns. An older one of the same id that holds more is renamed to
+        `ID.was-SEQ`; one that does not is removed. `told`: the session holds everything that is in `files`. `own`: what
+        `mark` returned for an entry that was made from these files before they grew.
         """
         fresh = self._temporary(_NEW)
         lived = self._ageing.now(epoch_ms(at), self._eldest)
@@ -115,7 +116,7 @@ class Trash:
             self._write(fresh, meta, session, files)
             older = self._make_way(trash_id, session, files, own)
         except OSError:
-            with contextlib.suppress(OSError):  # the first error is told; `clean` takes the rest away
+            with contextlib.suppress(OSError):  # the first error is raised; `clean` removes the rest
                 self._take_apart(fresh)
             raise
         entry = self._path(trash_id)
@@ -144,7 +145,7 @@ class Trash:
         self.fs.sync_dir(fresh)
 
     def _make_way(self, trash_id: str, session: Session, files: Files, own: bytes | None) -> str | None:
-        """Rename an older entry of the id. Where it lies now if it is to go."""
+        """Rename an older entry of the id. Returns its new path if it is to be removed."""
         entry = self._path(trash_id)
         if not self.fs.has_name(entry):
             return None
@@ -156,7 +157,7 @@ class Trash:
             meta = self._meta(trash_id)
             seq = meta.info.seq if meta else 0
         except BadFile:
-            seq = 0  # it cannot be read, and is kept all the same
+            seq = 0  # it cannot be read, and is kept nevertheless
         base = id_in_trash(trash_id, seq)
         name, number = base, 2
         while self.fs.has_name(self._path(name)):
@@ -166,7 +167,7 @@ class Trash:
         return None
 
     def _says_no_more(self, trash_id: str, session: Session, files: Files, own: bytes | None = None) -> bool:
-        """Whether all that an entry holds is in `session` and its `files`: then it is of a delete that came to no end."""
+        """Whether everything in an entry is in `session` and its `files`: then it is left from a delete that did not finish."""
         try:
             meta = self._meta(trash_id)
             if meta is None or meta.reason != "deleted":
@@ -186,7 +187,7 @@ class Trash:
         )
         return whole and held and says_no_more(earlier.session, session)
 
-    # Taking away
+    # Removing
 
     def _path(self, trash_id: str) -> str:
         return posixpath.join(self.folder, trash_id)
@@ -195,7 +196,7 @@ class Trash:
         return self._path(f".{secrets.token_hex(6)}{kind}")
 
     def _end(self, entry: str) -> None:
-        """No word of an entry counts any more, nor is any left."""
+        """Remove an entry: it no longer counts, and nothing of it is left."""
         gone = self._temporary(_GONE)
         self.fs.replace(entry, gone)
         self.fs.sync_dir(self.folder)
@@ -203,7 +204,7 @@ class Trash:
 
     def _take_apart(self, entry: str) -> None:
         for folder in (posixpath.join(entry, "files"), entry):
-            if self.fs.is_link(folder):  # what it leads to is not ours
+            if self.fs.is_link(folder):  # its target is not ours
                 self.fs.remove(folder)
             elif self.fs.has_name(folder):
                 for name in self.fs.list_dir(folder):
@@ -213,14 +214,14 @@ class Trash:
 
     @_alone
     def clean(self) -> None:
-        """Settle what a crash, or a disk that failed, left half made or half taken apart. OSError."""
+        """Finish what a crash or a disk failure left half created or half removed. OSError."""
         if self.fs.stat(self.folder) is None:
             return
         names = [
             name for name in self.fs.list_dir(self.folder) if name[0] == "." and name.endswith((_NEW, _OLD, _GONE))
         ]
         if names:
-            self.fs.sync_dir(self.folder)  # what takes the place of an `.old` has its name for certain
+            self.fs.sync_dir(self.folder)  # the replacement of an `.old` certainly has its name
         for name in sorted(names):
             meta = self._meta(name) if name.endswith(_OLD) else None
             if meta is not None and not self.fs.has_name(self._path(meta.trash_id)):
@@ -231,7 +232,7 @@ class Trash:
         for name in filter(is_temporary, self.fs.list_dir(self.folder)):
             self.fs.remove(self._path(name))
 
-    # Looking
+    # Reading
 
     def names(self) -> list[str]:
         """Ids of all entries, readable or not. OSError."""
@@ -248,7 +249,7 @@ class Trash:
         except msgspec.MsgspecError as error:
             raise BadFile(
                 f"{path} cannot be read: {error}",
-                hint="what was deleted lies beside it, in session.jsonl",
+                hint="the deleted session is next to it, in session.jsonl",
                 path=path,
                 line=None,
             ) from error
@@ -258,13 +259,13 @@ class Trash:
             try:
                 meta = self._meta(name)
             except BadFile as error:
-                log.warning("%s", error.message)  # one entry, not the whole trash
+                log.warning("%s", error.message)  # skips one entry, not the whole trash
                 continue
             if meta is not None:
                 yield name, meta
 
     def _eldest(self) -> int:
-        """What was counted when the newest entry came, at least; in milliseconds."""
+        """At least what was counted when the newest entry was added, in milliseconds."""
         return max((meta.lived_ms or 0 for _, meta in self._readable()), default=0)
 
     @_alone
@@ -276,8 +277,8 @@ class Trash:
 
     @_alone
     def expire(self, now_ms: int, after_ms: int) -> Sequence[str]:
-        """Take out for ever what has lain there while so much time was seen to pass (`ageing`). What they were; unreadable entries
-        stay. To be called at least once a day.
+        """Remove entries for ever that have been there for that much counted time (`trash_age`). Returns their ids;
+        unreadable entries remain. To be called at least once a day.
         """
         entries = list(self._readable())
         if not entries:
@@ -288,7 +289,7 @@ class Trash:
         for name, meta in entries:
             if lived - (meta.lived_ms or 0) < after_ms:
                 continue
-            # Of an entry of an older version it is not known how much was seen before it came.
+            # An entry of an older version does not say how much had been counted before it was added.
             if meta.lived_ms is not None or meta.deleted_at <= longest:
                 old.append(name)
         for trash_id in old:
@@ -297,14 +298,14 @@ class Trash:
 
     @_alone
     def info(self, trash_id: str) -> Trashed | None:
-        """One entry; None where there is none. BadFile."""
+        """One entry; None if it does not exist. BadFile."""
         meta = self._meta(trash_id)
         return None if meta is None else Trashed(trash_id, meta.deleted_at, meta.info, meta.reason)
 
     @_alone
     def describe_anew(self, trash_id: str) -> str | None:
-        """Make the `meta.json` of an entry whose own cannot be read from the session beside it, and keep a copy. What was done, for people;
-        None where the session cannot be read either.
+        """Recreate the unreadable `meta.json` of an entry from the session next to it, and keep a copy of the old one.
+        Returns what was done, for people; None if the session cannot be read either.
         """
         entry = self._path(trash_id)
         content = self.fs.read(posixpath.join(entry, "session.jsonl"))
@@ -315,16 +316,16 @@ class Trash:
         there = self.fs.has_name(path)
         copy = self.keep_bytes(copy_name(f"{trash_id}/meta.json"), self.fs.read(path)) if there else None
         session = decoded.session
-        # The originals' names are lost with it; the session itself is whole.
+        # The originals' names are lost with it; the session itself is complete.
         info, lived = session.info(trash_id), self._ageing.now(epoch_ms(session.updated_at), self._eldest)
         meta = _Meta(trash_id, trash_id, session.updated_at, "deleted", info, lived_ms=lived)
         atomic_write(self.fs, path, msgspec.json.encode(meta), follow=False)
-        told = f"made anew from the session beside it ({len(session)} messages)"
-        return told if copy is None else f"{told}; what it was is {copy}"
+        told = f"recreated from the session next to it ({len(session)} messages)"
+        return told if copy is None else f"{told}; the old file is in {copy}"
 
     @_alone
     def mark(self, trash_id: str) -> bytes | None:
-        """What tells this entry from a later one of the same id; None where there is none."""
+        """A value that differs between this entry and a later one of the same id; None if there is no entry."""
         path = posixpath.join(self._path(trash_id), "meta.json")
         return None if self.fs.stat(path) is None else self.fs.read(path)
 
@@ -350,27 +351,27 @@ class Trash:
 
     @_alone
     def remove(self, trash_id: str, only: bytes | None = None) -> None:
-        """Take an entry out for ever. `only`: what `mark` said of it; another entry that took its id since stays."""
+        """Remove an entry for ever. `only`: what `mark` returned for it; another entry that took its id since remains."""
         entry = self._path(trash_id)
         if self.fs.has_name(entry) and (only is None or self.mark(trash_id) == only):
             self._end(entry)
 
     @_alone
     def holds_no_more(self, session: Session, files: Files) -> bool:
-        """Whether an entry of the session's id says nothing that the session does not say: a delete came to no end."""
+        """Whether an entry of the session's id holds nothing that the session lacks: a delete did not finish."""
         return self.fs.has_name(self._path(session.local_id)) and self._says_no_more(session.local_id, session, files)
 
     @_alone
     def settle(self, session: Session, files: Files) -> None:
-        """Take out an entry of the session's id that says no more than it. Its owner calls this, when its files are durable."""
+        """Remove an entry of the session's id that holds nothing beyond the session. The owner calls this when the files are durable."""
         if self.holds_no_more(session, files):
             self.remove(session.local_id)
 
     @_alone
     def erase(self, local_id: str, main: str) -> set[str]:
-        """Take out for ever all that lies here of sessions of an id: entries, earlier states, and copies of the file `main` and of
-        theirs that could not be understood. The ids that the entries had when they lived. OSError: what is left can be taken out
-        by another try.
+        """Remove for ever everything of sessions of an id: entries, earlier states, and copies of the file `main` and of
+        theirs that could not be understood. Returns the ids that the entries had as sessions. OSError: another attempt can
+        remove what is left.
         """
         earlier = id_in_trash(local_id, 0)[:-1]
         found = {}
@@ -389,7 +390,7 @@ class Trash:
         return set(found.values())
 
     def _erase_copies(self, paths: Sequence[str]) -> None:
-        """Those that `keep_bytes` made."""
+        """Remove the copies that `keep_bytes` made."""
         folder = posixpath.join(self.folder, _DAMAGED)
         names = self.fs.list_dir(folder) if self.fs.stat(folder) is not None else []
         for path in paths:
@@ -402,7 +403,7 @@ class Trash:
 
     @_alone
     def keep_bytes(self, name: str, content: bytes) -> str:
-        """A copy of bytes that could not be understood, before something of ours replaces them. Answers where."""
+        """Keep a copy of bytes that could not be understood, before something of ours replaces them. Returns its path."""
         folder = posixpath.join(self.folder, _DAMAGED)
         self.fs.make_dirs(folder)
         number, path = 1, posixpath.join(folder, name)
@@ -411,6 +412,6 @@ class Trash:
         try:
             self.fs.create(path, content)
         except FileExistsError as error:
-            raise AlreadyExists(f"{path} is there already") from error
+            raise AlreadyExists(f"{path} already exists") from error
         self.fs.sync_dir(folder)
         return path

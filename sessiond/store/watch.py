@@ -1,5 +1,5 @@
-"""Hints that somebody wrote into a store's folder. Only hints: files are compared at start, on open and before each
-save as well. A folder that the system will not watch is compared every now and then.
+"""Hints that another program wrote into a store's folder. Only hints: files are also compared at start, on open and before
+each save. A folder that the system will not watch is compared now and then.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sessiond.store.hints import Hints, Lost
 log = logging.getLogger(__name__)
 _RETRY_S = 2.0
 _COMPARE_S = 10.0
-"""How often a folder is compared that cannot be watched."""
+"""How often a folder that cannot be watched is compared."""
 _COMPARING_SHARE = 0.05
-"""Of its time, at most, such a store is compared."""
+"""The largest share of its time that such a store spends on comparing."""
 
 
 class _Unwatched(Exception):
-    """The folder is there, and the system does not watch it for us."""
+    """The folder exists, but the system does not watch it for us."""
 
 
 class Watch:
-    """Watches one store's folder for as long as it is there. `begun(store)` is awaited each time after it has begun: what
-    was written since the store was listed, and before that, gave no hint.
+    """Watches one store's folder for as long as it is there. `begun(store)` is awaited each time the watch has begun:
+    earlier writes since the store was listed gave no hint.
     """
 
     def __init__(self, store: FolderStore, begun: Callable[[FolderStore], Awaitable[object]] | None = None) -> None:
@@ -54,12 +54,12 @@ class Watch:
                 pause = await self._do_without(str(error))
             except (OSError, RuntimeError, Lost) as error:
                 self._tell(error)
-            except Exception:  # a fault of ours: hints go on coming, and the files are compared at other times too
+            except Exception:  # a bug of ours: the watch is tried again, and the files are compared at other times too
                 log.exception("store %s: the watch failed", self._store.name)
             await self._unless_stopped(asyncio.sleep(pause))
 
     async def _watch(self) -> None:
-        """Until it is to stop. Raises what ends it before that."""
+        """Watch until it is stopped. Raises the error that ends it before that."""
         loop = asyncio.get_running_loop()
         failed: asyncio.Future[None] = loop.create_future()
         held: list[str] = []
@@ -94,7 +94,7 @@ class Watch:
         try:
             await hints.open(self._store.path, self._store.holds_sessions)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            raise  # there is nothing to compare either
+            raise  # comparing would fail too
         except (OSError, RuntimeError) as error:
             raise _Unwatched(error) from error
         if self._unwatched:
@@ -108,12 +108,12 @@ class Watch:
             self._store.touched_all()
 
     async def _do_without(self, reason: str) -> float:
-        """Compare the files, for nobody says when they are written. Seconds till that should be done again."""
+        """Compare the files, because nothing reports when they are written. Returns the seconds until the next comparison."""
         self._told.add(reason)
         if not self._unwatched:
             self._unwatched = True
             self._store.watch_changed(
-                f"its folder cannot be watched ({reason}), so what others write in it may take {_COMPARE_S:g} s or more to be "
+                f"its folder cannot be watched ({reason}), so outside edits may take {_COMPARE_S:g} s or more to be "
                 "noticed; on Linux the limits are fs.inotify.max_user_watches and fs.inotify.max_user_instances"
             )
         began = time.monotonic()
@@ -121,13 +121,15 @@ class Watch:
         return max(_COMPARE_S, (time.monotonic() - began) / _COMPARING_SHARE)
 
     def _tell(self, error: Exception) -> None:
-        """Once for each reason. All files are compared when the watch begins again."""
+        """Report each reason once. All files are compared when the watch begins again."""
         level = logging.DEBUG if str(error) in self._told else logging.INFO
         self._told.add(str(error))
-        log.log(level, "store %s cannot be watched now; its files are compared instead: %s", self._store.name, error)
+        log.log(
+            level, "store %s cannot be watched now, so its files are compared regularly: %s", self._store.name, error
+        )
 
     async def _unless_stopped(self, work: Coroutine[object, object, None]) -> bool:
-        """Whether it was done before somebody stopped the watch. Raises what it raises."""
+        """Whether `work` finished before the watch was stopped. Raises what `work` raises."""
         tasks = [asyncio.create_task(work), asyncio.create_task(self._stop.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,1 +1,1 @@
-"""Byte streams in, whole messages out: framing, and the listeners that hand a stream to the layer above."""
+"""Byte streams in, whole messages out: framing, and the listeners that pass a stream to the layer above."""

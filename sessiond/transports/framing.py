@@ -3,10 +3,9 @@
     header mode    Content-Length: N CRLF CRLF, then N bytes (the LSP base protocol)
     lines mode     one message per LF, where the peer's first byte is `{` and the transport allows it
 
-A `Decoder` is fed whatever arrived and gives messages one at a time, so that the reader may stop between two of them. A
-stream that can no longer be followed gives one `Fault` and then nothing more. What is found does not depend on how the
-stream was cut into pieces. Nothing larger than a limit is ever collected: a length is judged before its body is waited
-for.
+A `Decoder` takes the bytes that arrive and returns messages one at a time, so that the reader may stop between two of them.
+A stream that can no longer be followed gives one `Fault` and then nothing more. The result does not depend on how the stream
+was cut into pieces. Nothing larger than a limit is ever collected: a length is checked before waiting for its body.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import msgspec
 from sessiond.limits import MAX_HEADER_LINES
 
 _COMPACT_AT = 64 * 1024
-"""Bytes already given away that may lie in front of the buffer before it is moved up."""
+"""How many consumed bytes may be at the front of the buffer before it is compacted."""
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 _USUAL = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n")
@@ -29,7 +28,7 @@ _BLANKS = re.compile(rb"[ \t]*")
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why a stream can no longer be followed. `limit` is the limit (in bytes; of a header, also in lines) where one was broken."""
+    """Why a stream can no longer be followed. `limit`: the limit that was exceeded, if any (in bytes; for a header, also in lines)."""
 
     kind: Literal["parseError", "tooLarge"]
     message: str
@@ -37,19 +36,19 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def encode(message: bytes, lines: bool) -> bytes:
-    """One message as it goes out. In lines mode it must not hold a raw LF (JSON that was encoded compactly never does)."""
+    """One message as it is sent. In lines mode it must not contain a raw LF (compact JSON never does)."""
     return message + b"\n" if lines else b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
 
 
 class Framing(Protocol):
-    """What a stream's channel needs of the way its messages are framed. No I/O."""
+    """What a stream's channel needs from its framing. No I/O."""
 
     message_limit: int
-    """Of the next message, in bytes."""
+    """For the next message, in bytes."""
 
     @property
     def finished(self) -> bool:
-        """The peer has said, in the framing itself, that nothing more will come."""
+        """Whether the peer has said, in the framing itself, that nothing more will come."""
 
     def feed(self, data: bytes | bytearray | memoryview) -> None: ...
 
@@ -61,19 +60,19 @@ class Framing(Protocol):
     def encode(self, message: bytes) -> bytes: ...
 
     def replies(self) -> bytes:
-        """What the framing itself has to send, and forgets by this call."""
+        """What the framing itself has to send; each call returns only what is new."""
 
     def farewell(self) -> bytes:
-        """What goes out last."""
+        """What is sent last."""
 
 
 class Decoder:
-    """One stream's framing by headers or lines. `message_limit` may be changed between two messages."""
+    """Decodes one stream, framed by headers or lines. `message_limit` may be changed between two messages."""
 
     def __init__(self, *, header_limit: int, message_limit: int, allow_lines: bool) -> None:
         self.message_limit = message_limit
         self.lines = False
-        """Whether the peer speaks newline-delimited JSON; known from its first byte on."""
+        """Whether the peer sends newline-delimited JSON; known from its first byte on."""
         self._header_limit = header_limit
         self._allow_lines = allow_lines
         self._begun = False
@@ -82,21 +81,21 @@ class Decoder:
         self._buffer = bytearray()
         self._start = 0
         self._searched = 0
-        """Lines mode: up to here there is no LF."""
+        """Lines mode: the buffer has no LF up to here."""
         self._line: _Line | None = None
-        """Header mode: the line of a header that is not whole yet."""
+        """Header mode: the header line that is not complete yet."""
         self._stated: int | None = None
-        """Its Content-Length, once it has been met."""
+        """Its Content-Length, once it has been read."""
         self._length: int | None = None
-        """Header mode: the body that is being waited for."""
+        """Header mode: the length of the body that is awaited."""
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what arrived. After a fault it is thrown away."""
+        """Take what arrived. After a fault it is discarded."""
         if not self._broken:
             self._buffer += data
 
     def end(self) -> None:
-        """Nothing more will come: in lines mode the last line needs no LF."""
+        """Nothing more will come: in lines mode the last line does not need an LF."""
         self._ended = True
 
     @property
@@ -114,11 +113,11 @@ class Decoder:
 
     @property
     def held(self) -> int:
-        """Bytes that were fed and not given away yet."""
+        """How many bytes were fed and not consumed yet."""
         return len(self._buffer) - self._start
 
     def next(self) -> bytes | Fault | None:
-        """The next whole message, or what is wrong with the stream, or None until more arrives."""
+        """The next complete message, or what is wrong with the stream, or None until more arrives."""
         if self._broken or self._start == len(self._buffer):
             return None
         if not self._begun:
@@ -144,8 +143,8 @@ class Decoder:
         return self._take(length)
 
     def _header(self) -> tuple[int, int] | Fault | None:
-        """(length of the body, size of the header with its blank line). Every byte is looked at once, however few come at
-        a time: the line that is not whole yet is gone on with.
+        """(length of the body, size of the header with its blank line). Every byte is examined once, however few arrive at a
+        time: an incomplete line is continued.
         """
         limit = self._start + self._header_limit
         if self._line is None:
@@ -174,14 +173,14 @@ class Decoder:
         return None
 
     def _field(self, line: bytes, stated: int | None) -> int | Fault | None:
-        """The length that is known after this header line."""
+        """The length, if known after this header line."""
         field = _FIELD.fullmatch(line)
         if field is None:
             return _broken("a line is not `Name: value`")
         if field[1].lower() != b"content-length":
             return stated
         if stated is not None:
-            return _broken("Content-Length stands there twice")
+            return _broken("Content-Length occurs twice")
         if not field[2].isdigit():
             return _broken("Content-Length is not a decimal number")
         if len(field[2]) > 9:
@@ -222,8 +221,8 @@ class Decoder:
 
 
 class _Line:
-    """A header line whose end has not come: which it is, where it begins in the buffer, how far it was looked at, and in what
-    part of it that was.
+    """A header line whose end has not arrived: its number, where it begins in the buffer, how far it was examined, and in
+    which part of the line that was.
     """
 
     __slots__ = ("begin", "number", "part", "seen")
@@ -234,10 +233,10 @@ class _Line:
         self.part: Literal["name", "blanks", "value", "end"] = "name"
 
     def may_go_on(self, buffer: bytearray, stop: int) -> bool:
-        """Look at what is new of it, which holds no LF. Whether it can still become `Name: value`, or a blank line."""
+        """Examine its new bytes, which do not contain an LF. Returns whether it can still become `Name: value`, or a blank line."""
         while self.seen < stop and self.part != "value":
             if self.part == "end":
-                return False  # a CR that no LF follows
+                return False  # a CR that is not followed by an LF
             if self.part == "name":
                 self.seen = _match_end(_NAME, buffer, self.seen, stop)
                 named = self.seen > self.begin

@@ -1,8 +1,8 @@
-"""Accepts connections of a listening socket and makes a channel of each.
+"""Accepts the connections of a listening socket and makes a channel of each.
 
-It accepts by itself instead of leaving that to asyncio: a peer must be judged before anything is read from it, one too
-many gets a word before it is closed, and when the process has no descriptor left (EMFILE) a spare one is given up to
-accept and refuse, so that neither the loop spins nor the peer waits in vain.
+It accepts by itself instead of leaving that to asyncio: a peer must be checked before anything is read from it, one too many
+gets an error before it is closed, and when the process runs out of descriptors (EMFILE) a spare one is given up to accept
+and refuse, so that neither the loop spins nor the peer waits in vain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RETRY_S = 0.1
 
 
 class Listener:
-    """`may_enter` judges an accepted socket before anything else; one that it turns down is closed without a word."""
+    """`may_enter` checks an accepted socket before anything else; one that it refuses is closed silently."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Listener:
         self._spare = _open_spare()
         self._joining: set[asyncio.Task[None]] = set()
         self._coming: set[socket.socket] = set()
-        """Let in, and nobody counts them yet."""
+        """Admitted, but not counted as connections yet."""
         self.channels: set[StreamChannel] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock, self._accept_waiting)
@@ -63,7 +63,7 @@ class Listener:
         return self.socket.getsockname()
 
     def close(self) -> None:
-        """Accept no more. Channels that are open stay so."""
+        """Stop accepting. Open channels remain open."""
         if self.socket.fileno() < 0:
             return
         self._loop.remove_reader(self.socket)
@@ -89,7 +89,7 @@ class Listener:
     def _welcome(self, peer: socket.socket) -> None:
         peer.setblocking(False)
         if not self._may_enter(peer):
-            _log.warning("a connection by another user was turned down on %s", self._kind)
+            _log.warning("refused a connection by another user on %s", self._kind)
             peer.close()
         elif (word := self._refusal()) is not None:
             self._refuse(peer, word)
@@ -103,7 +103,7 @@ class Listener:
         try:
             await self._loop.connect_accepted_socket(partial(self._make_channel, peer), peer)
         except OSError as error:
-            _log.info("a connection on %s was gone before it began: %s", self._kind, error)
+            _log.info("a connection on %s ended before it began: %s", self._kind, error)
             peer.close()
         finally:
             self._coming.discard(peer)
@@ -135,7 +135,7 @@ class Listener:
         return channel
 
     def _refuse(self, peer: socket.socket, word: bytes) -> None:
-        """A word, and the end."""
+        """Send a last message and close."""
         with peer:
             peer.setblocking(False)
             try:
@@ -148,7 +148,7 @@ class Listener:
         return encode(word, lines=False)
 
     def _refuse_with_spare(self) -> bool:
-        """Out of descriptors: one peer is accepted with the spare one, told, and closed. False if there was no spare."""
+        """Out of descriptors: accept one peer with the spare one, tell it, and close it. False if there was no spare."""
         if self._spare is None:
             self._spare = _open_spare()
             return False
@@ -164,7 +164,7 @@ class Listener:
         return True
 
     def _rest(self) -> None:
-        """Accept nothing for a moment, so that a failure that lasts does not spin."""
+        """Accept nothing for a moment, so that a lasting failure does not make the loop spin."""
         self._loop.remove_reader(self.socket)
         self._loop.call_later(_RETRY_S, self._wake)
 

@@ -1,15 +1,14 @@
 """One byte stream under asyncio: framing on top, back-pressure both ways, an orderly end.
 
-Reading: bytes land in a buffer that all streams of a listener share (receiving and taking them over happen in one turn
-of the loop), go through the decoder, and come out as messages until the receiver holds the channel. Writing: messages
-of one turn are joined into one write. More than `outgoing_bytes` waiting means choked. Ending: `close` lets everything
-out first. After a fault it also throws away what still arrives for a moment: closing a socket with unread bytes resets
-it, and the reset would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone
-does not.
+Reading: bytes arrive in a buffer that all streams of a listener share (they are received and consumed in one turn of the
+loop), go through the decoder, and come out as messages until the receiver holds the channel. Writing: messages of one turn
+are joined into one write. If more than `outgoing_bytes` wait, the channel is choked. Ending: `close` sends everything first.
+After a fault it also discards what still arrives for a moment: closing a socket with unread bytes resets it, and the reset
+would overtake the answer. A peer that only stopped sending still gets its answers; one that is gone does not.
 
-A single message may be written by another thread (`at_once`), if nothing waits before it. Whoever writes to the socket holds
-`_lock`; while the transport has bytes in its own buffer (`_backed_up`) only the loop writes. What such a write leaves over
-goes to the front of what waits.
+Another thread may write a single message (`at_once`), if nothing waits before it. A thread that writes to the socket holds
+`_lock`; while the transport has bytes in its own buffer (`_backed_up`) only the loop writes. If such a write is partial, the
+rest goes to the front of what waits.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from sessiond.transports.channel import Connect, Receiver
 from sessiond.transports.framing import Fault, Framing
 
 _PLAIN = ("unix", "tcp")
-"""Kinds whose messages are written as they are, whoever writes them."""
+"""Kinds whose messages any thread may write, because they are sent unchanged."""
 
 
 class StreamChannel(asyncio.BufferedProtocol):
-    """A `Channel` over a socket. Made per connection by a listener."""
+    """A `Channel` over a socket. A listener creates one for each connection."""
 
     def __init__(
         self,
@@ -59,12 +58,12 @@ class StreamChannel(asyncio.BufferedProtocol):
         self._out_bytes = 0
         self._lock = threading.Lock()
         self._fd = -1
-        """Of a socket that any thread may write to."""
+        """The descriptor of a socket that any thread may write to."""
         self._backed_up = False
         self._flush_planned = False
         self._held = False
         self._yielded = False
-        """More was received than one turn of the loop takes: the next one goes on."""
+        """More was received than one turn of the loop takes: the next one continues."""
         self._finished_reading = False
         """The peer's last byte has arrived."""
         self._told_end = False
@@ -108,7 +107,7 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._receiver.drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        with self._lock:  # the socket is closed after this: nobody may write to its number any more
+        with self._lock:  # the socket is closed after this: nothing may write to its number any longer
             self._closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -138,16 +137,16 @@ class StreamChannel(asyncio.BufferedProtocol):
         return None if self._fd < 0 else partial(self._write_now, self._framing.encode(message), claim)
 
     def _write_now(self, framed: bytes, claim: Callable[[], bool]) -> bool:
-        """From any thread. False: nothing of it is out, nor will be."""
+        """From any thread. False: nothing of it was sent or will be."""
         with self._lock:
             if self._closing or self._backed_up or self._out or not claim():
                 return False
             try:
                 count = os.write(self._fd, framed)
-            except OSError:  # it is full; or it is broken, which the loop finds out as well
+            except OSError:  # it is full; or broken, which the loop finds out as well
                 count = 0
             if count < len(framed):
-                self._out.insert(0, framed[count:])  # the loop may have put something there since
+                self._out.insert(0, framed[count:])  # the loop may have queued something since
                 self._loop.call_soon_threadsafe(self._flush)
             return True
 
@@ -217,14 +216,14 @@ class StreamChannel(asyncio.BufferedProtocol):
                 receiver.ended()
 
     def _yield(self) -> None:
-        """Others have their turns before the next messages are taken. Nothing more is read till then."""
+        """Let others have their turns before the next messages are taken. Nothing more is read until then."""
         self._yielded = True
         if self._transport is not None:
             self._transport.pause_reading()
         self._loop.call_soon(self._go_on)
 
     def _hung_up(self) -> bool:
-        """Whether the peer can not read any more either. (Over TCP that shows only when something is written.)"""
+        """Whether the peer can no longer read either. (Over TCP that shows only when something is written.)"""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:
             return True
@@ -255,7 +254,7 @@ class StreamChannel(asyncio.BufferedProtocol):
             self._backed_up = self._transport.get_write_buffer_size() > 0
 
     def _watch_last_bytes(self, before: int) -> None:
-        """A peer that takes none of its last answers within a while does not get them."""
+        """Give up on a peer that takes none of its last answers for a while."""
         if self._transport is None:
             return
         waiting = self._transport.get_write_buffer_size()

@@ -1,4 +1,4 @@
-"""TCP: loopback unless told otherwise. Who comes in by it is trusted only after he has shown the token."""
+"""TCP: loopback unless configured otherwise. A peer is trusted only after it has shown the token."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class TcpListener(Listener):
 
 
 async def listen(host: str | None, port: int, acceptor: Acceptor, limits: Limits) -> TcpListener:
-    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). Raises OSError as it comes."""
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on."""
     return TcpListener(await bind(host, port), acceptor, limits=limits)
 
 
 async def bind(host: str | None, port: int) -> socket.socket:
-    """A listening socket. Of a name with several addresses the first IPv4 one is taken."""
+    """A listening socket. If a name has several addresses, the first IPv4 one is taken."""
     found = await asyncio.get_running_loop().getaddrinfo(
         host or LOOPBACK, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     family, kind, protocol, _name, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-    import ipaddress  # as long to import as what most starts of a daemon need of ours
+    import ipaddress  # imported late: it takes as long as all our own modules that most starts need
 
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
-        _log.warning("listening on %s, which other machines can reach; what is sent there is not encrypted", address[0])
+        _log.warning("listening on %s, which other machines can reach; the traffic is not encrypted", address[0])
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by every connection: a peer whose machine is gone does not hold a place for ever.
+        # Every connection inherits this: a peer whose machine is gone does not keep its place for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -1,8 +1,8 @@
-"""The Unix socket: where it is bound, who may come in.
+"""The Unix socket: where it is bound, and which peers are admitted.
 
-Bound under a temporary name in the same folder, listening, and only then renamed onto its path: whoever dials the path
-reaches a daemon that listens, and a socket that somebody else holds is never removed first. The caller owns the data
-folder's lock, so there is one daemon.
+It is bound under a temporary name in the same folder, listens, and only then is renamed onto its path: a client that dials
+the path reaches a daemon that listens, and another process's socket is never removed first. The caller owns the data
+folder's lock, so there is only one daemon.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnixListener(Listener):
         return self.path is None or (self._identity is not None and _identity(self.path) == self._identity)
 
     def close(self) -> None:
-        """Also removes the path, if it is still this socket's."""
+        """Also removes the path, if it still leads to this socket."""
         if self.path is not None and self.in_place():
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
@@ -43,8 +43,8 @@ class UnixListener(Listener):
 
 
 def listen(path: str, acceptor: Acceptor, limits: Limits) -> UnixListener:
-    """Listen on `path`; to be called on the event loop. Raises ConfigError for a folder that is not ours alone, OSError
-    as it comes.
+    """Listen on `path`; to be called on the event loop. Raises ConfigError for a folder that other users can access; OSError
+    is passed on.
     """
     return UnixListener(bind(path), acceptor, limits=limits, path=path)
 
@@ -55,7 +55,7 @@ def listen_inherited(sock: socket.socket, acceptor: Acceptor, limits: Limits) ->
 
 
 def bind(path: str) -> socket.socket:
-    """A listening socket that was renamed onto `path`; the folder is made 0700 if it is not there, the socket is 0600."""
+    """A listening socket that was renamed onto `path`; a missing folder is created with mode 0700, the socket has 0600."""
     folder = os.path.dirname(path)
     _private_folder(folder)
     temporary = os.path.join(folder, f".{secrets.token_hex(3)}")
@@ -76,9 +76,7 @@ def bind(path: str) -> socket.socket:
 
 
 def inherited_sockets() -> list[socket.socket]:
-    """Listening Unix sockets that a service manager handed over (LISTEN_FDS); the variables are taken out of the
-    environment.
-    """
+    """Listening Unix sockets that a service manager passed on (LISTEN_FDS); the variables are removed from the environment."""
     pid, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_FDNAMES", None)
     if pid != str(os.getpid()) or not count.isdecimal():
@@ -120,7 +118,7 @@ def _private_folder(folder: str) -> None:
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigError(
             f"the folder of the socket, {folder}, is open to other users",
-            hint=f"make it yours alone: chmod 700 {folder}",
+            hint=f"make it private: chmod 700 {folder}",
             path=folder,
         )
 

@@ -1,11 +1,11 @@
-"""WebSocket: one message a text frame, and files of the page on the same port.
+"""WebSocket: one text frame for each message, and files of the page on the same port.
 
     accepted ──one HTTP request──> judged by Host and Origin ──upgrade──> a channel like any other
                                         └── a plain GET: a file, and the end
 
 A token may come with the handshake (then the peer is trusted from the start; a wrong one is refused there) or in the first
-message, which the layer above looks at. Only a channel counts as a connection of the daemon's; those that are still on
-the way have a deadline and a limit of their own.
+message, which the layer above checks. Only a channel counts as a connection of the daemon; peers in the handshake have a
+separate deadline and limit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FULL = (
 )
 
 Admits = Callable[[str | None], bool]
-"""Whether a token is the right one."""
+"""Whether a token is valid."""
 
 
 class WsListener(Listener):
@@ -72,7 +72,7 @@ class WsListener(Listener):
 
 
 class WsChannel(StreamChannel):
-    """A `Channel` from the moment when the handshake is answered; before that nobody above knows of it."""
+    """A `Channel` from the moment when the handshake is answered; before that the layer above does not know it."""
 
     def __init__(self, listener: WsListener, acceptor: Acceptor, limits: Limits, buffer: memoryview) -> None:
         self._frames = WsFraming(limits.unauthenticated_message_bytes)
@@ -88,7 +88,7 @@ class WsChannel(StreamChannel):
         self._listener = listener
         self._acceptor = acceptor
         self._head: bytearray | None = bytearray()
-        """What came of the request; None once it is whole."""
+        """The part of the request that has arrived; None once it is complete."""
         self._host = ""
         self._answering: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -109,7 +109,7 @@ class WsChannel(StreamChannel):
             return
         seen = max(
             0, len(self._head) - len(_END_OF_HEAD) + 1
-        )  # each byte is looked at once, however few come at a time
+        )  # each byte is examined once, however few arrive at a time
         self._head += self._shared_buffer[:nbytes]
         end = self._head.find(_END_OF_HEAD, seen) + len(_END_OF_HEAD)
         try:
@@ -124,7 +124,7 @@ class WsChannel(StreamChannel):
 
     def eof_received(self) -> bool:
         if self._head is not None:
-            self.abort()  # gone before it had asked for anything
+            self.abort()  # gone before it sent a request
             return False
         return super().eof_received()
 
@@ -162,7 +162,7 @@ class WsChannel(StreamChannel):
         token = token_of(request.headers)
         trusted = self._listener.admits(token)
         if token is not None and not trusted:
-            raise Refused(401, "the token is wrong", "it stands in the file that `sessiond status` names")
+            raise Refused(401, "wrong token", "the file that `sessiond status` shows contains it")
         response = protocol.accept(request)
         if response.status_code != 101:
             self._finish(Answer(response.status_code, _TEXT, bytes(response.body)))
@@ -203,20 +203,22 @@ class WsChannel(StreamChannel):
         if self._transport is None:
             return
         if self._deadline is not None:
-            self._deadline.cancel()  # `close` watches that it is taken
+            self._deadline.cancel()  # `close` watches that the peer takes it
         self._write(serialize(answer, self._host, head_only=head_only), soon=True)
         self.close(linger=answer.status >= 400)
 
-    # Whether anybody is there
+    # Whether the peer is still there
 
     def _ping(self) -> None:
         if self._closing or self._transport is None:
             return
         if not (self._heard or self._held):
-            _log.info("a WebSocket peer said nothing for %g s, not even a pong; it is cut off", self._limits.ping_s)
+            _log.info(
+                "a WebSocket peer sent nothing for %g s, not even a pong; the connection is closed", self._limits.ping_s
+            )
             self.abort()
             return
-        if not self._held:  # what is not read cannot be heard
+        if not self._held:  # while nothing is read, nothing can arrive
             self._heard = False
             self._write(self._frames.ping(), soon=False)
         self._next_ping = self._loop.call_later(self._limits.ping_s, self._ping)

@@ -1,8 +1,8 @@
-"""WebSocket frames in, messages out (RFC 6455), without I/O: one message a text frame, or several fragments of one.
+"""WebSocket frames in, messages out (RFC 6455), without I/O: each message is a text frame, or several fragments of one.
 
-The library reads and writes single frames; what they mean together is here, because the limit may change between two
-messages, because a peer that broke the protocol still gets an answer before the close frame, and because nothing may be
-read ahead while the channel is held. Extensions (compression) are never agreed on.
+The library reads and writes single frames; their meaning is here, because the limit may change between two messages, because
+a peer that violates the protocol still gets an answer before the close frame, and because nothing may be read ahead while
+the channel is held. Extensions (compression) are never negotiated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from websockets.streams import StreamReader
 from sessiond.transports.framing import Fault
 
 _CONTROL_BYTES = 125
-"""A control frame may be this long, also where a message has no room left."""
+"""A control frame may be this long, even if the message has no room left."""
 
 
 class WsFraming:
@@ -28,7 +28,7 @@ class WsFraming:
         self.message_limit = message_limit
         self.finished = False
         self.opened = False
-        """Whether the handshake is over; before it there is no farewell."""
+        """Whether the handshake is over; before that there is no farewell."""
         self._reader = StreamReader()
         self._frame: Generator[None, None, Frame] | None = None
         """The frame that is being read."""
@@ -40,15 +40,15 @@ class WsFraming:
         self._close_code: int = CloseCode.NORMAL_CLOSURE
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Take what arrived. After a fault or the peer's close frame it is thrown away."""
+        """Take what arrived. After a fault or the peer's close frame it is discarded."""
         if not (self._broken or self.finished):
             self._reader.feed_data(bytes(data))
 
     def end(self) -> None:
-        """Without a close frame: what came of a message is not a message, and what is whole is still given away."""
+        """The stream ended without a close frame: an incomplete message does not count, complete ones are still returned."""
 
     def next(self) -> bytes | Fault | None:
-        """The next whole message, or what is wrong with the stream, or None until more arrives."""
+        """The next complete message, or what is wrong with the stream, or None until more arrives."""
         while not (self._broken or self.finished):
             try:
                 frame = self._next_frame()
@@ -83,14 +83,14 @@ class WsFraming:
         return Frame(Opcode.CLOSE, Close(self._close_code, "").serialize()).serialize(mask=False)
 
     def close_with(self, code: int) -> None:
-        """What the farewell will say."""
+        """Set the code of the farewell."""
         self._close_code = code
 
     def _next_frame(self) -> Frame | None:
         if self._frame is None:
             if not self._reader.buffer:
                 return None
-            # Judged by the limit of now: what came before has been delivered, and may have changed it.
+            # Use the present limit: earlier messages have been delivered, and may have changed it.
             room = self.message_limit - len(self._message or b"")
             self._frame = Frame.parse(self._reader.read_exact, mask=True, max_size=max(room, _CONTROL_BYTES))
         try:
@@ -107,7 +107,7 @@ class WsFraming:
         elif frame.opcode is Opcode.CLOSE:
             self._peer_closes(Close.parse(bytes(frame.data)))
         elif frame.opcode is Opcode.BINARY:
-            return self._fault(CloseCode.UNSUPPORTED_DATA, "a binary frame came; a message is a text frame")
+            return self._fault(CloseCode.UNSUPPORTED_DATA, "unexpected binary frame; a message is a text frame")
         elif frame.opcode is Opcode.TEXT or frame.opcode is Opcode.CONT:
             return self._collect(frame)
         return None

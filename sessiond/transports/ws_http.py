@@ -1,7 +1,7 @@
-"""What stands before a WebSocket: the one HTTP request, whether its Host and Origin may come in, and answers in HTTP.
+"""What precedes a WebSocket: the one HTTP request, the check of its Host and Origin, and answers in HTTP.
 
-Host and Origin are looked at on every request, also for a file of the page: a name that an attacker points at our address
-(DNS rebinding) and a page of another origin (cross-site WebSocket hijacking) stop here, before any token is looked at.
+Host and Origin are checked on every request, even for a file of the page: a name that an attacker points at our address (DNS
+rebinding) and a page of another origin (cross-site WebSocket hijacking) are stopped here, before any token is checked.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Refused(Exception):
 
 
 class Site(Protocol):
-    """What is served on the same port to a plain GET."""
+    """Answers a plain GET on the same port."""
 
     async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
-        """`path` begins with a slash and has no query; None: there is no such thing."""
+        """`path` begins with a slash and has no query; None: not found."""
 
 
 class Door:
-    """Who may come in by Host and Origin. `allowed_hosts` are names, or names with a port; `allowed_origins` as a
+    """Admits requests by Host and Origin. `allowed_hosts` are names, or names with a port; `allowed_origins` are as a
     browser writes them (`https://app.example.org`).
     """
 
@@ -63,7 +63,7 @@ class Door:
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
 
     def judge(self, headers: Headers) -> str:
-        """The Host that was asked for. Raises Refused."""
+        """The requested Host. Raises Refused."""
         hosts = headers.get_all("Host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if not (_is_loopback(_name_of(host)) or host in self._hosts or _name_of(host) in self._hosts):
@@ -77,7 +77,7 @@ class Door:
             raise Refused(
                 403,
                 f"a page of {', '.join(origins)} may not use this",
-                "add it to allowed_origins under [daemon] in config.toml, if it is yours",
+                "if it is yours, add it to allowed_origins under [daemon] in config.toml",
             )
         return host
 
@@ -91,7 +91,7 @@ def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
     protocol.receive_data(head)
     events = protocol.events_received()
     if not events or not isinstance(events[0], Request):
-        raise Refused(400, "this is not an HTTP request that can be served", kind="invalidRequest")
+        raise Refused(400, "unsupported or malformed HTTP request", kind="invalidRequest")
     return protocol, events[0]
 
 
@@ -112,7 +112,7 @@ def token_of(headers: Headers) -> str | None:
 
 
 def serialize(answer: Answer, host: str, *, head_only: bool = False) -> bytes:
-    """The bytes of an answer after which the connection ends. `host`: as the request named it, and judged."""
+    """The bytes of an answer after which the connection ends. `host`: from the request, already checked."""
     rows = [
         f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}",
         f"Date: {email.utils.formatdate(usegmt=True)}",
@@ -132,8 +132,8 @@ def serialize(answer: Answer, host: str, *, head_only: bool = False) -> bytes:
 
 
 def _policy(host: str) -> str:
-    """Scripts and styles are files of ours alone, pictures are ours or inside the text, and nothing is sent elsewhere.
-    Not every browser takes 'self' to hold for ws.
+    """Scripts and styles come only from our files, images from our files or the text itself, and nothing is sent elsewhere.
+    Not every browser applies 'self' to ws.
     """
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -151,8 +151,8 @@ def _subprotocols(headers: Headers) -> list[str]:
 
 
 def _name_of(host: str) -> str:
-    """A Host header without its port and without brackets; empty where it is invalid. It goes into the answer's policy, so
-    nothing may stand beside name and port.
+    """A Host header without its port and without brackets; empty if it is invalid. It goes into the answer's policy, so it
+    must contain only name and port.
     """
     match = _HOST.fullmatch(host)
     return (match["v6"] or match["name"]) if match else ""

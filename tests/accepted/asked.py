@@ -1,5 +1,5 @@
-"""What clients ask that is valid, or nearly: every field that a request has, with values at and beyond the edges. Params are
-text, as on the wire, so that what no encoder of ours would write can be sent, too.
+"""Valid and almost valid requests: every field of a request, with values at and beyond the limits. Params are text, as on
+the wire, so that things that our encoders never write can be sent, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever a request was accepted with can be saved, read and told again, in every format; all else is refused at once (9)."""
+"""Accepted values can be saved, read and reported again, in every format; everything else is refused at once."""
 
 from __future__ import annotations
 

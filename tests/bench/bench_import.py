@@ -1,9 +1,9 @@
 """What an import of Claude Code transcripts costs: `python -m tests.bench.bench_import [megabytes] [--write docs/performance.md]`,
 500 by default.
 
-Megabytes a second, the peak memory of daemon and command line together (the most that each had resident), and how long
-another client's requests took meanwhile. No test; prints a table. The transcripts are made, the same every time, in the
-proportions of real ones: 1.8 KB a record, two fifths of it text that is searched.
+Megabytes per second, the peak memory of daemon and command line together (the most that each had resident), and how long
+another client's requests took meanwhile. Not a test; prints a table. The transcripts are generated, the same every time, in
+the proportions of real ones: 1.8 KB a record, two fifths of it text that is searched.
 """
 
 from __future__ import annotations

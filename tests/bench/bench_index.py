@@ -1,9 +1,9 @@
-"""What finding costs: `python -m tests.bench.bench_index [messages] [sessions] [--write docs/performance.md]`.
+"""What searching costs: `python -m tests.bench.bench_index [messages] [sessions] [--write docs/performance.md]`.
 
 A daemon meets a folder of sessions that it has never seen (100,000 messages in 2,000 sessions by default) and indexes them
-while another client works; then everything is asked over the socket, warm, beside `ripgrep` over the same files where it
-is installed. No test; prints a table. The text is made, the same every time: half prose, a quarter code with identifiers,
-a quarter Japanese, about 60 words a message.
+while another client works; then all queries go over the socket, warm, compared with `ripgrep` over the same files if it is
+installed. Not a test; prints a table. The text is generated, the same every time: half prose, a quarter code with
+identifiers, a quarter Japanese, about 60 words a message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Figures of search by meaning: `python tests/bench/bench_semantic.py [--write] [messages ...]` from the project's root;
-20,000 and 100,000 by default. `--write`: into docs/performance.md too. No test.
+20,000 and 100,000 by default. `--write`: also into docs/performance.md. Not a test.
 
-The text is bench_index.py's, made, the same every time; where SESSIOND_CORPUS (or ../shared/corpus) is there, how much of
-an exact comparison the search finds is measured on real passages too. CPU is counted because it says the same on a busy
-machine.
+The text is that of bench_index.py, the same every time; if SESSIOND_CORPUS (or ../shared/corpus) exists, it also measures on
+real passages how much of an exact comparison the search finds. CPU time is counted because a busy machine does not change
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Durable appends: one client after the other's answer, against peers and limits; in a longer session; sixteen clients at once."""
+"""Durable appends: one after another, against peers and limits; in a longer session; from sixteen clients at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit of a round trip: `python echo.py [SOCKET]` answers every line that arrives with itself, by bare asyncio, and does nothing else.
+"""The limit of a round trip: `python echo.py [SOCKET]` sends every line back, by bare asyncio, and does nothing else.
 Without a socket's path it listens on TCP. It prints the port, or 0.
 """
 

@@ -1,4 +1,4 @@
-"""What the daemon costs while nobody looks: memory, CPU, bytes on the disk."""
+"""What an idle daemon costs: memory, CPU, bytes on the disk."""
 
 from __future__ import annotations
 

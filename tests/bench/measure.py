@@ -1,4 +1,4 @@
-"""What every benchmark is made of: times of calls that take turns, ratios of one round, rows of the table."""
+"""The parts of every benchmark: times of alternating calls, ratios of one round, rows of the table."""
 
 from __future__ import annotations
 

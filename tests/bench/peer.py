@@ -1,5 +1,6 @@
-"""One peer in a process of its own: `PYTHON peer.py WHICH FOLDER`. A number on stdin: so many durable appends of 500 bytes; on stdout the
-seconds of each, as a JSON list. Runs in the peer's own environment, so it imports nothing of ours.
+"""One peer in a separate process: `PYTHON peer.py WHICH FOLDER`. For a number on stdin it makes that many durable appends of
+500 bytes; on stdout it prints the seconds of each, as a JSON list. Runs in the peer's own environment, so it imports nothing
+of ours.
 """
 
 import asyncio

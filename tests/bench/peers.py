@@ -1,4 +1,4 @@
-"""Peers and limits as processes beside the daemon, each in a throwaway environment of its own where it needs one."""
+"""Peers and limits as processes next to the daemon, each in its own throwaway environment if it needs one."""
 
 from __future__ import annotations
 

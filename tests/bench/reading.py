@@ -1,4 +1,4 @@
-"""What a person waits for: opening, listing, and seeing what another one wrote."""
+"""What people wait for: opening, listing, and seeing another client's text."""
 
 from __future__ import annotations
 

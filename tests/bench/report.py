@@ -1,4 +1,4 @@
-"""What the benches of finding and importing share: what a process cost, and their sections of docs/performance.md."""
+"""Shared by the benchmarks of search and import: what a process cost, and their sections of docs/performance.md."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The benchmarks: every figure beside its limit or peer, interleaved in one run, as ratios with their spread.
+"""The benchmarks: every figure next to its limit or peer, interleaved in one run, as ratios with their spread.
 
     python -m tests.bench.run [--only NAME ...] [--quick | --smoke] [--python PATH ...] [--write docs/performance.md]
 
-Machines differ and are noisy, so nothing here is a test: only ratios of medians from the same run mean anything. `--smoke` runs everything once on
-next to nothing, without the peers that must be installed, to see that it runs. `--write` puts the rows that were measured in the place of those of
-the same name in the file's table, and leaves everything else in it as it is. TMPDIR decides which disk is measured. `--python` measures the same
-once more on each of these interpreters, which must have this checkout installed (`PATH -m pip install -e .`); their rows name them.
+Machines differ and are noisy, so nothing here is a test: only ratios of medians from the same run mean anything. `--smoke`
+runs everything once on tiny data, without the peers that must be installed, to check that it runs. `--write` replaces the
+rows of the same name in the file's table, and leaves everything else as it is. TMPDIR decides which disk is measured.
+`--python` also measures with each of these interpreters, which must have this checkout installed (`PATH -m pip install -e
+.`); their rows name them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From nothing to the first answer: the relay, the daemon, a daemon with much to look after."""
+"""From the start to the first answer: the relay, the daemon, a daemon with much data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that must not become more: counted, so that a machine's mood says nothing about them. Times are the benchmarks' own business."""
+"""Operations that must not become more: counted, so that the machine's load does not matter. The benchmarks measure times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable append again: through the relay, over TCP, and where others have the session open."""
+"""The durable append again: through the relay, over TCP, and while others have the session open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For scripts: with --json, standard output is one JSON document and nothing else."""
+"""For scripts: with --json, standard output is exactly one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands' small client, against a daemon that says odd things."""
+"""The commands' small client, against a daemon that sends odd things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sessiond demo` does what it says, and says the same on every machine."""
+"""`sessiond demo` does what it says, and prints the same on every machine."""
 
 from __future__ import annotations
 

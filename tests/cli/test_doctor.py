@@ -1,4 +1,4 @@
-"""`doctor` names what is unhealthy, changes nothing, and says so with its exit code."""
+"""`doctor` names what is wrong, changes nothing, and reports by its exit code."""
 
 from __future__ import annotations
 

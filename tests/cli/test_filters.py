@@ -1,4 +1,4 @@
-"""Filters at the command line: a value that can find nothing is said, not taken for "nothing found"."""
+"""Filters at the command line: a value that cannot find anything is reported, not taken for "nothing found"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sessiond gc`: it says what it would move to the trash, and moves it when told."""
+"""`sessiond gc`: it shows what it would move to the trash, and moves it on request."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) ->
         ([str(database)], "not a file of any known tool"),
         ([str(database), "--format", "goose"], "a database with an unknown schema"),
         ([str(empty)], "no conversation was found in it"),
-        ([str(noise), "--format", "codex"], "holds no record of codex"),
-        ([str(noise), "--format", "gemini-cli", "--dry-run"], "holds no record of gemini-cli"),
+        ([str(noise), "--format", "codex"], "contains no records of codex"),
+        ([str(noise), "--format", "gemini-cli", "--dry-run"], "contains no records of gemini-cli"),
         ([str(transcript(person)), "--format", "codex"], "is a claude-code file, not a codex file"),
     ]
     for arguments, reason in cases:

@@ -1,4 +1,4 @@
-"""`sessiond list`: what people choose a session by."""
+"""`sessiond list`: what people need to choose a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print of what they are told: every shape of it, and no control character."""
+"""What commands print from answers: every kind, without control characters."""
 
 from __future__ import annotations
 

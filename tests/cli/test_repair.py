@@ -1,4 +1,4 @@
-"""`doctor --repair` puts right what can be, keeps a copy of what it changes, says in words what was done, and never works beside a daemon."""
+"""`doctor --repair` repairs what it can, keeps a copy of what it changes, says what was done, and refuses to work while a daemon runs."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_damaged_entry_of_the_trash(stopped: Shell) -> None:
     meta = stopped.data / "trash" / "default" / "gone" / "meta.json"
     meta.write_bytes(b"{")
     [said] = repaired(stopped).values()
-    assert "made anew" in said
+    assert "recreated" in said
     assert stopped("restore", "gone").code == 0
     assert words(stopped, "gone") == ["deleted words"]
 

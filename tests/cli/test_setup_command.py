@@ -1,4 +1,4 @@
-"""`sessiond setup EDITOR --write`: into the file that the editor reads, once, and the editor then has the client."""
+"""`sessiond setup EDITOR --write`: writes into the file that the editor reads, once, and then the editor has the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that ask one thing and print it: what a script gets, what people get, and how each of them fails."""
+"""Commands with one request and its output: what a script gets, what people get, and how each of them fails."""
 
 from __future__ import annotations
 

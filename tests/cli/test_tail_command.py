@@ -1,4 +1,4 @@
-"""`sessiond tail`: what is shown of what happens, and how it ends or goes on."""
+"""`sessiond tail`: which events it shows, and how it ends or continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a terminal: tables and colours of ours, and nobody else's control characters."""
+"""On a terminal: our tables and colours, and only our control characters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command line as shell transcripts: a line after `$` is run for real, what follows is all that it may print.
+"""The command line as shell transcripts: a line after `$` is run for real, the following lines are its exact output.
 
-`...` stands for anything on its line. Standard error stands where it came; `[N]` is an exit code other than 0.
+`...` matches anything on its line. Standard error is where it appeared; `[N]` is an exit code other than 0.
 """
 
 from __future__ import annotations

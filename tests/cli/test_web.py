@@ -1,4 +1,4 @@
-"""`sessiond web`: the page is opened with the token handed over safely."""
+"""`sessiond web`: the page is opened, and gets the token safely."""
 
 from __future__ import annotations
 

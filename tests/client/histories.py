@@ -1,7 +1,8 @@
-"""Random lives of two writers and a watcher while the daemon is killed, stopped and cut off, and the count of what came of it.
+"""Random lives of two writers and a watcher while the daemon is killed, stopped and cut off, and the count of the results.
 
-What every life must show: a message that was acknowledged is in the session's file once, under its seq, with its whole text; and the
-watcher is told of every change once and in order, or of a stretch that nobody knows in detail (`Reread`), which begins where it was.
+What every life must show: a message that was acknowledged is in the session's file once, under its seq, with its whole text;
+and the watcher is told of every change once and in order, or of a stretch whose details are unknown (`Reread`), which begins
+where it was.
 """
 
 from __future__ import annotations

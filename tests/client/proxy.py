@@ -1,4 +1,4 @@
-"""A TCP port in front of a daemon's Unix socket that cuts connections, in the middle of a line too, and delays what it passes on."""
+"""A TCP port in front of a daemon's Unix socket that cuts connections, even in the middle of a line, and delays what it passes on."""
 
 from __future__ import annotations
 

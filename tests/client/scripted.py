@@ -1,4 +1,4 @@
-"""A daemon on a TCP port that says what a test tells it to: of another version, or out of its mind."""
+"""A daemon on a TCP port that sends what a test tells it to: of another version, or nonsense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program pays for the client before it says a word."""
+"""What importing the client costs a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the client that do no I/O: what is sent again after a lost connection, and what is told once."""
+"""The parts of the client that do no I/O: what is sent again after a lost connection, and what is reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs in `examples/`, the doctests, and the programs in the documents: each is run as it stands there."""
+"""The programs in `examples/`, the doctests, and the programs in the documents: each is run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every client as a person has it, at a terminal, and what a test must know of each to treat all alike."""
+"""Every client as people use it, at a terminal, and what a test must know about each to treat all alike."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A daemon that answers as it is told, on standard input and output, for what the real one does only on a broken machine.
+"""A daemon with given answers, on standard input and output, for cases in which the real one needs a broken machine.
 
     fake_daemon.py ANSWERS [LOG]
 
-ANSWERS is a JSON object: method -> {"result": ...} or {"error": ...} as on the wire, or null for no answer at all; methods that
-are not named are answered {}. `initialize` is answered well unless it is named. Every message goes to LOG, one a line.
+ANSWERS is a JSON object: method -> {"result": ...} or {"error": ...} as on the wire, or null for no answer at all; the
+answer to other methods is {}. `initialize` gets a valid answer unless it is named. Every message goes to LOG, one per line.
 """
 
 from __future__ import annotations

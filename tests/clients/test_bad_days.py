@@ -1,4 +1,4 @@
-"""What goes wrong around a client, at a terminal and with the real daemon: each says it in its own way, and what was typed is
+"""Faults around a client, at a terminal and with the real daemon: each client reports them in its own way, and typed text is
 still there.
 """
 

@@ -1,4 +1,4 @@
-"""The storage service of a chat in the browser, in a program of its own origin: the immortality test and what may go wrong."""
+"""The storage service of a chat in the browser, in a program with its own origin: the immortality test and possible faults."""
 
 from __future__ import annotations
 

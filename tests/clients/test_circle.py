@@ -1,4 +1,4 @@
-"""Different editors on one session, round the circle: what one says, the next one shows, and answers."""
+"""Different editors on one session, in a circle: what one sends, the next one shows and answers."""
 
 from __future__ import annotations
 

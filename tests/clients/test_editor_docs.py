@@ -1,4 +1,4 @@
-"""The pages under docs/editors: every piece of configuration and code on them is taken out and run, in the program that it is for."""
+"""The pages under docs/editors: every piece of configuration and code on them is run in its program."""
 
 from __future__ import annotations
 

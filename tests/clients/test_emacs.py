@@ -1,4 +1,4 @@
-"""The Emacs client, in a real Emacs against a real daemon. What is tested stands in clients/emacs/test."""
+"""The Emacs client, in a real Emacs against a real daemon. The tests are in clients/emacs/test."""
 
 from __future__ import annotations
 

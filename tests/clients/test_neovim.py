@@ -1,4 +1,4 @@
-"""The Neovim plugin, in every Neovim that is there, against a real daemon."""
+"""The Neovim plugin, in every installed Neovim, against a real daemon."""
 
 from __future__ import annotations
 

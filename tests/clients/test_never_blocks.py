@@ -1,5 +1,5 @@
-"""A daemon that stands still (SIGSTOP) stops nobody from typing. Shown by the order of events: what is typed is on the screen
-while the daemon still stands; nothing is measured.
+"""A stopped daemon (SIGSTOP) does not prevent typing. The order of events shows it: typed text is on the screen while the
+daemon is still stopped; nothing is measured.
 """
 
 from __future__ import annotations

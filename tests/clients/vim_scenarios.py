@@ -1,4 +1,4 @@
-"""What Vim and Neovim have to do at a terminal, with real keys; each function is one scenario that both suites run."""
+"""What Vim and Neovim must do at a terminal, with real keys; each function is one scenario that both suites run."""
 
 from __future__ import annotations
 

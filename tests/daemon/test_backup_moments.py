@@ -1,4 +1,4 @@
-"""daemon/backup.py: what happens around a backup at its odd moments, with the parts of a daemon put together by hand."""
+"""daemon/backup.py: odd moments of a backup, with the parts of a daemon put together by hand."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_a_backup_goes_to_a_fresh_place_that_can_be_written(rig: Rig, tmp_
     with pytest.raises(AlreadyExists):
         await rig.backups.make(str(there), None)
     assert [one.name for one in there.iterdir()] == ["mine"]
-    with pytest.raises(InvalidParams, match="there is no folder"):
+    with pytest.raises(InvalidParams, match="is not a folder"):
         await rig.backups.make(str(tmp_path / "none" / "copy"), None)
     with pytest.raises(InvalidParams, match="cannot be written: File name too long"):
         await rig.backups.make(str(tmp_path / ("x" * 300)), None)

@@ -1,4 +1,4 @@
-"""A disk damages the journal of a killed daemon, anywhere and in any way: what was acknowledged is there, or it is said."""
+"""A disk damages the journal of a killed daemon, anywhere and in any way: acknowledged changes are there, or their loss is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""daemon/reading.py: what stock editors are shown of session files that are odd, gone or nobody's."""
+"""daemon/reading.py: what stock editors are shown of session files that are odd, missing or not ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token's file, and the log's."""
+"""The files of the token and of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that somebody writes in the moment in which a daemon starts."""
+"""Files that another program writes at the moment when a daemon starts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`permanent` leaves no word (11): random lives of sessions in every format with words of their own, deleted for ever, and then every file
-of the daemon is searched, byte by byte. The daemon is a real one; it is also killed in the midst.
+"""`permanent` leaves nothing behind: random lives of sessions in every format with unique words, deleted for ever; then
+every file of the daemon is searched, byte by byte. The daemon is a real one; it is also killed midway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a stock LSP client gets, with no plugin at all: outline, hover, actions, diagnostics and symbols, from a real daemon."""
+"""What a stock LSP client gets, without any plugin: outline, hover, actions, diagnostics and symbols, from a real daemon."""
 
 from __future__ import annotations
 

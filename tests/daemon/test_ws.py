@@ -1,4 +1,4 @@
-"""WebSocket against the real daemon: who may come in, what a token costs, and the same limits and errors as everywhere."""
+"""WebSocket against the real daemon: admission, tokens, and the same limits and errors as everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every export format shares, and the two that lose nothing."""
+"""What all export formats share, and the two that lose nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML: complete in itself, and nothing live from the transcript."""
+"""HTML: self-contained, and nothing from the transcript is active."""
 
 from __future__ import annotations
 

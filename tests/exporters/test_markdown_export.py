@@ -1,4 +1,4 @@
-"""Markdown: what a message holds stays within its turn."""
+"""Markdown: a message's content remains within its turn."""
 
 from __future__ import annotations
 

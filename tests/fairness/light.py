@@ -1,4 +1,4 @@
-"""The light client: a process of its own that makes small calls and notes how long each took."""
+"""The light client: a separate process that makes small calls and records how long each took."""
 
 from __future__ import annotations
 

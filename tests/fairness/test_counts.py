@@ -1,4 +1,4 @@
-"""What keeps one client's work from delaying the others, counted: a machine's mood says nothing about it."""
+"""What keeps one client's work from delaying the others, counted, so that the machine's load does not matter."""
 
 from __future__ import annotations
 

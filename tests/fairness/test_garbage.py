@@ -1,4 +1,4 @@
-"""Python's search of all memory, during which everybody waits, is for moments when nobody does."""
+"""Python's search of all memory, which stops everything, runs when nobody waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list waits for nobody's writing into the index: a first page takes what is not written yet from memory."""
+"""A list does not wait for writes into the index: a first page takes unwritten changes from memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one connection makes of a turn of the loop, however much it sends at once."""
+"""How much of a turn of the loop one connection takes, however much it sends at once."""
 
 from __future__ import annotations
 

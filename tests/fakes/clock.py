@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stops until a test moves it."""
 
 from __future__ import annotations
 

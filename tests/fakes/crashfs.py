@@ -1,10 +1,9 @@
 """A disk in memory that crashes as a real one may.
 
-What a program sees (the page cache) and what is on the disk are kept apart, for the bytes of every file and for every
-name in every folder. `crash_images` yields the disks that a power failure at this moment may leave: what was not synced
-is there, or is not, or in part (torn), or as zeros, or although something older is not (reordered); a new name is there
-or not, in any combination that keeps the order of what happened to one name and lets a rename's new name exist before
-its old one is gone.
+What a program sees (the page cache) and what is on the disk are kept apart, for the bytes of every file and for every name
+in every folder. `crash_images` yields the disks that a power failure at this moment may leave: unsynced data is there, or is
+not, or in part (torn), or as zeros, or although something older is not (reordered); a new name is there or not, in any
+combination that keeps the order of what happened to one name and lets a rename's new name exist before its old one is gone.
 
 `crash_at = n` raises `Crash` instead of the step number n (counted from 0 in `steps`), and in every later call.
 `revive()` is a kill -9 instead of a power failure: the page cache is still there. `fail` makes steps raise OSErrors.

@@ -1,4 +1,4 @@
-"""An index that remembers what it was fed, by brute force."""
+"""An index that simply remembers what it was fed."""
 
 from __future__ import annotations
 

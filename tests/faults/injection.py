@@ -1,4 +1,4 @@
-"""Faults in the system calls of a daemon that runs: `strace -e inject=`, attached for as long as the fault lasts."""
+"""Faults in the system calls of a running daemon: `strace -e inject=`, attached for as long as the fault lasts."""
 
 from __future__ import annotations
 

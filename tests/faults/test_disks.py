@@ -1,4 +1,4 @@
-"""Real file systems that fail under the real daemon, and limits that the kernel sets it."""
+"""Real file systems that fail under the real daemon, and limits of the kernel."""
 
 from __future__ import annotations
 

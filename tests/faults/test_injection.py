@@ -1,5 +1,5 @@
-"""Every kind of call fails, the Nth for rising N, in the real daemon under load. Whatever happens: no acknowledged
-message is lost, doubled or reordered, none is acknowledged that is not durable, and reading goes on.
+"""Every kind of call fails, the Nth for rising N, in the real daemon under load. Whatever happens: no acknowledged message
+is lost, doubled or reordered, only durable ones are acknowledged, and reading continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client that remembers what it was told, and holds the daemon to it."""
+"""A client that remembers the daemon's answers, and checks them later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent-Q's files in other codings than UTF-8: Emacs decodes them after an append as it did before (10)."""
+"""Agent-Q's files in other codings than UTF-8: Emacs decodes them after an append as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent-Q's files and a real Emacs: what the daemon writes its system reads, and the other way round."""
+"""Agent-Q's files and a real Emacs: its system reads what the daemon writes, and the other way round."""
 
 from __future__ import annotations
 

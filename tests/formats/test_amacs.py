@@ -1,4 +1,4 @@
-"""amacs: exchanges at the end of the chat, everything else beside it, notes shared by the chats of a folder."""
+"""amacs: exchanges at the end of the chat, everything else in the sidecar, notes shared by the chats of a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""amacs' own way with its files, in Emacs: what it writes is adopted, what sessiond writes it reads, and Org sees no more than is there."""
+"""amacs' own code on its files, in Emacs: what it writes is adopted, it reads what sessiond writes, and Org sees only what is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cortex: its own lines, ours beside them, and its own adapter in Node, both ways."""
+"""cortex: its own lines, ours next to them, and its own adapter in Node, both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends to a session's file that fail, one after the other: the journal must still be replayed."""
+"""Appends to a session's file that fail, one after another: the journal must still be replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file that anyone may have edited says, field by field: kept where it has its type, left out where it has not."""
+"""Fields of a file that anyone may have edited: kept if they have the right type, left out if not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What amacs, cortex, theia and jsonl write, to the byte, and what they make of files of others: one folder a case, never edited.
+"""What amacs, cortex, theia and jsonl write, to the byte, and how they read files of others: one folder for each case, never
+edited.
 
-What a format writes changes in steps, a folder each: `written`, `written-2`, and so on. The last one is what we write now;
-we read them all.
+A format's output changes in steps, with a folder for each: `written`, `written-2`, and so on. We write the last one, and
+read them all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lists show of a native file, without its messages: the same as the whole file tells, or nothing."""
+"""What lists show of a native file, without its messages: the same as for the whole file, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native format: what it writes to the byte, and what it makes of lines that somebody else wrote."""
+"""The native format: what it writes, to the byte, and how it reads lines that another program wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of each version of the Lisp formats, which are never edited: they must be read, and written, for ever as they were."""
+"""Files of each version of the Lisp formats, which are never edited: they must be read and written for ever as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent-Q's and sibyl's files when somebody else writes them: their own systems, an editor, a restored copy."""
+"""Agent-Q's and sibyl's files when other programs write them: their own systems, an editor, a restored copy."""
 
 from __future__ import annotations
 

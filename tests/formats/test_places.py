@@ -1,4 +1,4 @@
-"""Where messages stand in a file: what an outline leads to and what folds."""
+"""Where messages are in a file: what an outline leads to and what folds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sibyl's files and a real SBCL: what the daemon writes its system reads, and the other way round."""
+"""sibyl's files and a real SBCL: its system reads what the daemon writes, and the other way round."""
 
 from __future__ import annotations
 

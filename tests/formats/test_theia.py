@@ -1,4 +1,4 @@
-"""Theia: the blob as its own service writes and reads it, in Node too, and old copies that cost nothing."""
+"""Theia: the blob as its own service writes and reads it, also in Node, and old copies that lose nothing."""
 
 from __future__ import annotations
 

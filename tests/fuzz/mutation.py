@@ -1,4 +1,4 @@
-"""Inputs that are nearly right: a file of the corpus after a few small injuries."""
+"""Almost valid inputs: a file of the corpus with a few small changes."""
 
 from __future__ import annotations
 

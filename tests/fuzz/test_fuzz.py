@@ -1,6 +1,6 @@
-"""What comes from outside, nearly right: no decoder raises, hangs, or takes what it cannot understand for something else.
+"""Almost valid input from outside: no decoder raises, hangs, or takes what it cannot understand for something else.
 
-`SESSIOND_FUZZ=N` tries N inputs a target instead of the few hundred of CI.
+`SESSIOND_FUZZ=N` tries N inputs for each target instead of the few hundred of CI.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The small life that a golden data folder holds, and what a daemon says of such a folder."""
+"""The small life in a golden data folder, and what a daemon reports about such a folder."""
 
 from __future__ import annotations
 

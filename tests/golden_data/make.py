@@ -1,6 +1,6 @@
 """Makes the golden data folder of this version: `python -m tests.golden_data.make`.
 
-Once for each version that is released, never again: a later version must open what the earlier one left.
+Run it once for each released version: a later version must open the folder of an earlier one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Histories for as long as one likes: `python -m tests.history --seconds N [--seed S]`.
+"""Histories for any length of time: `python -m tests.history --seconds N [--seed S]`.
 
 It prints what it counted, and each history that no order explains with its story and the command that runs its life again.
 The exit code is 1 if there was one.

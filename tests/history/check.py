@@ -1,23 +1,23 @@
 """Decides whether some order explains a history.
 
-Theory of operation. Sessions share nothing, so each is judged alone. Of one session the requests of a connection in one
-round are a **lane**: they take effect in the order in which they were sent, whatever the order of the answers. Rounds
-follow each other: all of a round was answered before the next one began, so it took effect before it. An order is found by
+Theory of operation. Sessions share nothing, so each is checked alone. For one session the requests of a connection in one
+round are a **lane**: they take effect in the order in which they were sent, whatever the order of the answers. Rounds follow
+each other: everything in a round was answered before the next one began, so it took effect before it. An order is found by
 walking from state to state of the model (`model.py`): a **node** is the model's state, how far each lane is, and which loose
-observations were already met. A node is left by the next request of a lane, where the model allows the answer it got, or by
-what the daemon does by itself. Changes name their seq in their answers, so a wrong turn ends soon.
+observations were already met. A node is left by the next request of a lane, if the model allows its answer, or by what the
+daemon does by itself. Changes name their seq in their answers, so a wrong turn ends soon.
 
-- A request that only looks is passed as soon as it fits: it changes nothing, so an order with it later has one with it
-  here. (This is what keeps the search small.)
+- A request that only reads is passed as soon as it fits: it changes nothing, so for every order with it later there is one
+  with it here. (This is what keeps the search small.)
 - **Loose** observations (`session/list`, `session/search`, a file read after the round) must be met in a state at or after
-  what their connection sent before them; nothing waits for them.
-- In a round that a kill ended, what was not answered may have happened or not; if not, then nothing that its lane sent
-  later happened either.
-- Nodes where all of a round is met are its **ends**; the next round begins in each of them.
-- An order counts only if it explains what the connections were told, too (`hears.py`); that is looked at in each last end.
+  their connection's earlier requests; nothing waits for them.
+- In a round that a kill ended, unanswered requests may have happened or not; if one did not, then no later request of its
+  lane did either.
+- Nodes where a whole round is met are its **ends**; the next round begins in each of them.
+- An order counts only if it also explains what the connections were told (`hears.py`); that is checked in each last end.
 
-What may never happen: an order is given up because the search was too long, and the history is called wrong. That is
-`undecided`, and is counted.
+What must never happen: a search is given up because it is too long, and the history is called wrong. That is `undecided`,
+and is counted.
 """
 
 from __future__ import annotations

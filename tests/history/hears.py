@@ -1,8 +1,9 @@
-"""Whether what a connection was told of a session agrees with the order that was found: none missed, none twice, in order.
+"""Whether the notifications of a connection about a session agree with the order that was found: none missed, none twice, in
+order.
 
-From the answer to an `open` (or `new`) on, a connection must hear every change with a greater seq that it did not make
-itself, each once, in the order of the seqs, until the session is deleted or it closes it. A daemon that is killed may leave
-the last of them unsaid, unless everybody only looked since: what was to be told comes before the answer to a later request.
+From the answer to an `open` (or `new`) on, a connection must hear every change by others with a greater seq, each once, in
+the order of the seqs, until the session is deleted or it closes it. A daemon that is killed may fail to send the last of
+them, unless all clients only read since: notifications come before the answer to a later request.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What one session does, one request after the other: the sequential truth that a history is compared with.
+"""What one session does, one request after another: the sequential model that a history is compared with.
 
-`step(state, op)` gives the states that the session may be in after `op`, with the answer that `op` got. It gives none where
-that answer cannot come in this state. An op without an answer may have any outcome that the protocol allows. A state also
+`step(state, op)` returns the states that the session may be in after `op`, with the answer that `op` got. It returns none if
+that answer is impossible in this state. An op without an answer may have any outcome that the protocol allows. A state also
 holds the entry of the session's id in the trash, every change so far (`log`) and at which life of the id each `open` stood.
 
 Two things happen without a request, at a moment of the daemon's choice: a reply whose writer is gone is finished as
-`interrupted` (`orphans`), and what somebody wrote into the file is merged (`edits`). `by_itself` gives those.
+`interrupted` (`orphans`), and an outside edit of the file is merged (`edits`). `by_itself` returns those.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What to send: a seed gives a life, always the same one.
+"""What to send: a seed determines a life, always the same one.
 
-Each story has a theme, which says how often each kind of request comes; `anything` has them all. A theme is not a scenario:
-which requests meet which is left to chance.
+Each story has a theme, which says how often each kind of request comes; `anything` has all of them. A theme is not a
+scenario: which requests meet is left to chance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a life: a real daemon, sockets to which everything is sent without waiting, kills, starts and edits in between.
 
-One thread serves all connections: in each turn every one that still has something sends its next piece (a few requests, or a
-`$/cancelRequest`), and whatever came is read. Nothing sleeps; every wait has a deadline.
+One thread serves all connections: in each turn every one with something left sends its next piece (a few requests, or a
+`$/cancelRequest`), and input is read. Nothing sleeps; every wait has a deadline.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A checker that cannot fail is worthless: histories made by hand, right ones that it must explain and wrong ones that it must not.
+"""A checker that cannot fail is worthless: histories made by hand, right ones that it must explain and wrong ones that it
+must not explain.
 
-Each is told as rounds of lanes, `{"A": [append("x", 1), ...]}`; unless said otherwise the session `s` begins with the
+Each is written as rounds of lanes, `{"A": [append("x", 1), ...]}`; unless said otherwise the session `s` begins with the
 messages m1 and m2.
 """
 

@@ -1,8 +1,8 @@
-"""What a history is made of: what was to be sent, what was sent, what came back.
+"""The parts of a history: the plan, the requests sent, the answers.
 
-A **life** is one home with one daemon after the other; many **stories** run in it side by side, each with sessions and
-connections of its own. A story goes in **rounds**: in a round every connection sends all it has without waiting, and the
-next round begins when all is answered, or after the daemon was killed.
+A **life** is one home with one daemon after another; many **stories** run in it side by side, each with its own sessions and
+connections. A story has **rounds**: in a round every connection sends everything without waiting, and the next round begins
+when everything is answered, or after the daemon was killed.
 """
 
 from __future__ import annotations

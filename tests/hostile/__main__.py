@@ -1,7 +1,7 @@
-"""Lives in hostile surroundings for as long as one likes: `python -m tests.hostile --seconds N [--seed S]`.
+"""Lives in hostile surroundings for any length of time: `python -m tests.hostile --seconds N [--seed S]`.
 
-It prints what it counted, and each life in which something went wrong with its steps and the command that lives it again.
-The exit code is 1 if there was one. `--life SEED --times N` lives one again; `--shrink` leaves out steps while it still fails.
+It prints what it counted, and each life in which something went wrong, with its steps and the command that repeats it. The
+exit code is 1 if there was one. `--life SEED --times N` repeats one; `--shrink` leaves out steps while it still fails.
 """
 
 from __future__ import annotations

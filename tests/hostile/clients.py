@@ -1,5 +1,5 @@
-"""Clients that go on whatever happens: they send without waiting, try again what was not answered or refused for the time
-being, and remember what was acknowledged.
+"""Clients that continue whatever happens: they send without waiting, retry what was not answered or temporarily refused, and
+remember what was acknowledged.
 """
 
 from __future__ import annotations

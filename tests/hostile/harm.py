@@ -1,7 +1,7 @@
-"""Somebody who does things to the folders around a daemon, knows what he destroys, and puts right what can be put right.
+"""An adversary that changes the folders around a daemon, knows what it destroys, and repairs what can be repaired.
 
-The daemon stands still meanwhile (SIGSTOP), at whatever step it was: so it is known for certain what stood in a file when it
-went, and still the moment is a random one.
+The daemon is stopped meanwhile (SIGSTOP), at whatever step it was: so it is certain what was in a file when it was removed,
+and still the moment is random.
 """
 
 from __future__ import annotations

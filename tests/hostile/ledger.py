@@ -1,4 +1,4 @@
-"""What must be there in the end: words that were acknowledged, and which of them somebody else may have destroyed."""
+"""What must be there in the end: acknowledged words, and which of them the adversary may have destroyed."""
 
 from __future__ import annotations
 

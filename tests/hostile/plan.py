@@ -1,4 +1,4 @@
-"""What a life consists of: drawn from a seed, and printed so that it can be lived again, whole or in part."""
+"""The steps of a life: drawn from a seed, and printed so that it can be repeated, whole or in part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives one life: a daemon, clients, somebody who does harm; then all is put right, and everything is looked for."""
+"""Runs one life: a daemon, clients, an adversary; then everything is repaired, and all words are searched for."""
 
 from __future__ import annotations
 

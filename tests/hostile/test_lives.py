@@ -1,4 +1,4 @@
-"""Random lives in hostile surroundings: no acknowledged word is lost, nobody else's file is changed, nothing hangs or dies."""
+"""Random lives in hostile surroundings: no acknowledged word is lost, no other program's file is changed, nothing hangs or dies."""
 
 from __future__ import annotations
 

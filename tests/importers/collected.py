@@ -1,4 +1,4 @@
-"""What a stream adds up to, for tests."""
+"""The total of a stream of events, for tests."""
 
 from __future__ import annotations
 

@@ -151,7 +151,9 @@ def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
 
 
 def test_every_protocol_name_has_an_importer() -> None:
-    """The names are PROTOCOL's; only those with a real file in the corpus, or of no tool at all, are not experiment."""
+    """The names are those of docs/importers.md; all are experimental, except those with a real file in the corpus and those
+    that belong to no tool.
+    """
     assert list(registry.BY_NAME) == [
         "claude-code",
         "codex",

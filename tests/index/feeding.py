@@ -1,4 +1,4 @@
-"""An index for a test, and short words for what goes into it."""
+"""An index for a test, and short helpers to feed it."""
 
 from __future__ import annotations
 

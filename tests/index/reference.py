@@ -1,4 +1,5 @@
-"""Search by brute force: every message looked at, character by character, sharing no code with the index but what is searched (`text.py`).
+"""Search by brute force: examines every message, character by character, and shares only the choice of searched texts
+(`text.py`) with the index.
 
 A query is given as structure, so that the parser is tested too: `Term` and `Cond` know how they are typed.
 """

@@ -1,4 +1,4 @@
-"""`session/list` and the small questions, from the catalogue alone."""
+"""`session/list` and the small queries, from the catalogue alone."""
 
 from __future__ import annotations
 

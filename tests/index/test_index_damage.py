@@ -1,4 +1,4 @@
-"""The index may be deleted, damaged, killed or without room at any time: nothing fails, nothing stays wrong."""
+"""The index may be deleted, damaged, killed or on a full disk at any time: nothing fails, nothing remains wrong."""
 
 from __future__ import annotations
 

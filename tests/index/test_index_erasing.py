@@ -1,4 +1,4 @@
-"""`erased`: no word of what was removed is left in any file of the index, whatever came before (11)."""
+"""`erased`: the index's files contain no word of what was removed, whatever came before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a message is searched."""
+"""Which parts of a message are searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the feeding thread writes when, and who waits for it."""
+"""What the writing thread writes when, and who waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be written."""
+"""The queue of steps that wait to be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the index says of a regular expression: never too little is looked through."""
+"""Narrowing a regular expression by the index: never too few texts are searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages made ready for the index in a process of their own."""
+"""Messages prepared for the index in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type has a meaning, always."""
+"""Every typed text has a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regex search: Python's re over everything, and nobody is disturbed."""
+"""Regex search: Python's re over everything, without disturbing other clients."""
 
 from __future__ import annotations
 

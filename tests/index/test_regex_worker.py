@@ -1,4 +1,4 @@
-"""Mode regex's process by itself: what it answers to what it is asked, on its standard input and output."""
+"""The process of mode regex alone: its answers to requests, on standard input and output."""
 
 from __future__ import annotations
 

@@ -451,7 +451,7 @@ def test_a_process_that_is_still_starting(
     assert (answer.behind, answer.found) == (True, [])
     assert process.running
     monkeypatch.setattr(semantic, "_BEGUN_S", -1.0)
-    with pytest.raises(Unavailable, match="said nothing for"):
+    with pytest.raises(Unavailable, match="has not responded for"):
         process.ask({}, Ticket(60.0))
     assert not process.running
 

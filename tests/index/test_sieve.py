@@ -1,4 +1,4 @@
-"""What is held back before Python's `re` looks: never a text that it would find something in."""
+"""What is excluded before Python's `re` searches: never a text in which it would find something."""
 
 from __future__ import annotations
 

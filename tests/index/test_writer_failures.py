@@ -1,4 +1,4 @@
-"""What the feeding thread does when something cannot be written: it costs that thing, or time, and nothing else."""
+"""What the writing thread does when something cannot be written: only that is lost, or time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The journal is crashed before every step of a history, and every disk that this may leave is opened again.
 
-What must hold then: every acknowledged change that was not noted as saved is pending, once, in order; what was deleted
-for certain does not come back; nothing that nobody wrote is there; nothing is called corrupt; and the journal goes on.
+What must hold then: every acknowledged change that was not noted as saved is pending, once, in order; what was certainly
+deleted does not come back; nothing appears that was never written; nothing is called corrupt; and the journal continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""13: what cannot be saved for long is moved out of the journal's way, and nothing of it is lost, doubled or comes back."""
+"""Changes that cannot be saved for long are moved out of the journal; none of them is lost, doubled or comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal that is being copied: nothing of it goes, writing goes on, and the copy is the journal of that moment."""
+"""A journal that is being copied: nothing of it is removed, writing continues, and the copy is the journal of that moment."""
 
 from __future__ import annotations
 

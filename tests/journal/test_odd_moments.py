@@ -1,4 +1,4 @@
-"""What the journal does at moments that come seldom: damage that is met by a purge, a folder that cannot be, a caller who left."""
+"""What the journal does at rare moments: damage that a purge finds, a folder that cannot be created, a caller that was cancelled."""
 
 from __future__ import annotations
 

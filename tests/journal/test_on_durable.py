@@ -1,4 +1,4 @@
-"""What the journal's thread tells before the loop wakes."""
+"""What the journal's thread reports before the loop wakes."""
 
 from __future__ import annotations
 

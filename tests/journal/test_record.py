@@ -1,4 +1,4 @@
-"""One record, one header: to bytes and back, and nothing else taken for one."""
+"""One record, one header: to bytes and back; nothing else is taken for one."""
 
 from __future__ import annotations
 

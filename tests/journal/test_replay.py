@@ -1,4 +1,4 @@
-"""What is pending, told twice: with payloads at the start, by segments while running. Both must say the same."""
+"""What is pending, computed twice: with payloads at the start, by segments while running. Both must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a damaged segment still gives, and what is said of the rest."""
+"""What is still read from a damaged segment, and what is reported about the rest."""
 
 from __future__ import annotations
 

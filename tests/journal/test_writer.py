@@ -1,4 +1,4 @@
-"""The writer as the event loop sees it: who is told what, and when."""
+"""The writer as the event loop sees it: which caller is told what, and when."""
 
 from __future__ import annotations
 

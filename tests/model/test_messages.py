@@ -1,4 +1,4 @@
-"""What a client may append, and when it is the retry of a message that is kept."""
+"""What a client may append, and when it is a retry of a stored message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times: what a client may send (9), what is read of somebody's file, and that all of it can be written again."""
+"""Times: what a client may send, what is read from files, and that all of them can be written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real daemons that start in milliseconds, with nothing saved before a test says so."""
+"""Real daemons that start in milliseconds, which save only when a test says so."""
 
 from __future__ import annotations
 

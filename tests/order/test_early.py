@@ -1,4 +1,4 @@
-"""An append that is answered before the loop knows of it: whoever asks after the answer finds it all the same."""
+"""An append that is answered before the loop knows of it: a request after the answer still sees it."""
 
 from __future__ import annotations
 

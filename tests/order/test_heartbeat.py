@@ -1,7 +1,7 @@
-"""The event loop goes on whatever is done to a long session: nothing that grows with a session's length runs on it.
+"""The event loop is never blocked by a long session: nothing that grows with a session's length runs on it.
 
-The daemon is the real one, with a stop-watch on its loop (`watched`). What is held is CPU time of the loop's thread in one callback: a
-busy machine adds nothing to it.
+The daemon is the real one, with a stop-watch on its loop (`watched`). The limit is on the CPU time of the loop's thread in
+one callback: a busy machine adds nothing to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Every request of the protocol has its order in the table of methods, and all pairs, sent in one write, do what they do one by one."""
+"""Every request of the protocol has its order in the table of methods, and all pairs, sent in one write, have the same
+effect as one by one.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Requests of one connection that once overtook each other, or stood in each other's way. The numbers are those of the list of what was
-seen; the others are in `test_seen_wrong_streams`, `test_seen_wrong_elsewhere` and `test_heartbeat`.
+"""Requests of one connection that once overtook or blocked each other. The numbers are those of the list of observed faults;
+the others are in `test_seen_wrong_streams`, `test_seen_wrong_elsewhere` and `test_heartbeat`.
 """
 
 from __future__ import annotations

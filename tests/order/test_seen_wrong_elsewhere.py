@@ -1,4 +1,4 @@
-"""Where a session's end or its place once met another session of the same name. The numbers are those of the list of what was seen."""
+"""Where a session's end or its place once met another session of the same name. The numbers are those of the list of observed faults."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Streamed messages, refusals and cancellations that once said something else than what is so. The numbers are those of the list of what
-was seen.
+"""Streamed messages, refusals and cancellations that once reported something wrong. The numbers are those of the list of
+observed faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""All pairs of requests, each in one write and one by one, on sessions that start alike; and what came of both.
+"""All pairs of requests, each in one write and one by one, on sessions that start alike; and the results of both.
 
-A pair has two sessions, made with the same content under ids of the same length. On the one both requests are sent in one write, on the
-other the second one is sent after the answer to the first one. Both answers, and at the end all that the daemon knows of either session
-(its entry in the list, its content, its forks, what lies in the trash), must be the same, but for ids that the daemon makes and for times.
+A pair has two sessions, made with the same content under ids of the same length. To one both requests are sent in one write,
+to the other the second one is sent after the answer to the first one. Both answers, and at the end everything that the
+daemon knows about either session (its entry in the list, its content, its forks, its entries in the trash), must be the
+same, except for times and ids that the daemon makes.
 """
 
 from __future__ import annotations

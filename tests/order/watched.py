@@ -1,9 +1,9 @@
 """The daemon with a stop-watch on its event loop: `python -m tests.order.watched FILE`.
 
 Every callback of the loop is timed in CPU time of the loop's own thread, so that neither a busy machine nor a wait for the
-disk counts, and a collection of garbage does. A collection in another thread is timed too, for nothing else runs meanwhile.
-What takes longer than `NOTED_S` goes into FILE, a line each, before the loop goes on: whoever got an answer finds there all
-that came before it.
+disk counts, but a garbage collection does. A collection in another thread is timed too, because nothing else runs meanwhile.
+Callbacks that take longer than `NOTED_S` go into FILE, one per line, before the loop continues: a client that got an answer
+finds everything before it there.
 """
 
 from __future__ import annotations

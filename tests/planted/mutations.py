@@ -1,4 +1,4 @@
-"""The planted bugs: what is put wrong in a copy of the program, and which few tests must notice it."""
+"""The planted bugs: what is changed in a copy of the program, and which few tests must notice it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MUTATIONS = [
     Planted(
         "a resync is told before what is durable is brought in",
         "rpc/connection.py",
-        "            self._server.settle()  # an answer may be out whose change would otherwise follow the resync\n",
+        "            self._server.settle()  # an answer may have been sent whose change would otherwise follow the resync\n",
         "",
         ("tests/rpc/test_connection.py",),
     ),
@@ -66,7 +66,7 @@ MUTATIONS = [
     Planted(
         "the rest of a partial write is lost",
         "transports/stream.py",
-        "                self._out.insert(0, framed[count:])  # the loop may have put something there since\n",
+        "                self._out.insert(0, framed[count:])  # the loop may have queued something since\n",
         "",
         ("tests/transports/test_at_once.py",),
     ),

@@ -1,4 +1,4 @@
-"""A check that cannot fail is noticed: each of the planted bugs, put into a copy of the program, makes a test of ours fail."""
+"""Detects checks that cannot fail: each planted bug, in a copy of the program, makes a test fail."""
 
 from __future__ import annotations
 

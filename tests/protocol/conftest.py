@@ -1,4 +1,4 @@
-"""The contract, tried from outside: real daemons, real sockets. One daemon a module where its state does not matter."""
+"""The contract, tested from outside: real daemons, real sockets. One daemon for each module where its state does not matter."""
 
 from __future__ import annotations
 

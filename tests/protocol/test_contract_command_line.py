@@ -1,4 +1,4 @@
-"""PROTOCOL: the command line, as scripts use it."""
+"""The contract of the command line, as scripts use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL: errors and limits, as bytes on a real socket, with somebody else at work beside them."""
+"""docs/protocol.md: errors and limits, as bytes on a real socket, while another client works."""
 
 from __future__ import annotations
 

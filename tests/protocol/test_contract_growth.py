@@ -1,4 +1,4 @@
-"""What may grow, and what many do at once, stays within its bounds."""
+"""Growth, and the work of many clients at once, remain bounded."""
 
 from __future__ import annotations
 

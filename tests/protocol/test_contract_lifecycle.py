@@ -1,4 +1,4 @@
-"""PROTOCOL: lifecycle."""
+"""docs/wire.md: the life of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL: note/* and state/*."""
+"""docs/protocol.md: note/* and state/*."""
 
 from __future__ import annotations
 

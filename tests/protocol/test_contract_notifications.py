@@ -1,4 +1,4 @@
-"""PROTOCOL: notifications from the daemon."""
+"""docs/protocol.md: notifications from the daemon."""
 
 from __future__ import annotations
 

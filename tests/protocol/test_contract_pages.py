@@ -1,4 +1,4 @@
-"""PROTOCOL: session/list, session/search, session/export, session/import."""
+"""docs/protocol.md: session/list, session/search, session/export, session/import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two requests at once on one session: whatever the order, both are answered, and nothing acknowledged is lost."""
+"""Two requests at once on one session: in any order both are answered, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL: what session/search means by a query."""
+"""docs/search.md: the meaning of a query in session/search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL: the rows of the table of requests, from session/new to session/restore, and the rules below it."""
+"""docs/protocol.md: the requests from session/new to session/restore."""
 
 from __future__ import annotations
 

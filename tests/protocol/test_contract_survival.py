@@ -1,4 +1,4 @@
-"""What may happen to a daemon and its disk: nothing acknowledged is lost, and what is wrong is said."""
+"""What may happen to a daemon and its disk: nothing acknowledged is lost, and faults are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PROTOCOL: transports and framing."""
+"""docs/wire.md: transports and framing."""
 
 from __future__ import annotations
 

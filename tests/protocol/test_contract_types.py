@@ -1,4 +1,4 @@
-"""PROTOCOL: types. What a client sends comes back the same, and what the daemon adds has the shape that is written."""
+"""docs/protocol.md: types. What a client sends comes back unchanged, and what the daemon adds has the documented shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tests/contract.py: what no test client lets through."""
+"""tests/contract.py: what every test client refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error that PROTOCOL's Errors section names, over a real socket; none of them costs another client anything."""
+"""Every error under "Errors" in docs/protocol.md, over a real socket; none of them affects another client."""
 
 from __future__ import annotations
 

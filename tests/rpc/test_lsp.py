@@ -1,4 +1,4 @@
-"""LSP's lifecycle and features, and what rpc/lsp.py relies on in pygls."""
+"""LSP's lifecycle and features, and the details of pygls that rpc/lsp.py relies on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rpc/reference.py, and that docs/ holds what it makes."""
+"""rpc/reference.py, and that docs/ has its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon for all scenarios of a system, and a folder of its own for each."""
+"""A daemon for all scenarios of a system, and a separate folder for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The five systems' own code, run as they run it, and a daemon beside it."""
+"""The five systems' own code, run as they run it, next to a daemon."""
 
 from __future__ import annotations
 

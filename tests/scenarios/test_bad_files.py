@@ -1,4 +1,4 @@
-"""What is broken in a folder costs nothing but itself, in each of the five systems."""
+"""A broken file in a folder affects only itself, in each of the five systems."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""When a session is saved by itself, and what keeps the journal from growing: the real owners of sessions on a disk and in a time that are
-made up. An hour is over as soon as there is nothing left to do in it.
+"""When a session is saved by itself, and what keeps the journal from growing: the real owners of sessions on a fake disk and
+in fake time. An hour is over as soon as nothing is left to do in it.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def test_a_session_that_cannot_be_saved_costs_the_others_nothing(caplog: pytest.
         await service.close()
 
     play(story)
-    assert "session bad is not saved: no room" in caplog.text
+    assert "session bad was not saved: no room" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -273,7 +273,7 @@ def test_a_file_that_somebody_writes_all_the_time_is_saved_later(caplog: pytest.
         await service.close()
 
     play(story)
-    assert "session a is not saved" in caplog.text
+    assert "session a was not saved" in caplog.text
 
 
 def test_a_store_that_may_not_be_written_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -554,4 +554,4 @@ def test_the_end_saves_everything_that_can_be_saved(caplog: pytest.LogCaptureFix
         assert b"words" not in core.disk.read("/home/sessions/cleared.jsonl")
 
     play(story)
-    assert "session bad is not saved" in caplog.text
+    assert "session bad was not saved" in caplog.text

@@ -1,5 +1,4 @@
-"""Sources as they really are: damaged, odd, hostile. What can be read comes in, the rest is told, and nothing of them is
-changed."""
+"""Sources as they really are: damaged, odd, hostile. What can be read is imported, the rest is reported, and the sources are not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to the index when: long replies, sessions that vanish half way, checks that overlap."""
+"""What goes to the index when: long replies, sessions that vanish midway, checks that overlap."""
 
 from __future__ import annotations
 

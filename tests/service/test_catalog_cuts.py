@@ -1,4 +1,4 @@
-"""What was cut out of a session is not found any more."""
+"""What was cut from a session is no longer found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""service/find.py and what the service refuses: what a list or a search may ask, and with which words it is told."""
+"""service/find.py and what the service refuses: what a list or a search may ask for, and the words of each error."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from tests.store.conftest import House
         ({"filter": {"archived": "yes"}}, "filter.archived: expected bool"),
         ({"filter": {"since": "yesterday"}}, "filter.since: expected an RFC 3339"),
         ({"filter": {"until": "2026-13-01"}}, "filter.until: expected an RFC 3339"),
-        ({"filter": {"deleted": True}, "cursor": "page-2"}, "cursor: not one of this list's"),
-        ({"filter": {"deleted": True}, "cursor": "trash--1"}, "cursor: not one of this list's"),
-        ({"filter": {"deleted": True}, "cursor": "trash-" + "9" * 5000}, "cursor: not one of this list's"),
+        ({"filter": {"deleted": True}, "cursor": "page-2"}, "cursor: invalid for this list"),
+        ({"filter": {"deleted": True}, "cursor": "trash--1"}, "cursor: invalid for this list"),
+        ({"filter": {"deleted": True}, "cursor": "trash-" + "9" * 5000}, "cursor: invalid for this list"),
     ],
 )
 async def test_what_a_list_may_not_ask(service: Service, asked: dict[str, Any], words: str) -> None:
@@ -83,10 +83,10 @@ async def test_numbers_and_words_that_make_no_sense(service: Service, peer: Fake
     for wrong, words in (
         (service.finish(peer, "a", "m", status="gone"), "status: expected one of"),
         (service.fork(peer, "a", at_seq=-1), "atSeq: expected 0 or more, not -1"),
-        (service.note_append(peer, "a", "  ", "text"), "heading: expected some text"),
+        (service.note_append(peer, "a", "  ", "text"), "heading: expected a text that is not empty"),
         (service.export("a", "docx", None), "format: expected one of"),
         (service.import_(None, "relative"), "path: expected an absolute path"),
-        (service.import_(None, "/no/such/place"), "path: there is no /no/such/place"),
+        (service.import_(None, "/no/such/place"), "path: /no/such/place does not exist"),
         (service.import_(None, "/", since="lately"), "since: expected an RFC 3339"),
         (service.import_(None, "/", store="nowhere"), "store: there is no store 'nowhere'"),
         (service.extend(peer, "a", "nobody", "text"), "messageId: the session has no message 'nobody'"),
@@ -129,5 +129,5 @@ async def test_a_list_waits_for_an_index_that_was_lost(service: Service, monkeyp
     assert len(asked) == 3
     asked.clear()
     monkeypatch.setattr(find, "_LOST_PATIENCE_S", -1.0)
-    with pytest.raises(Unavailable, match="cannot be read or made now"):
+    with pytest.raises(Unavailable, match="can be neither read nor rebuilt now"):
         await service.list()

@@ -1,4 +1,6 @@
-"""A session that was only glanced at answers as one that was read whole: two daemons, one of which never glances, get the same requests."""
+"""A partially loaded session answers like one that was read completely: two daemons, one of which never loads partially, get
+the same requests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing into a real store: whole sessions, no doubles, growth; and out again by the native export."""
+"""Importing into a real store: whole sessions, no duplicates, growth; and out again by the native export."""
 
 from __future__ import annotations
 

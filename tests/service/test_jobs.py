@@ -1,4 +1,4 @@
-"""service/jobs.py: what the journal's thread may answer, and whether that is all that anybody waits for."""
+"""service/jobs.py: what the journal's thread may answer, and whether anything else is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists while the index is not what it should be: they wait a moment for it, and say what may be missing."""
+"""Lists while the index is not ready: they wait a moment for it, and say that something may be missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""service/native_import.py: importing what lies in a format of ours, a file or a folder of them."""
+"""service/native_import.py: importing a file or a folder of files in our own formats."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_folder_without_a_session_is_told(service: Service, tmp_path: Pa
     (tmp_path / "empty" / "deep").mkdir(parents=True)
     result = await service.import_(None, str(tmp_path / "empty"), format="jsonl")
     assert result["sessions"] == []
-    assert [one["message"] for one in result["warnings"]] == ["holds no jsonl session"]
+    assert [one["message"] for one in result["warnings"]] == ["contains no jsonl sessions"]
 
 
 async def test_a_session_that_is_there_gets_what_it_lacks(

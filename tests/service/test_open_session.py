@@ -1,5 +1,5 @@
-"""One open session: the order of its jobs, what is answered when, and what may never happen while its files are written, replaced or
-removed under it.
+"""One open session: the order of its jobs, what is answered when, and what must never happen while its files are written,
+replaced or removed.
 """
 
 from __future__ import annotations
@@ -625,7 +625,7 @@ async def test_a_session_whose_file_never_stands_still(tmp_path: Path, peer: Fak
     stored.save = restless
     saving, appending = later(service.save("a"), service.append(peer, "a", _one("third")))
     assert (await in_time(appending))["seq"] >= 3
-    with pytest.raises(Unavailable, match="written by somebody else all the time"):
+    with pytest.raises(Unavailable, match="constantly being written by another program"):
         await in_time(saving)
     assert one.dirty
     stored.save = save
@@ -834,7 +834,7 @@ def test_a_session_that_is_not_there(tmp_path: Path) -> None:
     async def scenario() -> None:
         service, _ = await disk(tmp_path)
         one: OpenSession = service.open_sessions.at("a")
-        with pytest.raises(SessionNotFound, match="no session 'a' any more"):
+        with pytest.raises(SessionNotFound, match="the session 'a' no longer exists"):
             _ = one.there
 
     asyncio.run(scenario())

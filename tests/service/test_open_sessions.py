@@ -1,4 +1,4 @@
-"""Open sessions while their store, their clients and the clock do as they like: what is told, what is kept, what is let go."""
+"""Open sessions while their store, their clients and the clock do anything: what is reported, kept and released."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_the_health_of_a_store_is_logged(
     store.emit(HealthChanged(None))
     assert [record.getMessage() for record in caplog.records] == [
         "store default: the disk is full",
-        "store default: well again",
+        "store default: usable again",
     ]
 
 

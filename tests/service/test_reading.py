@@ -1,4 +1,4 @@
-"""Files read in a process of its own: the same events, and nothing lost when it ends."""
+"""Files read in a separate process: the same events, and nothing is lost when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use cases: what each request promises, without a wire and without a disk."""
+"""The use cases: what each request promises, without wire and disk."""
 
 from __future__ import annotations
 

@@ -109,9 +109,9 @@ async def test_where_an_export_may_go(two: Service, peer: FakePeer, tmp_path: Pa
     for path, words in (
         ("relative.md", "expected an absolute path"),
         ("/tmp/a\0b", "expected an absolute path"),
-        ("/theia/a.md", "lies in the store 'theia'"),
-        ("/theia", "lies in the store 'theia'"),
-        ("/var/lib/sessiond-home/a.md", "lies in a folder of sessiond's own"),
+        ("/theia/a.md", "is in the store 'theia'"),
+        ("/theia", "is in the store 'theia'"),
+        ("/var/lib/sessiond-home/a.md", "is in one of sessiond's own folders"),
         (str(tmp_path), "is a folder"),
         (str(tmp_path / "none" / "a.md"), "cannot be written"),
     ):
@@ -162,7 +162,7 @@ async def test_a_theia_sessions_messages_are_no_state(two: Service, peer: FakePe
     """There the key `messages` of the state is where the messages stand, so it is refused; in other stores it is any key."""
     await two.new(peer, session_id="a", store="theia", name="N")
     await two.new(peer, session_id="a", name="N")
-    with pytest.raises(InvalidParams, match=r"values\.messages: in a theia store this key holds something else"):
+    with pytest.raises(InvalidParams, match=r"values\.messages: in a theia store this key holds other data"):
         await two.state_set(peer, "theia/a", {"messages": []})
     assert await two.state_set(peer, "a", {"messages": []}) == 1
 

@@ -1,4 +1,4 @@
-"""An event loop whose time is made up: nothing waits, and a second is over when there is nothing left to do in it."""
+"""An event loop with fake time: nothing waits, and a second is over when nothing is left to do in it."""
 
 from __future__ import annotations
 

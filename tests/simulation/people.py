@@ -1,4 +1,4 @@
-"""Who lives in a `World`: writers with a model of what must be there, and watchers that must miss nothing."""
+"""The inhabitants of a `World`: writers with a model of what must be there, and watchers that must miss nothing."""
 
 from __future__ import annotations
 

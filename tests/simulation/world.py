@@ -1,6 +1,6 @@
-"""The daemon's core in a world of its own: the real service, store, auto-save and journal, on a disk, a clock and connections
-that are made up. One seed decides everything: who does what when, how long every call of the disk takes, what fails, and
-when the machine dies.
+"""The daemon's core in a simulated world: the real service, store, auto-save and journal, on a fake disk, clock and
+connections. One seed decides everything: who does what when, how long every call of the disk takes, what fails, and when the
+machine dies.
 """
 
 from __future__ import annotations

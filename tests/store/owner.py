@@ -1,5 +1,5 @@
-"""The simplest owner that a store can have: it does one thing after the other. Tests of the store speak to it, so that a crash
-in the middle of anything comes straight to them.
+"""The simplest owner that a store can have: it does one thing after another. Tests of the store use it, so that a crash in
+the middle of anything reaches them directly.
 """
 
 from __future__ import annotations

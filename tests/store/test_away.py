@@ -1,4 +1,4 @@
-"""A folder that is not the one: an empty mount point, another disk at the same path. Nothing is written there."""
+"""A folder that is not the right one: an empty mount point, another disk at the same path. Nothing is written there."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_2_what_waits_for_one_disk_does_not_go_to_another(
     mounted = mounts._mounted["disk"]
     await mounts._look_at(mounted)  # it is found to be gone
     await mounts._look_at(mounted)  # it is looked for
-    assert mounted.store.problem is not None and "another store" in mounted.store.problem.message
+    assert mounted.store.problem is not None and "a different store" in mounted.store.problem.message
     assert (disk.path / "a.jsonl").read_text() == theirs
     disk.mount()
     await mounts._look_at(mounted)

@@ -1,4 +1,4 @@
-"""A tree of copies: of files that grow, go or cannot be read meanwhile, and its list of sums."""
+"""A tree of copies: of files that grow, disappear or cannot be read meanwhile, and its list of sums."""
 
 from __future__ import annotations
 

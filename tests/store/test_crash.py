@@ -1,6 +1,4 @@
-"""Crash images: whatever the disk may hold after a power failure, no acknowledged word is missing and none is there
-twice.
-"""
+"""Crash images: whatever is on the disk after a power failure, no acknowledged word is missing or there twice."""
 
 from __future__ import annotations
 

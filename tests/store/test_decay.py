@@ -1,4 +1,4 @@
-"""A file of ours that decays is noticed at its next load; an edit is not taken for decay, and damage is never blessed by what comes after."""
+"""A file of ours that decays is noticed at its next load; an edit is not taken for decay, and later writes never hide damage."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ async def test_more_than_a_bit_is_told_where_nobody_wrote_the_file(house: House)
     at = path.read_bytes().index(b"word 1")
     flip(path, at, 0x1F)
     flip(path, at + 1, 0x0E)
-    assert "though nobody has written it since" in (await warnings(house))[0]
+    assert "and no program has written it since" in (await warnings(house))[0]
     loaded = await house.store.load("a")
     await house.store.commit(loaded.session, [appended(4)])
     await house.store.save("a")
-    assert "though nobody has written it since" in (await warnings(house))[0]
+    assert "and no program has written it since" in (await warnings(house))[0]
 
 
 async def test_an_edit_is_the_users_will(house: House) -> None:

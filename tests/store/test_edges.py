@@ -1,4 +1,4 @@
-"""What a folder store does where the ways of its files, its journal and somebody else cross."""
+"""What a folder store does when its files, its journal and other programs interact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trash keeps what is in it for 30 days that it has seen pass (12), counted from its deletion; nothing else expires."""
+"""The trash keeps an entry for 30 counted days after its deletion; nothing else expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One session's files on the disk, while others write them too: nothing of theirs is lost and nothing of ours left lying."""
+"""One session's files on the disk, while others write them too: none of their writes is lost, and none of our temporary files is left."""
 
 from __future__ import annotations
 

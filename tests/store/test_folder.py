@@ -1,4 +1,4 @@
-"""The folder store on a real disk: durable, saved, merged with what others write."""
+"""The folder store on a real disk: durable, saved, merged with outside edits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A large session is glanced at first: what is shown before its file was read, what is not believed, and what comes of it when the whole
-file says otherwise.
+"""A large session is first loaded partially: what is shown before its file is read, what is not trusted, and what happens
+when the whole file says otherwise.
 """
 
 from __future__ import annotations

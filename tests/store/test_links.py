@@ -1,4 +1,4 @@
-"""Issue 14, 5: links in the place of what the daemon writes. Nothing outside the store changes, whatever they lead to."""
+"""Links in the place of the daemon's files: nothing outside the store changes, wherever they lead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole new session that is put at once: what is answered is what lies on the disk, also where somebody else writes there."""
+"""A whole new session that is put at once: the answer agrees with the disk, even if another program writes there."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_put_that_never_gets_its_turn_says_so(monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(store._files, "perform", restless)
-        with pytest.raises(Unavailable, match="all the time") as told:
+        with pytest.raises(Unavailable, match="keeps writing its files") as told:
             await store.put(whole())
     assert "try again" in (told.value.hint or "")
     assert [path for path in disk.tree() if path.startswith("/home/sessions/")] == [PAD]

@@ -1,4 +1,4 @@
-"""Taking a folder: who may have it, what tells it from an empty mount point, and what is done where it cannot be written."""
+"""Claiming a folder: who may have it, what tells it from an empty mount point, and what is done if it cannot be written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_unmounted_folder_is_known(root: Path) -> None:
     store = root / "store"
     mounter(root).claim("s", str(store)).release()
     store.rename(root / "elsewhere")
-    with pytest.raises(OutOfReach, match="no folder"):
+    with pytest.raises(OutOfReach, match="is not a folder"):
         mounter(root).claim("s", str(store))
     store.mkdir()
     with pytest.raises(OutOfReach, match="not mounted"):

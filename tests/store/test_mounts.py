@@ -1,4 +1,4 @@
-"""All stores of a daemon: watched once each, and a folder that is out of reach looked for again and again."""
+"""All stores of a daemon: each is watched once, and a missing folder is looked for repeatedly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Systems that write a session's whole file from their memory, and a daemon that appends to it (7): theia, sibyl, agent-q.
+"""Systems that write a session's whole file from their memory, and a daemon that appends to it: theia, sibyl, agent-q.
 
-Each system is a small model: what it has in memory, and what it does with that. It never waits for the daemon's look.
+Each system is a small model: what it has in memory, and what it does with that. It never waits until the daemon has looked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A folder store under the real owners of its sessions: who waits for whom, what is read once, and what outlives a save, a merge, a delete."""
+"""A folder store under the real owners of its sessions: who waits for whom, what is read once, and what survives a save, a
+merge, a delete.
+"""
 
 from __future__ import annotations
 
@@ -252,7 +254,7 @@ async def test_a_file_that_somebody_writes_all_the_time(house: House, service: S
         return perform(*args)
 
     house.store._files.perform = restless  # type: ignore[method-assign]
-    with pytest.raises(Unavailable, match="all the time"):
+    with pytest.raises(Unavailable, match="constantly being written"):
         await asyncio.wait_for(service.save("a"), 30)
     assert service.open_sessions.is_dirty("a")
     house.store._files.perform = perform  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""A new session that comes in parts: there as a whole or not at all, whatever the disk or a crash does."""
+"""A new session that comes in parts: complete or not there at all, whatever the disk or a crash does."""
 
 from __future__ import annotations
 

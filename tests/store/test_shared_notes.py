@@ -1,4 +1,4 @@
-"""amacs' scratchpad belongs to all chats of a folder: what one saves the others have, and none loses another's note."""
+"""amacs' scratchpad belongs to all chats of a folder: what one saves the others see, and no note is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trash of a disk that fails and crashes (12): no word is lost, no session has a second name there, nothing is half there."""
+"""The trash on a disk that fails and crashes: no word is lost, no session has a second name there, nothing is half there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system tells of a store's folder, on the real disk."""
+"""The system's hints about a store's folder, on the real disk."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Other people's machines: locales, closed descriptors, odd homes, pipes that somebody waits at."""
+"""Other people's machines: locales, closed descriptors, odd homes, pipes with waiting readers."""

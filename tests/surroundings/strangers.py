@@ -1,4 +1,4 @@
-"""A home on somebody else's machine: nothing of our environment but where the programs are."""
+"""A home on another person's machine: from our environment only the places of the programs."""
 
 from __future__ import annotations
 

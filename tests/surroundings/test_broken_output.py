@@ -1,4 +1,4 @@
-"""Issue 14, 19: standard output that nobody reads is not a daemon that is lost, and the other way round."""
+"""Standard output that nobody reads is not taken for a lost daemon, and the other way round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 14, 22: descriptors that are closed or full, and a demo that is told to end."""
+"""Descriptors that are closed or full, and a demo that is told to end."""
 
 from __future__ import annotations
 

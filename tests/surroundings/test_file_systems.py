@@ -1,5 +1,5 @@
-"""A short life of a real daemon on each file system that this machine can mount, and what is said of those on which nothing is
-promised.
+"""A short life of a real daemon on each file system that this machine can mount, and what is reported about those without
+guarantees.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Issue 14, 21: other encodings than UTF-8, in the locale, in what is printed, in the path of the home."""
+"""Encodings other than UTF-8: in the locale, in output, in the path of the home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 14, 20 and 22: homes that are relative, unknown, or cannot be written."""
+"""Homes that are relative, unknown, or cannot be written."""
 
 from __future__ import annotations
 

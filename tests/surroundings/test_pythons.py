@@ -1,4 +1,4 @@
-"""Every later Python that is installed here runs the main job, from the built wheel. `sh tests/pythons` runs the tests with each."""
+"""Every later Python that is installed runs the main job, from the built wheel. `sh tests/pythons` runs the tests with each."""
 
 from __future__ import annotations
 

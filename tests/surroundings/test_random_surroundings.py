@@ -1,4 +1,4 @@
-"""Random commands in random surroundings: never a traceback, never a hang, and an exit code that the wire's page names.
+"""Random commands in random surroundings: never a traceback, never a hang, and always a documented exit code.
 
 A failure prints its seed: SESSIOND_SURROUNDINGS=1 SESSIOND_SURROUNDINGS_SEED=N runs that one again.
 """

@@ -1,4 +1,4 @@
-"""Issue 14: the README's first command, in a fresh clone on somebody else's machine: the built wheel, in folders with blanks."""
+"""The README's first command, in a fresh clone on another person's machine: the built wheel, in folders with blanks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 14, 18: what somebody waits for comes when it is printed, through a pipe, whatever Python's variables say."""
+"""Output that a reader waits for arrives when it is printed, through a pipe, whatever Python's variables say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that another thread writes: they are whole, and each is there once, whatever the loop writes meanwhile."""
+"""Messages that another thread writes: they are complete, and each is there once, whatever the loop writes meanwhile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// How the page comes by the token: a one-time code behind the `#` is exchanged for it, and goes from the address at once. The token is
-// kept for this tab only, so that a reload works, and goes into no URL.
+// How the page gets the token: a one-time code after the `#` is exchanged for it, and removed from the address at once. The token is
+// kept only for this tab, so that a reload works, and is never in a URL.
 
 import { recall, remember } from './settings.js'
 
@@ -8,10 +8,10 @@ const PORT = 'port' // on which the daemon itself listens
 
 const CODE = /^#code=([\w.-]+)$/
 
-/** Whether what stands behind the `#` is a one-time code. */
+/** Whether the text after the `#` is a one-time code. */
 export const isCode = (hash) => CODE.test(hash)
 
-/** `{token, port}`, or null where there is neither a code nor a token from before. Rejects with what to tell where the code is not taken. */
+/** `{token, port}`, or null if there is neither a code nor an earlier token. Rejects with an error to show if the code is refused. */
 export async function obtainAccess() {
   const found = CODE.exec(location.hash)
   if (found === null) return kept()
@@ -19,7 +19,7 @@ export async function obtainAccess() {
   const response = await fetch('/token', { headers: { Authorization: `Code ${found[1]}` }, cache: 'no-store' })
   const answer = await response.json()
   if (!response.ok) {
-    if (kept() !== null) return kept() // somebody went back in the history, in a tab that is let in already
+    if (kept() !== null) return kept() // the user went back in the history, in a tab that is already admitted
     throw Object.assign(new Error(answer.error.message), { hint: answer.error.data.hint })
   }
   remember(TOKEN, answer.token, sessionStorage)

@@ -57,7 +57,7 @@ class App {
     this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token, port) })
     this.connection.on('state', (state) => this.#state(state))
     this.connection.on('problem', (error) => this.fail(error))
-    this.connection.connect().catch(() => {}) // `state` tells
+    this.connection.connect().catch(() => {}) // `state` reports it
   }
 
   #state({ state, error, retryMs }) {
@@ -102,7 +102,7 @@ class App {
     location.hash = this.linkTo(sessionId, seq)
   }
 
-  // `asked`: somebody went there. After a reconnect nobody did, and what is in view stays.
+  // `asked`: the user went there. After a reconnect the view remains where it is.
   #route({ asked = false } = {}) {
     const found = /^#\/s\/([^/]+)(?:\/(\d+))?$/.exec(location.hash)
     document.body.classList.toggle('reading', found !== null)
@@ -155,19 +155,19 @@ class App {
     })
   }
 
-  /** Keep a message till it is sent. */
+  /** Keep a message until it is sent. */
   async keep(sessionId, content) {
     const message = { id: newId(), role: 'user', content, timestamp: new Date().toISOString() }
     await this.outbox.add('session/append', { sessionId, messages: [message] })
   }
 
-  /** Send what is kept, now or when the daemon is back. */
+  /** Send kept messages, now or when the daemon is back. */
   async send() {
     if (this.connection.state === 'open') await this.outbox.flush(this.connection)
   }
 
-  // The daemon will not have a message, and its session is not the one in view: the words go into that session's field. They are said
-  // till somebody goes there, and stand in the notice itself where the browser keeps nothing.
+  // The daemon refused a message, and its session is not in view: the text goes into that session's field. A notice is shown until
+  // the user goes there; if the browser cannot keep the text, the notice contains it.
   #refused({ entry: { params }, error }) {
     const draft = draftOf(params.sessionId)
     const text = params.messages.map((message) => message.content).join('\n\n')
@@ -177,7 +177,7 @@ class App {
       where, kept ? '.' : h('pre', { tabindex: 0 }, text)))
   }
 
-  // What is said to the person
+  // Notices to the user
 
   say(text) {
     this.#say('word', text)
@@ -189,7 +189,7 @@ class App {
     this.say([error?.message ?? String(error), error?.hint].filter(Boolean).join(': '))
   }
 
-  /** Do something; what goes wrong is said. */
+  /** Do something and report errors. */
   async attempt(work) {
     try {
       return await work()

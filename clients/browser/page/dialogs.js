@@ -1,10 +1,10 @@
-// Questions to the person, in the browser's own <dialog>: it keeps the focus inside, and Escape leaves it.
+// Questions to the user, in the browser's own <dialog>: it keeps the focus inside, and Escape leaves it.
 
 import { h } from './dom.js'
 
 /**
- * Ask in a dialog. `fields`: elements of a form. Resolves with the form's data, or null where the person thought better of it. `work`
- * is done with the data while the dialog stays; what it throws is shown there.
+ * Ask in a dialog. `fields`: elements of a form. Resolves with the form's data, or null if the user cancelled. `work` is called with
+ * the data while the dialog is open; its errors are shown there.
  */
 export function ask({ title, fields = [], yes = 'Save', work = async () => {} }) {
   return new Promise((resolve) => {

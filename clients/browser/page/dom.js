@@ -13,13 +13,13 @@ export function h(name, attributes = {}, ...children) {
   return element
 }
 
-/** One line without control characters or marks that turn the direction of what stands around. */
+/** One line without control characters or marks that change the direction of the text around it. */
 export function oneLine(text, most = 200) {
   const line = String(text).slice(0, most * 4).replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, ' ').replace(/\s+/g, ' ').trim()
   return line.length > most ? `${line.slice(0, most - 1)}…` : line
 }
 
-/** What a session is called where people see it. */
+/** The name of a session for people. */
 export function nameOf(session) {
   return oneLine(session.name || session.summary || session.sessionId)
 }
@@ -41,7 +41,7 @@ function format(formatter, stamp) {
   return Number.isNaN(date.valueOf()) ? String(stamp) : formatter.format(date)
 }
 
-/** `work` at most once in a frame, however often it is asked for. */
+/** `work` at most once in a frame, however often it is requested. */
 export function oncePerFrame(work) {
   let planned = false
   return () => {

@@ -1,8 +1,8 @@
-// What the browser remembers for this page. Where it remembers nothing (switched off, full) everything still works.
+// What the browser remembers for this page. If it cannot (switched off, full), everything still works.
 
 const PREFIX = 'sessiond.'
 
-/** Under what is remembered what was written for a session and not sent. */
+/** The key for the unsent text of a session. */
 export const draftOf = (sessionId) => `draft.${sessionId}`
 
 /** A remembered text, or null. */
@@ -14,7 +14,7 @@ export function recall(name, storage = localStorage) {
   }
 }
 
-/** Remember a text, or with null forget it. Whether the browser took it. */
+/** Remember a text, or with null forget it. Returns whether the browser accepted it. */
 export function remember(name, value, storage = localStorage) {
   try {
     if (value === null) storage.removeItem(PREFIX + name)

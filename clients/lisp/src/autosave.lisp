@@ -1,4 +1,4 @@
-;;;; A thread that saves now and then, and stops when it is told to, at once.
+;;;; A thread that saves now and then, and stops at once when it is told to.
 
 (in-package "SESSIOND")
 
@@ -11,7 +11,7 @@
    (thread :initform nil :accessor auto-save-thread)))
 
 (defun start-auto-save (session &key (interval 300))
-  "Save SESSION every INTERVAL seconds. 0 or NIL: no thread, only what STOP-AUTO-SAVE does at the end."
+  "Save SESSION every INTERVAL seconds. 0 or NIL: only STOP-AUTO-SAVE saves, at the end."
   (let ((auto-save (make-instance 'auto-save :session session :interval interval)))
     (when (and interval (plusp interval))
       (setf (auto-save-thread auto-save)
@@ -22,7 +22,7 @@
   (and (auto-save-thread auto-save) (bt:thread-alive-p (auto-save-thread auto-save))))
 
 (defun stop-auto-save (auto-save &key (save t))
-  "The thread has ended when this returns, and the session is saved once more unless SAVE is NIL."
+  "End the thread, and save the session again unless SAVE is NIL."
   (bt:with-lock-held ((auto-save-lock auto-save))
     (setf (auto-save-stopping auto-save) t)
     (bt:condition-notify (auto-save-told auto-save)))
@@ -40,7 +40,8 @@
               until (or (auto-save-stopping auto-save) (<= left 0))
               do (bt:condition-wait (auto-save-told auto-save) (auto-save-lock auto-save) :timeout (float left 1d0)))
         (when (auto-save-stopping auto-save) (return)))
-      ;; A save that fails is tried again next time: nothing is lost, the daemon's journal has it all.
+      ;; A save that fails is tried again next time: nothing is lost, because the daemon's journal has
+      ;; everything.
       (handler-case (save-session (auto-save-session auto-save))
         (sessiond-error (problem) (warn "sessiond: auto-save: ~A" problem)))
       (setf next (next-save auto-save)))))

@@ -4,9 +4,9 @@
 ;;;;     ^                               opens every session since what it knows, and only then lets requests through
 ;;;;     └───────────────────────────────────┘
 ;;;;
-;;;; Two threads live with it: one reads and keeps the sessions here up to date, one calls the listeners, in the order in
-;;;; which the sessions changed, so that a listener may ask the daemon things and take its time. A third one keeps drafts,
-;;;; once there are any.
+;;;; It has two threads: one reads and keeps the sessions here up to date, one calls the listeners, in the order in which
+;;;; the sessions changed, so that a listener may send requests and take its time. A third one keeps drafts, once there
+;;;; are any.
 
 (in-package "SESSIOND")
 
@@ -14,7 +14,7 @@
   "A request whose connection ends this many times is given up.")
 
 (defparameter *once-only* '("session/new" "session/fork" "session/clear" "session/truncate")
-  "Repeating these after a lost answer would do more than was asked.")
+  "Repeating these after a lost answer could act twice.")
 
 (defconstant +protocol-version+ 1)
 (defconstant +first-pause-s+ 1/20)
@@ -36,7 +36,7 @@
 (defvar *clients-lock* (bt:make-lock "sessiond clients"))
 
 (defun connect (&key (name "lisp"))
-  "A client of this user's daemon, which is started if there is none. NAME is what others see. UNREACHABLE."
+  "A client of this user's daemon, which is started if necessary. NAME is what others see. UNREACHABLE."
   (let ((client (make-instance 'client :name name)))
     (setf (client-connection client) (establish client)
           (client-dispatcher client)
@@ -47,7 +47,7 @@
 (defun disconnect-all ()
   (mapc #'disconnect (copy-list *clients*)))
 
-;; Lisp waits for threads before it exits, and a thread that reads would let it wait long.
+;; Lisp waits for threads before it exits, and a thread that reads would make it wait long.
 (pushnew 'disconnect-all sb-ext:*exit-hooks*)
 
 (defun connected-p (client)
@@ -79,7 +79,7 @@
 ;;; Coming back
 
 (defun establish (client)
-  "A fresh connection that a daemon answers on. UNREACHABLE with what the program said last."
+  "A fresh connection on which a daemon answers. UNREACHABLE with the program's last output."
   (let* ((words nil)
          (connection nil))
     (setf connection (open-connection (lambda (method params) (hear client method params))
@@ -93,7 +93,7 @@
           connection)
       (sessiond-error (problem)
         (close-connection connection)
-        (ignore-errors (bt:join-thread (connection-reader connection))) ; it knows the last words
+        (ignore-errors (bt:join-thread (connection-reader connection))) ; it has the last output
         (error 'unreachable :message (or words (sessiond-error-message problem))
                             :hint (or (and (null words) (sessiond-error-hint problem)) "run `sessiond doctor`"))))))
 
@@ -104,14 +104,14 @@
                           :hint "update sessiond, then `sessiond stop`"))))
 
 (defun introduce (client connection)
-  "Say who we are. Nobody waits for what an editor would learn from the answer."
+  "Say who we are. The answer is for editors, so we do not wait for it."
   (let ((params (obj "processId" :null "capabilities" (obj) "clientInfo" (obj :name (client-name client)))))
     (bt:with-lock-held ((connection-lock connection))
       (send-message connection (obj "jsonrpc" "2.0" "id" (incf (connection-last-id connection))
                                     "method" "initialize" "params" params)))))
 
 (defun lose (client connection last-words)
-  "In the reader's thread, at the end of a connection. If it was the client's, this thread brings the next one."
+  "Runs in the reader's thread, at the end of a connection. If it was the client's, this thread makes the next one."
   (when (bt:with-lock-held ((client-lock client))
           (when (and connection (eq connection (client-connection client)))
             (setf (client-connection client) nil
@@ -146,7 +146,7 @@
 ;;; Asking
 
 (defun current-connection (client deadline)
-  "Waits for one. UNREACHABLE when the time is over or the client is closed."
+  "Waits for a connection. UNREACHABLE when the time is over or the client is closed."
   (bt:with-lock-held ((client-lock client))
     (loop
       (let ((left (/ (- deadline (get-internal-real-time)) internal-time-units-per-second)))
@@ -171,12 +171,12 @@ Sent again over the next connection where the daemon went away before it answere
                    (wait-till-gone client connection deadline)))))))
 
 (defun wait-till-gone (client connection deadline)
-  "The reader is about to see that this one is gone."
+  "The reader is about to notice that this connection is gone."
   (loop while (and (eq (client-connection client) connection) (< (get-internal-real-time) deadline))
         do (bt:thread-yield)))
 
 (defun notify (client method &optional (params (obj)))
-  "A notification. Nobody says whether it arrived."
+  "Send a notification. Whether it arrives is not reported."
   (send-notification (current-connection client (+ (get-internal-real-time)
                                                    (* *request-timeout* internal-time-units-per-second)))
                      method params)
@@ -185,14 +185,14 @@ Sent again over the next connection where the daemon went away before it answere
 ;;; Listening
 
 (defun hear (client method params)
-  "In the reader's thread: nothing here may ask the daemon."
+  "Runs in the reader's thread, so this must not send requests."
   (let* ((id (or (ref params "sessionId") (ref params "session" "sessionId")))
          (session (bt:with-lock-held ((client-lock client)) (gethash id (client-sessions client)))))
     (when session
       (hear-session session method params))))
 
 (defun do-later (client function)
-  "In the dispatcher's thread, after all that it was given before."
+  "Runs in the dispatcher's thread, after everything that was queued before."
   (bt:with-lock-held ((client-lock client))
     (push function (client-waiting client))
     (wake-client client)))

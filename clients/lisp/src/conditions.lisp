@@ -1,9 +1,9 @@
-;;;; What goes wrong. Programs decide by the kind, people read the message and the hint.
+;;;; Errors. Programs decide by the kind, people read the message and the hint.
 ;;;;
-;;;;   sessiond-error            the daemon answered an error; kind as in the protocol ("sessionNotFound", "conflict", ...)
+;;;;   sessiond-error            the daemon returned an error; kind as in the protocol ("sessionNotFound", "conflict", ...)
 ;;;;     unreachable             no daemon could be reached or started
-;;;;     connection-lost         it went away before it answered; what was asked may or may not have been done
-;;;;     request-timeout         it took longer than we wait
+;;;;     connection-lost         it ended before the answer; the request may or may not have been carried out
+;;;;     request-timeout         the answer did not come in time
 
 (in-package "SESSIOND")
 

@@ -1,19 +1,19 @@
-;;;; One connection: `sessiond` as a process, which passes what we say to the daemon and starts one where there is none.
+;;;; One connection: `sessiond` as a process, which passes our messages to the daemon and starts one if necessary.
 ;;;;
-;;;; A thread reads. Answers wake up who asked; notifications go to the connection's HEARD in the order in which they
-;;;; come; at the end all who wait are told, then GONE is called, once. Another thread writes: a relay that takes nothing
-;;;; holds up nobody but that.
+;;;; One thread reads. Answers wake up their callers; notifications go to the connection's HEARD in order of arrival; at
+;;;; the end all waiting callers are told, then GONE is called, once. Another thread writes: a relay that takes nothing
+;;;; blocks only that thread.
 
 (in-package "SESSIOND")
 
 (defvar *program* nil
-  "The program that speaks for the daemon. NIL: what SESSIOND in the environment says, else sessiond on the path.")
+  "The program that speaks for the daemon. NIL: the value of SESSIOND in the environment, otherwise sessiond on the path.")
 
 (defun program ()
   (or *program* (uiop:getenvp "SESSIOND") "sessiond"))
 
 (defvar *request-timeout* 60
-  "Seconds that a request may take, the start of a daemon included.")
+  "Seconds that a request may take, including the start of a daemon.")
 
 (defvar *parting-s* 1
   "Seconds that closing a connection waits for what is still to be written.")
@@ -37,7 +37,7 @@
    (reader :initform nil :accessor connection-reader)))
 
 (defun open-connection (heard gone)
-  "A connection whose notifications go to HEARD (method params) and whose end to GONE (last words on stderr or NIL)."
+  "A connection whose notifications go to HEARD (method params) and whose end to GONE (last output on stderr or NIL)."
   (let* ((process (handler-case
                       (sb-ext:run-program (program) '() :search t :wait nil
                                                         :input :stream :output :stream :error :stream
@@ -53,7 +53,7 @@
     connection))
 
 (defun send-message (connection message)
-  "It goes out after all that was sent before; whoever wants to know whether it arrived waits for an answer."
+  "Sent after all earlier messages; only an answer shows whether it arrived."
   (let ((octets (encode message)))
     (bt:with-lock-held ((connection-outgoing-lock connection))
       (push octets (connection-outgoing connection))
@@ -63,7 +63,7 @@
   (loop repeat 8 do (bt:condition-notify (connection-outgoing-changed connection))))
 
 (defun write-all (connection)
-  "The writer's thread. Where nobody takes what it writes the reader is about to see the end."
+  "The writer's thread. If nobody takes its output, the reader is about to see the end."
   (let ((stream (sb-ext:process-input (connection-process connection))))
     (handler-case
         (loop
@@ -82,7 +82,7 @@
       (error () (ignore-errors (sb-ext:process-kill (connection-process connection) 15))))))
 
 (defun wait-till-written (connection)
-  "All that was sent has been passed on when this returns; or nobody takes it."
+  "When this returns everything sent has been passed on, or nobody takes it."
   (let ((deadline (+ (get-internal-real-time) (* *parting-s* internal-time-units-per-second))))
     (bt:with-lock-held ((connection-outgoing-lock connection))
       (loop for left = (/ (- deadline (get-internal-real-time)) internal-time-units-per-second)
@@ -93,7 +93,7 @@
       (null (or (connection-writing connection) (connection-outgoing connection))))))
 
 (defun send-request (connection method params &key (timeout *request-timeout*))
-  "The result of a request. SESSIOND-ERROR with what the daemon answered, CONNECTION-LOST, REQUEST-TIMEOUT."
+  "The result of a request. SESSIOND-ERROR with the daemon's error, CONNECTION-LOST, REQUEST-TIMEOUT."
   (let ((lock (connection-lock connection))
         (answers (connection-answers connection))
         (id nil))
@@ -157,14 +157,14 @@
       (funcall (connection-gone connection) (bury connection)))))
 
 (defun wake-all (connection)
-  ;; One thread waits at a time for most of us; where there are several, each looks whether the answer is its own.
+  ;; Usually one thread waits at a time; if there are several, each checks whether the answer is its own.
   (loop repeat (max 1 (hash-table-count (connection-answers connection)))
         do (bt:condition-notify (connection-answered connection))))
 
 (defun take-message (connection message)
   (let ((method (ref message "method"))
         (id (ref message "id")))
-    (cond ((and method id)              ; a request of the daemon's: nothing here answers those
+    (cond ((and method id)              ; a request from the daemon: we do not answer those
            (bt:with-lock-held ((connection-lock connection))
              (send-message connection
                            (obj "jsonrpc" "2.0" "id" id
@@ -176,7 +176,7 @@
                (wake-all connection))))))
 
 (defun bury (connection)
-  "End the process. The last line that it said on stderr, or NIL."
+  "End the process. Returns its last line on stderr, or NIL."
   (let ((process (connection-process connection)))
     (ignore-errors (close (sb-ext:process-input process) :abort t))
     (let ((words (ignore-errors
@@ -194,5 +194,5 @@
   "The relay ends when its input does; the reader sees that and cleans up."
   (if (wait-till-written connection)
       (ignore-errors (close (sb-ext:process-input (connection-process connection)) :abort t))
-      ;; The writer stands in the middle of a message: the end of the relay is what frees it.
+      ;; The writer is in the middle of a message: only the end of the relay frees it.
       (ignore-errors (sb-ext:process-kill (connection-process connection) 15))))

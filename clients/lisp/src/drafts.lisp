@@ -1,23 +1,23 @@
-;;;; What was typed and not sent, kept by the daemon in the session's state under `draft:NAME` of the client, so that it
-;;;; outlives this Lisp. Sent at most once a second, by a thread of its own: whoever types never waits.
+;;;; Unsent text, kept by the daemon in the session's state under `draft:NAME` of the client, so that it outlives this
+;;;; Lisp. A separate thread sends it at most once a second, so typing never waits.
 
 (in-package "SESSIOND")
 
 (defconstant +draft-interval-s+ 1)
 (defvar *draft-patience* 2
-  "Seconds that leaving waits for the daemon to have the last draft.")
+  "Seconds that leaving waits until the daemon has the last draft.")
 
 (defun draft-key (session)
   (concatenate 'string "draft:" (client-name (session-client session))))
 
 (defun draft (session)
-  "What was typed in SESSION and not sent, here or by a client of this name before; the empty string if nothing."
+  "The unsent text of SESSION, typed here or earlier by a client of this name; the empty string if there is none."
   (bt:with-recursive-lock-held ((session-lock session))
     (let ((stored (ref (session-state session) (draft-key session))))
       (or (session-draft session) (if (stringp stored) stored "")))))
 
 (defun keep-draft (session text)
-  "TEXT is what is typed and not sent now; the empty string takes the draft away. Returns at once."
+  "TEXT is the unsent text now; the empty string removes the draft. Returns at once."
   (let ((client (session-client session)))
     (bt:with-recursive-lock-held ((session-lock session))
       (unless (session-draft session)
@@ -31,13 +31,13 @@
   (values))
 
 (defun unkept-draft (session)
-  "What the daemon should have and has not; NIL if it has."
+  "The text that the daemon does not have yet; NIL if it is up to date."
   (bt:with-recursive-lock-held ((session-lock session))
     (unless (equal (session-draft session) (session-kept-draft session))
       (session-draft session))))
 
 (defun store-draft (session &optional (timeout *request-timeout*))
-  "Send it if the daemon does not have it. One that is refused is told once, and sent again when it has changed."
+  "Send it if the daemon does not have it. A refusal is reported once, and the text is sent again when it has changed."
   (let ((text (unkept-draft session)))
     (when text
       (handler-case
@@ -51,7 +51,7 @@
           (setf (session-kept-draft session) text)
           (unless (string= (sessiond-error-kind problem) "sessionNotFound")
             (warn "sessiond: the draft is not kept: ~A" problem)))
-        ;; An answer that makes no sense must not end the thread, and with it perhaps the Lisp.
+        ;; A malformed answer must not end the thread, and with it perhaps the Lisp.
         (error (problem)
           (setf (session-kept-draft session) text)
           (warn "sessiond: the draft may not be kept: ~A" problem))))))
@@ -76,7 +76,7 @@
     (when (client-closing client) (return))))
 
 (defun flush-draft (session)
-  "Before SESSION is left: the daemon has its draft when this returns, or there is no daemon to have it."
+  "Called before SESSION is left: when this returns the daemon has its draft, or cannot be reached."
   (when (and (unkept-draft session) (connected-p (session-client session)))
     (store-draft session *draft-patience*)))
 

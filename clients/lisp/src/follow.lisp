@@ -1,5 +1,5 @@
-;;;; A session that is open, and how what is known of it here is kept like the daemon's: every change is taken in once,
-;;;; whether it was heard, answered to us, or told after a reconnection.
+;;;; An open session, and how its copy here is kept equal to the daemon's: every change is applied once, whether it
+;;;; came as a notification, as an answer, or after a reconnection.
 
 (in-package "SESSIOND")
 
@@ -32,13 +32,13 @@
   (ref (session-info session) "name"))
 
 (defmacro holding-events ((session) &body body)
-  "What is heard meanwhile is taken in afterwards: BODY works in an answer that it follows."
+  "Notifications that arrive meanwhile are applied afterwards: BODY applies an answer that precedes them."
   `(call-holding-events ,session (lambda () ,@body)))
 
 ;;; Listeners
 
 (defun add-listener (session function)
-  "FUNCTION is called with (kind change session) for every change that somebody else made, in order. KIND is :APPENDED,
+  "FUNCTION is called with (kind change session) for every change by another client, in order. KIND is :APPENDED,
 :EXTENDED, :FINISHED, :UPDATED, :NOTE, :STATE, :CLEARED, :TRUNCATED, :SAVED, :RELOADED or :DELETED; CHANGE is the
 object of the wire, SESSION holds it already. All listeners of a client are called in one thread of its own, and may
 ask the daemon things. Returns FUNCTION."
@@ -51,7 +51,7 @@ ask the daemon things. Returns FUNCTION."
     (setf (session-listeners session) (remove function (session-listeners session)))))
 
 (defun emit (session kind change)
-  "With the session's lock held where the session changed, so that what is told has the order of the changes."
+  "Called with the session's lock held if the session changed, so that events have the order of the changes."
   (let ((listeners (session-listeners session)))
     (when listeners
       (do-later (session-client session)
@@ -69,14 +69,14 @@ ask the daemon things. Returns FUNCTION."
         (list (ref change "seq")))))
 
 (defun new-seqs-p (session seqs)
-  "Whether any of them was not known. All are afterwards."
+  "Whether any of them was not known. Afterwards all are."
   (let ((new (remove-if (lambda (seq) (or (<= seq (session-seq session)) (member seq (session-ahead session)))) seqs)))
     (setf (session-ahead session) (append new (session-ahead session)))
     (jump session (session-seq session))
     (and new t)))
 
 (defun jump (session seq)
-  "All up to SEQ is known."
+  "Everything up to SEQ is known."
   (setf (session-seq session) (max seq (session-seq session)))
   (loop while (member (1+ (session-seq session)) (session-ahead session))
         do (incf (session-seq session)))
@@ -85,13 +85,13 @@ ask the daemon things. Returns FUNCTION."
 ;;; Taking changes in
 
 (defun take-own (session change)
-  "A change of ours that was answered."
+  "Apply a change of ours, from its answer."
   (bt:with-recursive-lock-held ((session-lock session))
     (when (new-seqs-p session (seqs-of change))
       (mirror session change))))
 
 (defun absorb (session change)
-  "A change that was heard, or told after a reconnection."
+  "Apply a change from a notification or a reconnection."
   (bt:with-recursive-lock-held ((session-lock session))
     (when (new-seqs-p session (seqs-of change))
       (mirror session change)
@@ -103,7 +103,7 @@ ask the daemon things. Returns FUNCTION."
     (and id (gethash id (session-own session)))))
 
 (defun mirror (session change)
-  "Bring what is here up to date. The session's lock is held."
+  "Bring the copy up to date. The session's lock is held."
   (let* ((kind (ref change "kind"))
          (message (find-message session (ref change "messageId")))
          (info (session-info session)))
@@ -124,7 +124,7 @@ ask the daemon things. Returns FUNCTION."
   (and id (find id (session-messages session) :key (lambda (message) (ref message "id")) :test #'equal :from-end t)))
 
 (defun insert-message (session message)
-  "By its seq, almost always at the end; one that is here already stays."
+  "Insert it by its seq, almost always at the end; one that is already here remains."
   (unless (find-message session (ref message "id"))
     (let* ((messages (session-messages session))
            (at (1+ (or (position-if (lambda (one) (< (ref one "seq") (ref message "seq"))) messages :from-end t) -1))))
@@ -152,7 +152,7 @@ ask the daemon things. Returns FUNCTION."
     (when (zerop after-seq) (setf (gethash "messageCount" (session-info session)) 0))
     (setf (session-messages session) (growable kept))))
 
-;;; Events, held back while an answer that they follow is being worked in
+;;; Events, held back while the preceding answer is being applied
 
 (defun call-holding-events (session function)
   (bt:with-recursive-lock-held ((session-lock session))
@@ -187,7 +187,7 @@ ask the daemon things. Returns FUNCTION."
                          (catch-up session (lambda (method params) (call client method params))))))))
 
 (defun reattach (session connection)
-  "Over a new connection: what was missed. Only a connection that is lost again stops this."
+  "Over a new connection: read what was missed. Only another loss of the connection stops this."
   (flet ((ask (method params) (send-request connection method params)))
     (handler-case (holding-events (session) (catch-up session #'ask))
       (connection-lost (problem) (error problem))
@@ -197,7 +197,7 @@ ask the daemon things. Returns FUNCTION."
             (emit session :deleted (obj :session-id (session-id session) :reason (princ-to-string problem))))))))
 
 (defun blank-p (session)
-  "Nothing was in it: it may have been forgotten while nobody was there."
+  "It was empty: it may have been forgotten while no client had it open."
   (and (zerop (length (session-messages session))) (null (session-notes session)) (null (session-name session))))
 
 (defun make-again (session ask)
@@ -207,7 +207,7 @@ ask the daemon things. Returns FUNCTION."
                                        :store (and slash (subseq id 0 slash))))))
 
 (defun catch-up (session ask)
-  "Open it since what is known, and take in what happened meanwhile."
+  "Open it from the last known seq, and apply what happened meanwhile."
   (let* ((since (session-seq session))
          (opened (funcall ask "session/open" (obj :session-id (session-id session) :since since)))
          (info (ref opened "session"))
@@ -220,7 +220,7 @@ ask the daemon things. Returns FUNCTION."
       (jump session (ref info "seq")))))
 
 (defun unfinished-since (session)
-  "Every message with a greater seq may hold something that is not here."
+  "Every message with a greater seq may have content that is not here."
   (reduce #'min (remove "streaming" (session-messages session)
                         :key (lambda (message) (ref message "status")) :test-not #'equal)
           :key (lambda (message) (1- (ref message "seq"))) :initial-value (session-seq session)))

@@ -3,7 +3,7 @@
 (in-package "SESSIOND")
 
 (defconstant +message-octets+ (* 64 1024 1024)
-  "The daemon sends and takes no longer ones.")
+  "The daemon does not send or accept longer ones.")
 
 (defun read-header-line (stream)
   "A line without its CRLF, or NIL at the end of the stream."
@@ -14,7 +14,7 @@
                    (t (vector-push-extend octet octets))))))
 
 (defun read-frame (stream)
-  "The octets of the next message, or NIL at the end of the stream (also where it ends in the middle of one)."
+  "The octets of the next message, or NIL at the end of the stream (even in the middle of a message)."
   (let ((length nil))
     (loop for line = (read-header-line stream)
           do (cond ((null line) (return-from read-frame nil))

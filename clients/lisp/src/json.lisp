@@ -4,7 +4,8 @@
 ;;;;   array    vector; a list is encoded as one too       null          :NULL
 ;;;;   string, integer, double-float                       (so NIL is the empty array)
 ;;;;
-;;;; yason reads. It does not write: it leaves control characters in strings as they are, which is no JSON.
+;;;; yason reads. It does not write, because it does not escape control characters in strings, which is not
+;;;; JSON.
 
 (in-package "SESSIOND")
 
@@ -18,18 +19,18 @@
                      (t (write-char char out)))))))
 
 (defun obj (&rest plist)
-  "A JSON object. Keys are keywords (:SESSION-ID becomes \"sessionId\") or strings, which stand as they are."
+  "A JSON object. Keys are keywords (:SESSION-ID becomes \"sessionId\") or strings, which are used unchanged."
   (let ((table (make-hash-table :test #'equal)))
     (loop for (key value) on plist by #'cddr
           do (setf (gethash (if (keywordp key) (camel-case key) key) table) value))
     table))
 
 (defun obj-of (&rest plist)
-  "As OBJ, without the keys whose value is NIL."
+  "Like OBJ, without the keys whose value is NIL."
   (apply #'obj (loop for (key value) on plist by #'cddr when value collect key and collect value)))
 
 (defun ref (value &rest path)
-  "What lies at PATH (names and indices) in VALUE; NIL where there is nothing, or null."
+  "The item at PATH (names and indices) in VALUE; NIL if it is missing or null."
   (dolist (step path (if (eq value :null) nil value))
     (setf value (cond ((and (hash-table-p value) (stringp step)) (gethash step value))
                       ((and (vectorp value) (not (stringp value)) (integerp step) (< -1 step (length value)))
@@ -37,7 +38,7 @@
                       (t (return nil))))))
 
 (defun text-of (message)
-  "The content of a message as text: of content blocks, the text in them."
+  "The content of a message as text; for content blocks, the text in them."
   (let ((content (ref message "content")))
     (cond ((stringp content) content)
           ((vectorp content)

@@ -1,11 +1,11 @@
-;;;; What other systems may use.
+;;;; The exported interface.
 
 (defpackage "SESSIOND"
   (:use "COMMON-LISP")
   (:export
    ;; values of the wire
    "OBJ" "REF" "TEXT-OF"
-   ;; what goes wrong
+   ;; errors
    "SESSIOND-ERROR" "SESSIOND-ERROR-KIND" "SESSIOND-ERROR-MESSAGE" "SESSIOND-ERROR-HINT" "SESSIOND-ERROR-DATA"
    "UNREACHABLE" "CONNECTION-LOST" "REQUEST-TIMEOUT"
    ;; the connection
@@ -17,7 +17,7 @@
    "SAVE-SESSION" "RESET-SESSION" "NAME-SESSION" "TAG-SESSION" "ARCHIVE-SESSION" "FORK-SESSION" "TRUNCATE-SESSION"
    "ADD-NOTE" "SET-STATE" "LIST-SESSIONS" "SEARCH-SESSIONS"
    "ADD-LISTENER" "REMOVE-LISTENER" "SESSION-LABEL"
-   ;; what was typed and not sent
+   ;; drafts
    "DRAFT" "KEEP-DRAFT"
    ;; auto-save
    "START-AUTO-SAVE" "STOP-AUTO-SAVE" "AUTO-SAVE-RUNNING-P"

@@ -1,12 +1,12 @@
-;;;; A conversation at the Lisp prompt. The commands are functions of a REPL object, so any other loop can have them too.
+;;;; A conversation at the Lisp prompt. The commands are functions of a REPL object, so other loops can use them too.
 ;;;;
-;;;; What is typed is never lost: lines of a message that goes on in the next line are a draft from the moment they are
-;;;; entered, and a message that could not be said is kept as one and said again by /send, under the id that it had.
+;;;; Typed text is never lost: the lines of a message that continues in the next line are a draft from the moment they
+;;;; are entered, and a message that could not be sent is kept as one and sent again by /send, with the same id.
 
 (in-package "SESSIOND")
 
 (defconstant +shown-messages+ 20
-  "Of a session that is entered; /older shows more.")
+  "Messages that are shown when a session is entered; /older shows more.")
 
 (defclass repl ()
   ((client :initarg :client :reader repl-client)
@@ -53,7 +53,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   session)
 
 (defun show-older (repl count)
-  "The COUNT messages before the oldest one that was shown. How many there were."
+  "Show the COUNT messages before the oldest one shown. Returns how many there were."
   (let ((session (repl-session repl)))
     (flet ((older ()
              (remove-if (lambda (message) (and (repl-oldest repl) (>= (ref message "seq") (repl-oldest repl))))
@@ -69,7 +69,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
           (length shown))))))
 
 (defun leave-session (repl)
-  "Save and close it. What fails is told and stops nobody: all that was said is in the daemon's journal."
+  "Save and close it. Failures are only reported: everything sent is in the daemon's journal."
   (let ((session (repl-session repl)))
     (remove-listener session (repl-listener repl))
     (handler-case (progn (save-session session) (close-session session))
@@ -79,7 +79,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
           (say-line repl "~A" problem))))))
 
 (defun close-repl (repl)
-  "The thread has ended, the session is saved; the connection is closed if it was made for this. Says how to come back."
+  "End the thread and save the session; close the connection if it was made for this. Says how to come back."
   (when (repl-auto-save repl)
     (stop-auto-save (repl-auto-save repl) :save nil) ; leaving saves
     (setf (repl-auto-save repl) nil))
@@ -94,7 +94,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (force-output (repl-output repl)))
 
 (defun tell (repl kind change)
-  "What somebody else did."
+  "Show another client's change."
   (case kind
     (:appended
      (loop for message across (ref change "messages")
@@ -108,7 +108,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (show-prompt repl)))
 
 (defun told-whole-p (kind change)
-  "Whether what was told ends a line, so that the prompt can stand there again."
+  "Whether the output ended a line, so that the prompt can be shown again."
   (case kind
     (:appended (not (equal (ref change "messages" 0 "status") "streaming")))
     ((:finished :cleared :truncated :deleted) t)))
@@ -121,7 +121,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   (say-line repl "~A: ~A" (ref message "role") (printable (text-of message))))
 
 (defun printable (text)
-  "Without characters that a terminal would obey."
+  "Without characters that control a terminal."
   (remove-if (lambda (char)
                (let ((code (char-code char)))
                  (and (or (< code 32) (<= 127 code 159) (<= #x202A code #x202E) (<= #x2066 code #x2069))
@@ -158,11 +158,11 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (switch repl (lambda () (open-session (repl-client repl) rest)))))
 
 (defun switch (repl next)
-  "Save and leave this session for the one that NEXT answers. Where NEXT fails this one stays."
+  "Save and leave this session for the one that NEXT returns. If NEXT fails this one remains."
   (let ((session (repl-session repl)))
     (handler-case (save-session session)
       (sessiond-error (problem)
-        (unless (string= (sessiond-error-kind problem) "sessionNotFound") ; nothing is left of it to save
+        (unless (string= (sessiond-error-kind problem) "sessionNotFound") ; nothing is left to save
           (say-line repl "~A" problem)))))
   (let ((entered (funcall next)))
     (leave-session repl)
@@ -226,7 +226,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   :quit)
 
 (defun handle-command (repl line)
-  "Do what a line that begins with a slash says. :QUIT where it says to leave. SESSIOND-ERROR where it fails."
+  "Carry out a line that begins with a slash. Returns :QUIT to leave. SESSIOND-ERROR if it fails."
   (let* ((blank (position #\Space line))
          (name (subseq line 1 blank))
          (found (find name *commands* :key #'first :test #'string=)))
@@ -235,7 +235,7 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (eq (funcall (second found) repl (string-trim " " (if blank (subseq line blank) ""))) :quit)))
 
 (defun handle-input (repl line)
-  "A command, or something that is said; a backslash at the end of LINE goes on in the next one. True where it says to
+  "A command or a message; a backslash at the end of LINE continues it in the next one. True if it says to
 leave."
   (cond ((and (plusp (length line)) (char= (char line (1- (length line))) #\\))
          (push (subseq line 0 (1- (length line))) (repl-begun repl))
@@ -254,7 +254,7 @@ leave."
   (format nil "~{~A~^~%~}" (reverse (repl-begun repl))))
 
 (defun say-kept (repl text &optional (id (fresh-id "m")))
-  "Say TEXT, and have it answered. Where that fails it is put aside under its ID: it may be durable all the same."
+  "Send TEXT, and have it answered. If that fails it is set aside under its ID: it may nevertheless be durable."
   (let ((session (repl-session repl))
         (id (or id (fresh-id "m"))))
     (handler-bind ((sessiond-error (lambda (problem)
@@ -269,7 +269,7 @@ leave."
     nil))
 
 (defun put-aside (repl text id)
-  "TEXT was typed and is not in the session."
+  "Keep TEXT, which was typed and is not in the session."
   (setf (repl-unsaid repl) (list text id (session-id (repl-session repl))))
   (keep-draft (repl-session repl) text)
   (say-line repl "Not sent: ~A~%/send sends it, /drop forgets it" (printable text)))

@@ -1,9 +1,9 @@
-;;;; What can be done to a session that is open.
+;;;; The operations on an open session.
 
 (in-package "SESSIOND")
 
 (defun fresh-id (prefix)
-  "An id that nobody else makes."
+  "A unique id."
   (format nil "~A-~(~36R~)-~(~36R~)" prefix (get-universal-time) (random (expt 36 12) (make-random-state t))))
 
 (defun now-cwd ()
@@ -12,11 +12,11 @@
 ;;; Opening
 
 (defun new-session (client &key session-id name model cwd tags metadata store messages)
-  "Make a session; it is open afterwards. SESSION-ID is made by the daemon where it is not given."
+  "Create a session; it is open afterwards. The daemon makes the SESSION-ID if it is not given."
   (let* ((params (obj-of :session-id session-id :name name :model model :cwd (or cwd (now-cwd)) :tags tags
                          :metadata metadata :store store :messages messages))
          (info (ref (call client "session/new" params) "session")))
-    ;; Opened once more: what others say between the answer and now would be missing.
+    ;; Opened again: otherwise other clients' changes between the answer and now would be missing.
     (open-session client (ref info "sessionId"))))
 
 (defun open-session (client id &key (last 200))
@@ -25,7 +25,7 @@
                       (take-opened session (call client "session/open" (obj :session-id id :last last))))))
 
 (defun enlist (client id open)
-  "A session whose events wait till OPEN has filled it. One that is open already stays the same object."
+  "A session whose events wait until OPEN has filled it. One that is already open remains the same object."
   (let* ((fresh (make-instance 'session :client client :id id))
          (session (bt:with-lock-held ((client-lock client))
                     (or (gethash id (client-sessions client))
@@ -57,7 +57,7 @@
   (make-array (length vector) :adjustable t :fill-pointer t :initial-contents vector))
 
 (defun close-session (session)
-  "No changes any more; its draft is kept. The daemon saves it if nobody else has it open."
+  "Stop following it; its draft is kept. The daemon saves it if no other client has it open."
   (flush-draft session)
   (forget session)
   (ask session "session/close")
@@ -68,7 +68,7 @@
   (call (session-client session) method (apply #'obj :session-id (session-id session) params)))
 
 (defun load-older (session &optional (count 200))
-  "COUNT messages before the oldest one that is here go in front of it. How many came."
+  "Load COUNT messages before the oldest one here. Returns how many came."
   (let* ((oldest (ref (session-messages session) 0 "seq"))
          (page (when oldest (ref (ask session "session/read" :before oldest :limit count) "messages"))))
     (when page
@@ -79,7 +79,7 @@
 ;;; Saying
 
 (defun append-messages (session messages)
-  "Durable, all of them or none, when this returns. MESSAGES are objects (see OBJ); those without an id get one, so that
+  "All or none of them are durable when this returns. MESSAGES are objects (see OBJ); those without an id get one, so that
 asking again after a lost answer adds nothing. Returns the messages as they are here, with their seqs."
   (dolist (message messages)
     (unless (ref message "id") (setf (gethash "id" message) (fresh-id "m")))
@@ -93,17 +93,17 @@ asking again after a lost answer adds nothing. Returns the messages as they are 
     messages))
 
 (defun say (session text &key (role "user") id metadata tool-call-id tool-calls)
-  "One message. Durable when this returns; the message."
+  "Append one message. It is durable when this returns the message."
   (first (append-messages session
                           (list (obj-of :id id :role (string-downcase role) :content text :metadata metadata
                                         :tool-call-id tool-call-id :tool-calls tool-calls)))))
 
 (defun start-reply (session &key (role "assistant") (text ""))
-  "A message whose text comes bit by bit: see EXTEND-REPLY and FINISH-REPLY."
+  "A message whose text comes in pieces: see EXTEND-REPLY and FINISH-REPLY."
   (first (append-messages session (list (obj :role role :content text :status "streaming")))))
 
 (defun extend-reply (session reply text)
-  "Add TEXT to it. Durable when this returns; repeated after a lost answer it adds nothing."
+  "Add TEXT to it. Durable when this returns; repeating it after a lost answer adds nothing."
   (let* ((offset (length (ref reply "content")))
          (answer (ask session "session/extend" :message-id (ref reply "id") :text text :offset offset)))
     (take-own session (obj :kind "extended" :seq (ref answer "seq") :message-id (ref reply "id")
@@ -147,34 +147,34 @@ error comes out of BODY, as interrupted where BODY is left in another way. Retur
   (take-info session (ask session "session/update" :name (or name :null))))
 
 (defun tag-session (session &rest tags)
-  "These are its tags from now on."
+  "Replace its tags."
   (take-info session (ask session "session/update" :tags tags)))
 
 (defun archive-session (session &optional (archived t))
   (take-info session (ask session "session/update" :archived (if archived t :false))))
 
 (defun save-session (session)
-  "The session file is current when this returns. Its path and size in octets; NIL where there is nothing to save."
+  "The session file is current when this returns. Returns its path and size in octets; NIL if there is nothing to save."
   (let ((saved (ref (ask session "session/save") "saved" 0)))
     (when saved
       (values (ref saved "path") (ref saved "bytes")))))
 
 (defun reset-session (session)
-  "Save, then empty it under the same id. What was there lies in the daemon's trash."
+  "Save, then empty it under the same id. The old content is in the daemon's trash."
   (let ((info (ref (ask session "session/clear") "session")))
     (take-own session (obj :kind "cleared" :seq (ref info "seq")))
     (setf (session-info session) info)
     session))
 
 (defun truncate-session (session after-seq)
-  "Take away the messages after that seq. How many went."
+  "Remove the messages after that seq. Returns how many."
   (let* ((answer (ask session "session/truncate" :after-seq after-seq)))
     (take-own session (obj :kind "truncated" :seq (ref answer "session" "seq") :after-seq after-seq))
     (setf (session-info session) (ref answer "session"))
     (ref answer "removed")))
 
 (defun fork-session (session &key at-seq name)
-  "A copy of it, or of its beginning, as a session that is open."
+  "A copy of it, or of its beginning, as an open session."
   (let ((made (call (session-client session) "session/fork"
                     (obj-of :session-id (session-id session) :at-seq at-seq :name name))))
     (open-session (session-client session) (ref made "session" "sessionId"))))
@@ -211,6 +211,6 @@ error comes out of BODY, as interrupted where BODY is left in another way. Retur
           'list))
 
 (defun search-sessions (client query &key (limit 20) (mode "text"))
-  "Hits, the best first; the second value is how many there are in all."
+  "Hits, the best first; the second value is the total."
   (let ((found (call client "session/search" (obj :query query :limit limit :mode (string-downcase mode)))))
     (values (coerce (ref found "hits") 'list) (ref found "total"))))

@@ -1,4 +1,4 @@
--- Conversations kept by sessiond. Commands only; what they do is loaded when the first of them is used.
+-- Conversations kept by sessiond. Commands only; their code is loaded when the first of them is used.
 
 if vim.g.loaded_sessiond then
   return

@@ -60,7 +60,7 @@ export def Archive(archived: bool)
   endif
 enddef
 
-# A message of the text, of the lines of a range, of both, or of what stands in the draft.
+# A message of the text, of the lines of a range, of both, or of the draft.
 export def Say(text: string, range: number, first: number, last: number)
   var here = Here()
   if empty(here)
@@ -87,7 +87,7 @@ export def Save()
   })
 enddef
 
-# Closes conversation and draft. Without `force` not before the daemon has the draft.
+# Closes conversation and draft; without `force` only when the daemon has the draft.
 export def Close(force: bool)
   var here = Here()
   if empty(here)
@@ -104,7 +104,7 @@ export def Close(force: bool)
   endif
 enddef
 
-# A copy; with `here_only` of what comes before and including the message under the cursor.
+# A copy; with `here_only` only up to the message under the cursor.
 export def Fork(mods: string, name: string, here_only: bool)
   var here = Here()
   if empty(here)
@@ -145,7 +145,7 @@ export def Jump(direction: number)
   search('^' .. view.MARK, direction > 0 ? 'W' : 'bW')
 enddef
 
-# In the window where the command was given, if it is still there; from a draft in that of its conversation.
+# In the window where the command was given, if it still exists; for a draft in that of its conversation.
 def EnterFrom(window: number, mods: string, id: string)
   win_gotoid(window)
   var left = room.Of(bufnr())

@@ -1,9 +1,9 @@
 if !has('vim9script')
-  " Vim 8 and Neovim: there is a plugin of its own for the latter.
+  " Vim 8 and Neovim: the latter has a separate plugin.
   finish
 endif
 vim9script
-# Conversations kept by sessiond. Commands only; what they do is loaded when the first of them is used.
+# Conversations kept by sessiond. Commands only; their code is loaded when the first of them is used.
 
 if exists('g:loaded_sessiond')
   finish

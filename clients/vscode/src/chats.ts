@@ -1,4 +1,4 @@
-// Conversations as documents to read: what stands in them, and that they follow what others say.
+// Conversations as documents to read: their content, and how they follow other clients' changes.
 
 import * as vscode from 'vscode';
 import { failureOf } from './core/failure';
@@ -7,7 +7,7 @@ import { Room } from './core/room';
 import { Rooms } from './rooms';
 import { CHAT, chatUri, documentOf, idOf, tabsOf, uriOfTab } from './uris';
 
-/** Between two paintings of a conversation: at least this, and as many times what the last one took. */
+/** Time between two paintings of a conversation: at least this, and this many times the duration of the last one. */
 const PAINT_MS = 50;
 const PAINT_TIMES = 5;
 
@@ -29,7 +29,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
     private readonly views = new Map<string, View>();
     private readonly disposables: vscode.Disposable[] = [this.changed, this.read];
     readonly onDidChangeFile = this.changed.event;
-    /** VS Code has read a conversation anew. */
+    /** VS Code has read a conversation again. */
     readonly onRead = this.read.event;
 
     constructor(private readonly rooms: Rooms) {
@@ -68,7 +68,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
         return editor;
     }
 
-    /** Puts older messages before the others; what was seen stays where it is. */
+    /** Puts older messages before the others; what is in view remains where it is. */
     async older(room: Room, all: boolean): Promise<void> {
         const first = room.transcript.messages[0]?.seq;
         if ((await room.older(all)) === 0 || first === undefined) {
@@ -88,7 +88,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
     // FileSystemProvider
 
     watch(): vscode.Disposable {
-        return new vscode.Disposable(() => undefined); // what is read is told of anyway
+        return new vscode.Disposable(() => undefined); // changes to what is read are reported anyway
     }
 
     stat(uri: vscode.Uri): vscode.FileStat {
@@ -174,7 +174,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
         this.changed.fire([...uris].map((uri) => ({ type: vscode.FileChangeType.Changed, uri: vscode.Uri.parse(uri, true) })));
     }
 
-    /** Waits till the document shows all messages that the room holds now. */
+    /** Waits until the document shows all messages that the room has now. */
     private async painted(room: Room): Promise<void> {
         const count = room.transcript.messages.length;
         const there = (): boolean => {
@@ -209,7 +209,7 @@ export class Chats implements vscode.FileSystemProvider, vscode.Disposable {
         return vscode.window.visibleTextEditors.filter(({ document }) => document.uri.scheme === CHAT && idOf(document.uri) === id);
     }
 
-    /** Editors that showed the end go on showing it. */
+    /** Editors that showed the end keep showing it. */
     private follow({ document, contentChanges }: vscode.TextDocumentChangeEvent): void {
         const id = document.uri.scheme === CHAT ? idOf(document.uri) : undefined;
         if (id === undefined) {

@@ -15,7 +15,7 @@ import { Tell } from './tell';
 import { Node, Tree } from './tree';
 import { CHAT, DRAFT, tabsOf } from './uris';
 
-/** What a command was called with: a place in the tree, a session, its id, or nothing (then the session at hand is meant). */
+/** The argument of a command: a place in the tree, a session, its id, or nothing (then the current session is meant). */
 type Target = Node | SessionInfo | string | undefined;
 
 type Known = Pick<SessionInfo, 'sessionId' | 'name' | 'tags' | 'archived'>;
@@ -75,7 +75,7 @@ export class Commands {
             refresh: ['Not refreshed', () => this.refresh()],
             reconnect: ['No connection', () => this.link.restart()],
             showLog: ['No log', () => this.log.show()],
-            // The actions on a session file, by the daemon's names for them: here there is something to show.
+            // The actions on a session file, under the daemon's names: here the result can be shown.
             'session.open': ['Not opened', ({ sessionId }: { sessionId: string }) => this.open(sessionId)],
             'session.fork': ['Not forked', (params: { sessionId: string; atSeq?: number }) => this.forked(params)],
             'session.export': ['Not exported', ({ sessionId }: { sessionId: string }) => this.export(sessionId)],
@@ -95,7 +95,7 @@ export class Commands {
 
     // Which session
 
-    /** The session meant: the one given, the one at hand, or one that is chosen now. */
+    /** The session meant: the given one, the current one, or one that the user chooses now. */
     private async which(target: Target, placeholder: string): Promise<Known | undefined> {
         if (typeof target === 'string') {
             const room = this.rooms.get(target);
@@ -117,14 +117,14 @@ export class Commands {
 
     private async ask(sessionId: string): Promise<Known> {
         const { session } = await this.link.request<{ session: SessionInfo }>('session/open', { sessionId, last: 1 });
-        // Only what is asked for by a document stays open.
+        // Only what a document needs remains open.
         if (this.rooms.get(sessionId) === undefined) {
             await this.link.request('session/close', { sessionId });
         }
         return session;
     }
 
-    /** The open room to say something in; chosen and opened where there is none. */
+    /** The open room to write to; if there is none, one is chosen and opened. */
     private async room(): Promise<Room | undefined> {
         const current = this.rooms.current;
         if (current !== undefined) {
@@ -221,7 +221,7 @@ export class Commands {
         }
     }
 
-    /** A copy of what comes before the cursor, its message included. */
+    /** A copy up to the cursor, including the message there. */
     private async forkHere(): Promise<void> {
         const editor = vscode.window.activeTextEditor;
         const room = this.rooms.current;

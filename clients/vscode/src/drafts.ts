@@ -1,5 +1,5 @@
-// What is being typed, as a document of its own below the conversation. The daemon keeps its text; a document that VS Code calls unsaved is one
-// whose text the daemon does not have yet.
+// What is being typed, as a separate document below the conversation. The daemon keeps its text; a document is unsaved in VS Code while the
+// daemon does not have its text.
 
 import * as vscode from 'vscode';
 import { failureOf } from './core/failure';
@@ -7,14 +7,14 @@ import { Room } from './core/room';
 import { Rooms, Views } from './rooms';
 import { CHAT, documentOf, DRAFT, draftUri, idOf, tabsOf } from './uris';
 
-/** Of the height, where conversation and draft have the window to themselves. */
+/** Share of the height, if only conversation and draft are in the window. */
 const CHAT_HEIGHT = 0.75;
 const FILL_TRIES = 20;
 
 export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposable {
     private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
     private readonly mtimes = new Map<string, number>();
-    /** Texts that are on their way into a document, and what stood there when they were made. */
+    /** Texts that are on their way into a document, and its content when they were made. */
     private readonly coming = new Map<string, { text: string; base: string }>();
     private showing: Promise<void> = Promise.resolve();
     private readonly disposables: vscode.Disposable[] = [this.changed];
@@ -39,7 +39,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         vscode.Disposable.from(...this.disposables).dispose();
     }
 
-    /** Settled when every text that was to be shown is shown. */
+    /** Settled when every pending text is shown. */
     get idle(): Promise<void> {
         return this.showing;
     }
@@ -51,14 +51,14 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         const document = await vscode.workspace.openTextDocument(uri);
         const viewColumn = visible?.viewColumn ?? (await this.column(room));
         const { end } = document.lineAt(document.lineCount - 1).range;
-        // The cursor is set with the editor: somebody may type before we could do it afterwards.
+        // The cursor is set with the editor: the user may type before we could do it afterwards.
         return vscode.window.showTextDocument(document, { viewColumn, preview: false, preserveFocus, selection: new vscode.Range(end, end) });
     }
 
     // Views
 
     draftText(room: Room): string | undefined {
-        // A document that nobody typed in may be older than what the daemon has.
+        // An untouched document may be older than the daemon's text.
         const document = documentOf(room.id, DRAFT);
         return this.coming.get(room.id)?.text ?? (document?.isDirty ? document.getText() : undefined);
     }
@@ -89,15 +89,15 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         }
     }
 
-    /** A tab that is closed has been saved before, or the person wants none of it. */
+    /** A closed tab was saved before, or the user discards it. */
     draftClosed(room: Room): void {
         const document = documentOf(room.id, DRAFT);
         if (this.coming.has(room.id)) {
-            return; // a text that comes opens its tab again
+            return; // a new text opens its tab again
         }
         room.draft.discard();
         const text = room.draft.kept;
-        // VS Code reads what was there before, but not while it is saving: then the document has the text that is not wanted.
+        // VS Code reads the earlier text, but not while it is saving: then the document has the discarded text.
         if (document !== undefined && document.getText() !== text) {
             this.coming.set(room.id, { text, base: document.getText() });
             this.showing = this.showing
@@ -131,7 +131,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
             if (await vscode.workspace.applyEdit(edit)) {
                 break;
             }
-            // Somebody typed at the same time.
+            // The user typed at the same time.
             if (tries === FILL_TRIES) {
                 throw new Error('VS Code did not take the text');
             }
@@ -145,7 +145,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         room.draft.touch();
     }
 
-    /** Where drafts are shown already; else below the conversation. */
+    /** Where drafts are already shown; otherwise below the conversation. */
     private async column(room: Room): Promise<vscode.ViewColumn> {
         const groups = vscode.window.tabGroups;
         const drafts = groups.all.find((group) => group.tabs.some((tab) => (tab.input as { uri?: vscode.Uri } | undefined)?.uri?.scheme === DRAFT));
@@ -166,7 +166,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     // FileSystemProvider
 
     watch(): vscode.Disposable {
-        return new vscode.Disposable(() => undefined); // what changes is told of anyway
+        return new vscode.Disposable(() => undefined); // changes are reported anyway
     }
 
     stat(uri: vscode.Uri): vscode.FileStat {
@@ -181,7 +181,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     async writeFile(uri: vscode.Uri): Promise<void> {
         const id = idOf(uri);
         if (id !== undefined && this.rooms.get(id) === undefined && tabsOf(id, DRAFT).length === 0) {
-            return; // nobody wants it any more
+            return; // it is no longer wanted
         }
         const room = this.room(uri);
         if (room.draft.text() === room.draft.kept) {
@@ -222,7 +222,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
         return this.rooms.joinToRead(uri, id);
     }
 
-    /** What the daemon has; what has been typed since stands in the document alone. */
+    /** The daemon's text; what has been typed since is only in the document. */
     private async stored(uri: vscode.Uri): Promise<string> {
         const kept = this.rooms.kept(uri);
         if (kept !== undefined) {
@@ -234,7 +234,7 @@ export class Drafts implements vscode.FileSystemProvider, Views, vscode.Disposab
     }
 }
 
-/** Makes `base` into `text` so that what was typed meanwhile stays. */
+/** Turns `base` into `text` so that what was typed meanwhile remains. */
 function changeTo(document: vscode.TextDocument, text: string, base: string): vscode.TextEdit {
     const now = document.getText();
     if (text === '' && now.startsWith(base)) {

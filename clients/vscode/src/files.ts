@@ -1,4 +1,4 @@
-// Session files that are open as files: outline, folding, hover, diagnostics and actions come from the daemon, for the folders of its stores alone.
+// Session files that are open as files: outline, folding, hover, diagnostics and actions come from the daemon, only for the folders of its stores.
 
 import { randomUUID } from 'node:crypto';
 import * as vscode from 'vscode';
@@ -8,7 +8,7 @@ import { Link } from './link';
 const STORES = 'stores';
 
 const FEATURES = [
-    // Documents that are open already are told of when the first of these is registered, so the others come before it.
+    // Documents that are already open are reported when the first of these is registered, so the others come before it.
     'textDocument/didClose',
     'textDocument/didChange',
     'textDocument/didOpen',
@@ -22,7 +22,7 @@ function selector(folders: string[]): DocumentFilter[] {
     return folders.map((folder) => ({ scheme: 'file', pattern: { baseUri: vscode.Uri.file(folder).toString(), pattern: '**/*' } }));
 }
 
-/** What goes between the editor and the daemon. */
+/** Middleware between the editor and the daemon. */
 export const middleware: Middleware = {
     provideWorkspaceSymbols: (query, token, next) => {
         const wanted = vscode.workspace.getConfiguration('sessiond').get<boolean>('workspaceSymbols', false);
@@ -47,7 +47,7 @@ export class Files implements vscode.Disposable {
         this.opened.dispose();
     }
 
-    /** A session file is a reason to connect. Where the stores are is known from the last time. */
+    /** A session file is a reason to connect. The folders of the stores are known from the last time. */
     private perhaps(document: vscode.TextDocument): void {
         const inStore = this.storage.get<string[]>(STORES, []).some((folder) => document.uri.fsPath.startsWith(`${folder}/`));
         if (document.uri.scheme === 'file' && inStore) {

@@ -1,5 +1,5 @@
-// The one connection to the daemon: a relay (`sessiond --stdio`), spoken to through vscode-languageclient. Started when first needed, and again
-// and again when it was lost while somebody wants it.
+// The one connection to the daemon: a relay (`sessiond --stdio`), used through vscode-languageclient. Started when first needed, and again
+// after every loss while it is wanted.
 
 import { ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,27 +19,27 @@ const LAST_DELAY_MS = 10_000;
 const UNREACHABLE = 69;
 const STOP_MS = 2000;
 
-/** What changes nothing, and may be asked again where the answer was lost with the connection. */
+/** Requests that change nothing, and may be repeated if the answer was lost with the connection. */
 const READING = new Set(['session/list', 'session/search', 'session/read', 'session/export']);
 const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved'];
 
-/** What runs as the relay. */
+/** The program that runs as the relay. */
 export interface Command {
     path: string;
     args: string[];
 }
 
-/** `down`: nobody tries; `waiting`: the next attempt is due by itself; `refused`: the daemon cannot be used. */
+/** `down`: no attempts; `waiting`: the next attempt follows by itself; `refused`: the daemon cannot be used. */
 export type LinkState = 'down' | 'connecting' | 'up' | 'waiting' | 'refused';
 
-/** LanguageClient without words of its own: what is to be said is said once, in ours. */
+/** LanguageClient without its own messages: we show each message once, in our words. */
 class Client extends LanguageClient {
     private resolve!: () => void;
-    /** Settled when the connection has ended and everything that belonged to it is cleared away. */
+    /** Settled when the connection has ended and everything that belonged to it is cleaned up. */
     readonly ended = new Promise<void>((resolve) => (this.resolve = resolve));
 
     override registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
-        // The daemon's commands are for editors that have no extension; VS Code would keep their names for one connection alone.
+        // The daemon's commands are for editors without an extension; VS Code would reserve their names for one connection.
         if ((feature as Partial<DynamicFeature<unknown>>).registrationType?.method !== 'workspace/executeCommand') {
             super.registerFeature(feature as DynamicFeature<unknown>);
         }
@@ -49,7 +49,7 @@ class Client extends LanguageClient {
         super.error(message, data, false);
     }
 
-    /** Closed by us, a connection tells nobody that it is. */
+    /** A connection that we close does not report its end. */
     override async stop(timeout?: number): Promise<void> {
         try {
             await super.stop(timeout);
@@ -65,7 +65,7 @@ class Client extends LanguageClient {
 }
 
 function ask<T>(client: Client, method: string, params: object, token: vscode.CancellationToken | undefined): Promise<T> {
-    // A token that is undefined would be taken for one more of the params.
+    // An undefined token would be taken for another param.
     return token === undefined ? client.sendRequest<T>(method, params) : client.sendRequest<T>(method, params, token);
 }
 
@@ -75,7 +75,7 @@ function expanded(path: string): string {
 
 async function spawned(command: Command, log: vscode.LogOutputChannel): Promise<ChildProcess> {
     const child = spawn(expanded(command.path), command.args, { stdio: 'pipe', env: process.env });
-    // A relay that dies while it is written to ends the connection, which is how we hear of it.
+    // A relay that dies during a write ends the connection, which is how we notice.
     child.stdin.on('error', (error) => log.info(`the relay does not read its input: ${error.message}`));
     try {
         await once(child, 'spawn');
@@ -90,13 +90,13 @@ export class Link implements Wire, vscode.Disposable {
     private readonly notifies = new vscode.EventEmitter<{ method: string; params: { sessionId?: string } }>();
     readonly onState = this.changedState.event;
     readonly onNotification = this.notifies.event;
-    /** Whether anybody wants the connection back when it is lost. */
+    /** Whether the connection is wanted back when it is lost. */
     wanted: () => boolean = () => false;
-    /** Called with every new connection before anything else is asked over it. */
+    /** Called with every new connection before any other request. */
     prepare: (client: LanguageClient) => void = () => undefined;
-    /** Why the last attempt that was made by itself failed, told once an outage. */
+    /** Why the last automatic attempt failed, reported once for each outage. */
     trouble: (failure: Failure) => void = () => undefined;
-    /** For LanguageClient: what goes between it and the editor. */
+    /** For LanguageClient: middleware between it and the editor. */
     middleware: LanguageClientOptions['middleware'];
     private current: LinkState = 'down';
     private client: Client | undefined;
@@ -122,7 +122,7 @@ export class Link implements Wire, vscode.Disposable {
         return this.child?.pid;
     }
 
-    /** Rejects with a Failure. Starts the connection where there is none. What only reads outlives the end of one connection. */
+    /** Rejects with a Failure. Starts the connection if necessary. Requests that only read survive the end of one connection. */
     async request<T>(method: string, params: object, token?: vscode.CancellationToken): Promise<T> {
         try {
             const client = await this.connect();
@@ -139,7 +139,7 @@ export class Link implements Wire, vscode.Disposable {
         }
     }
 
-    /** Connects now rather than when the next attempt is due. Rejects where that has no use. */
+    /** Connects now rather than when the next attempt is due. Rejects if that is useless. */
     async wake(): Promise<void> {
         try {
             await this.connect();
@@ -151,7 +151,7 @@ export class Link implements Wire, vscode.Disposable {
         }
     }
 
-    /** Ends what there is and connects anew, after all that was asked for before. Rejects where that has no use. */
+    /** Ends the present connection and connects again, after all earlier requests. Rejects if that is useless. */
     restart(): Promise<void> {
         const restarted = this.restarting.catch(() => undefined).then(async () => {
             await this.stop();
@@ -165,7 +165,7 @@ export class Link implements Wire, vscode.Disposable {
         clearTimeout(this.timer);
         if (this.starting !== undefined) {
             this.child?.kill();
-            await this.starting.catch(() => undefined); // whoever asked for it hears of it
+            await this.starting.catch(() => undefined); // its callers see the failure
         }
         const client = this.client;
         if (client !== undefined) {
@@ -181,7 +181,7 @@ export class Link implements Wire, vscode.Disposable {
         clearTimeout(this.timer);
     }
 
-    /** Whether this connection has ended. A request fails a moment before that is told. */
+    /** Whether this connection has ended. A request fails a moment before that is reported. */
     private async lost(client: Client): Promise<boolean> {
         await new Promise((resolve) => setImmediate(resolve));
         return this.client !== client && !this.disposed;
@@ -228,7 +228,7 @@ export class Link implements Wire, vscode.Disposable {
         const transports = { reader: new LastWordsReader(child.stdout!), writer: new StreamMessageWriter(child.stdin!), detached: true };
         createInterface({ input: child.stderr! }).on('line', (line) => this.log.error(line));
         const client = new Client('sessiond', 'sessiond', () => Promise.resolve(transports), {
-            // No documentSelector: which files are sessions is known only when the daemon has told where its stores are; see files.ts.
+            // No documentSelector: only the daemon knows the folders of its stores, and so which files are sessions; see files.ts.
             outputChannel: this.log,
             revealOutputChannelOn: RevealOutputChannelOn.Never,
             middleware: this.middleware,

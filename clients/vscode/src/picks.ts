@@ -1,4 +1,4 @@
-// Choosing: a session out of all, or a place out of what a search finds.
+// Choosing: one of all sessions, or one of the hits of a search.
 
 import * as vscode from 'vscode';
 import { failureOf } from './core/failure';
@@ -25,7 +25,7 @@ function sessionItem(session: SessionInfo): SessionItem {
     };
 }
 
-/** Lets a person choose a session; undefined where none was chosen. The list fills page by page. */
+/** Lets the user choose a session; undefined if none was chosen. The list fills page by page. */
 export function pickSession(link: Link, failed: (error: unknown) => void, placeholder: string): Promise<SessionInfo | undefined> {
     const pick = vscode.window.createQuickPick<SessionItem>();
     pick.placeholder = placeholder;
@@ -69,7 +69,7 @@ function hitItem(hit: Hit): HitItem {
         label: title(hit),
         description: [hit.role ?? 'name', localTime(hit.timestamp)].join(' · '),
         detail: marked(hit) || '(no text)',
-        // The daemon has decided what fits; VS Code's own filter knows neither phrases nor `role:`.
+        // The daemon has decided what fits; VS Code's own filter does not know phrases or `role:`.
         alwaysShow: true,
         hit,
     };

@@ -1,4 +1,4 @@
-// What makes a conversation easy to read: outline, folding, heads in colour, and the way to older messages.
+// Makes a conversation easy to read: outline, folding, coloured heads, and the way to older messages.
 
 import * as vscode from 'vscode';
 import { Chats } from './chats';

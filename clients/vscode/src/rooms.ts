@@ -11,12 +11,12 @@ import { Tell } from './tell';
 import { CHAT, documentOf, DRAFT, idOf, tabsOf, uriOfTab } from './uris';
 
 const UNSENT = 'unsent:';
-/** From reading a document to the tab that shows it. */
+/** The longest time from reading a document to the tab that shows it. */
 const READING_MS = 10_000;
 
-/** In VS Code's own storage, an entry a message, so that windows do not write over each other's. */
+/** In VS Code's own storage, one entry for each message, so that windows do not overwrite each other's. */
 class StoredOutbox implements Outbox {
-    /** What was last asked for, by key; undefined: not to be there. */
+    /** The last requested value, by key; undefined: the entry should not exist. */
     private readonly wanted = new Map<string, string | undefined>();
 
     constructor(private readonly storage: vscode.Memento) {}
@@ -45,7 +45,7 @@ class StoredOutbox implements Outbox {
         void this.store(`${UNSENT}${sessionId}:${unsent.id}`, undefined);
     }
 
-    /** VS Code loses a change that is made just before it hears of the end of an earlier one, so each is looked at when it is done. */
+    /** VS Code loses a change that is made just before it is told of the end of an earlier one, so each is checked when it is done. */
     private async store(key: string, text: string | undefined): Promise<void> {
         this.wanted.set(key, text);
         do {
@@ -54,7 +54,7 @@ class StoredOutbox implements Outbox {
     }
 }
 
-/** What the documents of a session do for its room. */
+/** What the documents of a session provide for its room. */
 export interface Views {
     draftText(room: Room): string | undefined;
     showDraft(room: Room, text: string): void;
@@ -72,7 +72,7 @@ export class Rooms implements vscode.Disposable {
     private readonly disposables: vscode.Disposable[] = [this.painted];
     private readonly outbox: StoredOutbox;
     private latest: string | undefined;
-    /** Something in a room is to be shown again. */
+    /** Something in a room must be shown again. */
     readonly onPaint = this.painted.event;
 
     constructor(
@@ -130,7 +130,7 @@ export class Rooms implements vscode.Disposable {
         return id === undefined ? undefined : this.rooms.get(id);
     }
 
-    /** The room of a session, opened where it is not. */
+    /** The room of a session, opened if necessary. */
     join(id: string): Room {
         let room = this.rooms.get(id);
         if (room === undefined) {
@@ -141,11 +141,11 @@ export class Rooms implements vscode.Disposable {
         return room;
     }
 
-    /** The room of a session that VS Code reads. If no tab shows it in the end, it is left again. */
+    /** The room of a session that VS Code reads. If in the end no tab shows it, it is left again. */
     joinToRead(uri: vscode.Uri, id: string): Room {
         const room = this.join(id);
         setTimeout(() => {
-            // A later room of the same session is on its way to a tab of its own.
+            // A later room of the same session is on its way to its own tab.
             if (this.rooms.get(id) === room) {
                 this.release(uri);
             }
@@ -153,7 +153,7 @@ export class Rooms implements vscode.Disposable {
         return room;
     }
 
-    /** The room of a session for a person who asks for it: one that is gone is opened once more. */
+    /** The room of a session that the user requests: one that is gone is opened again. */
     again(id: string): Room {
         if (this.rooms.get(id)?.state === 'gone') {
             this.rooms.delete(id);
@@ -161,12 +161,12 @@ export class Rooms implements vscode.Disposable {
         return this.join(id);
     }
 
-    /** The session of the active editor, else the one looked at last. */
+    /** The session of the active editor, otherwise the one viewed last. */
     get current(): Room | undefined {
         return this.get(idOf(vscode.window.activeTextEditor?.document.uri)) ?? this.get(this.latest);
     }
 
-    /** A document that VS Code keeps though its session was left: reading it again is no reason to open the session. */
+    /** A document that VS Code keeps although its session was left: reading it again must not open the session. */
     kept(uri: vscode.Uri): vscode.TextDocument | undefined {
         const id = idOf(uri);
         if (id === undefined || this.rooms.has(id) || tabsOf(id, uri.scheme).length > 0) {
@@ -175,7 +175,7 @@ export class Rooms implements vscode.Disposable {
         return documentOf(id, uri.scheme);
     }
 
-    /** Before VS Code ends: what was typed is with the daemon, and the sessions are saved. */
+    /** Before VS Code ends: sends the drafts to the daemon, and saves the sessions. */
     async leaveAll(): Promise<void> {
         const rooms = this.all;
         this.rooms.clear();
@@ -189,7 +189,7 @@ export class Rooms implements vscode.Disposable {
         }
     }
 
-    /** Opens the sessions of an earlier window, or of a closed tab, in which something was said that the daemon does not have yet. */
+    /** Opens the sessions of an earlier window, or of a closed tab, with messages that the daemon does not have yet. */
     sendWhatWaits(): void {
         for (const id of this.outbox.sessions()) {
             this.join(id);
@@ -209,7 +209,7 @@ export class Rooms implements vscode.Disposable {
         if (room === undefined || tabsOf(id, CHAT).length > 0 || tabsOf(id, DRAFT).length > 0) {
             return;
         }
-        // What was said is sent all the same; `allSent` comes here again.
+        // Our messages are still sent; `allSent` comes here again.
         if (room.unsent.length > 0 && room.state !== 'gone') {
             return;
         }

@@ -1,4 +1,4 @@
-// The status bar: the session at hand, how many messages it has, and what is wrong.
+// The status bar: the current session, how many messages it has, and what is wrong.
 
 import * as vscode from 'vscode';
 import { title } from './core/words';

@@ -1,4 +1,5 @@
-// Words for the person, as notifications of VS Code and in the log. The same words are not said twice in a moment.
+// Messages for the user, as notifications of VS Code and in the log. The same message is not shown twice in a
+// moment.
 
 import * as vscode from 'vscode';
 import { Failure } from './core/failure';
@@ -14,7 +15,7 @@ export class Tell {
 
     constructor(private readonly log: vscode.LogOutputChannel) {}
 
-    /** Something that was asked for failed. `doing` names what. */
+    /** Something that the user requested failed. `doing` names it. */
     failed(doing: string, failure: Failure): void {
         const text = `${doing}: ${failure.said}`;
         this.log.error(text);
@@ -31,7 +32,7 @@ export class Tell {
         }
     }
 
-    /** A short word in the status bar. */
+    /** A short message in the status bar. */
     info(text: string): void {
         this.log.info(text);
         vscode.window.setStatusBarMessage(text, STATUS_MS);

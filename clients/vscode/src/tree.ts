@@ -69,7 +69,7 @@ export class Tree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
         this.refresh();
     }
 
-    /** What many changes in a moment come to. */
+    /** Joins many changes in a moment. */
     private refreshSoon(): void {
         this.soon ??= setTimeout(() => this.refresh(), SOON_MS);
     }

@@ -1,5 +1,5 @@
 // Which documents are conversations and drafts: `sessiond:/sessiond-chat/ID/NAME` and `sessiond-draft:/sessiond-draft/ID/NAME`. NAME is only for
-// the tab; the session is ID's, whatever it is called by now.
+// the tab; the session is that of ID, whatever its present name is.
 
 import * as vscode from 'vscode';
 import { fileName, title } from './core/words';
@@ -27,11 +27,11 @@ export function idOf(uri: vscode.Uri | undefined): string | undefined {
     try {
         return decodeURIComponent(encoded) || undefined;
     } catch {
-        return undefined; // no URI of ours
+        return undefined; // not one of our URIs
     }
 }
 
-/** What a tab shows, where it is a text. */
+/** What a tab shows, if it is a text. */
 export function uriOfTab(tab: vscode.Tab): vscode.Uri | undefined {
     return tab.input instanceof vscode.TabInputText ? tab.input.uri : undefined;
 }
@@ -44,7 +44,7 @@ export function tabsOf(id: string, scheme: string): vscode.Tab[] {
     });
 }
 
-/** The document of a session with this scheme: the one that a tab shows, else one that VS Code still keeps. */
+/** The document of a session with this scheme: the one that a tab shows, otherwise one that VS Code still keeps. */
 export function documentOf(id: string, scheme: string): vscode.TextDocument | undefined {
     const shown = new Set(tabsOf(id, scheme).map((tab) => uriOfTab(tab)!.toString()));
     const all = vscode.workspace.textDocuments.filter((document) => document.uri.scheme === scheme && !document.isClosed && idOf(document.uri) === id);

@@ -1,4 +1,4 @@
-"""What concerns many sessions, or moves them in and out: list, search, export, import."""
+"""Requests that concern many sessions, or move them in and out: list, search, export, import."""
 
 from __future__ import annotations
 

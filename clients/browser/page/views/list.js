@@ -44,7 +44,7 @@ export class ListView {
     document.addEventListener('visibilitychange', () => this.refresh())
   }
 
-  /** Read the list again where somebody could see it, and leave it alone where nothing is new. */
+  /** Read the list again if it is visible, and leave it alone if nothing is new. */
   async refresh() {
     if (document.hidden || this.#app.connection?.state !== 'open' || this.#query !== '' || this.#cursor === undefined) return
     const generation = this.#generation
@@ -59,13 +59,13 @@ export class ListView {
     }
   }
 
-  /** The connection is there: read the list, or what is new in it. */
+  /** The connection is open: read the list, or what is new in it. */
   begin() {
     if (this.#generation === 0 || this.#query !== '') this.load()
     else this.refresh()
   }
 
-  /** Begin anew: the first page of the list, or of what is searched for. */
+  /** Start again: the first page of the list, or of the search. */
   async load() {
     this.#abort?.abort()
     const abort = (this.#abort = new AbortController())

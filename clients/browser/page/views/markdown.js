@@ -1,5 +1,5 @@
-// Markdown to elements that can run nothing: the renderer makes no raw HTML, and what it makes goes through the sanitizer, which
-// leaves HTML only (no SVG, no MathML, no forms, no styles) and links to the web and mail.
+// Markdown to elements that cannot run anything: the renderer does not produce raw HTML, and its output goes through the
+// sanitizer, which leaves only HTML (no SVG, no MathML, no forms, no styles) and links to the web and mail.
 
 import MarkdownIt from '../vendor/markdown-it.js'
 import DOMPurify from '../vendor/purify.js'
@@ -18,7 +18,7 @@ const renderer = new MarkdownIt({
   },
 })
 
-// Pictures are shown where they are inside the text; one from elsewhere would tell that site who reads this, so it is a link.
+// Images are shown if they are inside the text; an external one would tell that site who reads this, so it is a link.
 renderer.renderer.rules.image = (tokens, index) => {
   const token = tokens[index]
   const source = token.attrGet('src') ?? ''
@@ -28,7 +28,7 @@ renderer.renderer.rules.image = (tokens, index) => {
 }
 const IMAGE = /^data:image\/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+$/
 
-// The columns of a table are aligned by a class: the page's policy knows no styles in elements.
+// The columns of a table are aligned by a class: the page's policy forbids styles in elements.
 for (const rule of ['th_open', 'td_open']) {
   renderer.renderer.rules[rule] = (tokens, index, options, _, self) => {
     const token = tokens[index]
@@ -71,7 +71,7 @@ export function markdown(text) {
   return DOMPurify.sanitize(html, RULES)
 }
 
-/** A text as it is, the end of a very long one folded away. */
+/** A text unchanged, with the end of a very long one folded. */
 export function plain(text) {
   const fragment = document.createDocumentFragment()
   fragment.append(h('pre', { class: 'plain', tabindex: 0 }, text.slice(0, MOST)))

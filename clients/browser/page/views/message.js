@@ -3,10 +3,10 @@
 import { h, oneLine, timeElement, timeOfDay, oncePerFrame } from '../dom.js'
 import { code, isPicture, markdown, plain } from './markdown.js'
 
-// What a message calls itself may be the name of anything that objects have.
+// A message's role may be the name of any property of objects.
 const ROLES = { __proto__: null, user: 'You', assistant: 'Assistant', system: 'System', tool: 'Tool' }
 const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'interrupted', error: 'ended with an error' }
-const FEW = 2000 // characters of a growing text from which on it is drawn less often
+const FEW = 2000 // from this many characters on, a growing text is drawn less often
 const SLOWLY_MS = 250
 
 /** The article of a message. `link`: the address that leads to it. */
@@ -32,7 +32,7 @@ function draw(article, message) {
   article.querySelector('.body').replaceChildren(...parts(message))
 }
 
-/** Draws an article again whenever its message has changed, and not more often than can be seen. */
+/** Draws an article again whenever its message has changed, but not more often than is visible. */
 export function redrawer(article, message) {
   let last = 0
   let timer = null

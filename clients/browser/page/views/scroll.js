@@ -1,17 +1,17 @@
-// A window over a session of any length: a few pages of messages are in the document, spacers stand for the rest.
+// A window over a session of any length: a few pages of messages are in the document, spacers represent the rest.
 //
-// Where the window comes near its edge the next page is read (`session/read before:` or `since:`), and pages far from view are
-// taken out. Who pulls the scroll bar far away gets the window built anew there, at the seq that this place stands for. What is in
-// view never moves because of what is put in or taken out elsewhere.
+// When the view comes near an edge of the window the next page is read (`session/read before:` or `since:`), and pages far from view
+// are removed. If the scroll bar is pulled far away, the window is rebuilt there, at the seq of that place. What is in view never
+// moves because of what is inserted or removed elsewhere.
 
 import { h, oncePerFrame } from '../dom.js'
 
 const PAGE = 40 // messages read at once
 const PAGES = 8 // pages in the document
 const NEAR = 2 // views: how early the next page is read
-const GUESS = 160 // pixels of a message that nobody has measured
-const STAYS_MS = 80 // where the scroll bar is pulled to is built only if it stays there, so that a long pull reads little
-const HIGHEST = 8_000_000 // pixels of a spacer; browsers draw nothing beyond some more
+const GUESS = 160 // pixels of a message that is not measured yet
+const STAYS_MS = 80 // the window is rebuilt only when the scroll bar rests this long, so that a long pull reads little
+const HIGHEST = 8_000_000 // pixels of a spacer; browsers stop drawing somewhat beyond
 
 export class ScrollWindow {
   #read
@@ -50,7 +50,7 @@ export class ScrollWindow {
     return this.#atEnd && !this.#after
   }
 
-  /** Begin with what `session/open` answered. */
+  /** Begin with the result of `session/open`. */
   begin(result) {
     this.#generation++
     this.#pages = []
@@ -63,7 +63,7 @@ export class ScrollWindow {
     this.toEnd()
   }
 
-  /** How long the session is by now. */
+  /** Set the present length of the session. */
   #measure({ messageCount, seq }) {
     this.#size = { count: messageCount, seq }
   }
@@ -82,7 +82,7 @@ export class ScrollWindow {
     this.changed()
   }
 
-  /** Take out messages for which `test(seq)` holds. */
+  /** Remove messages for which `test(seq)` is true. */
   remove(test) {
     for (const page of [...this.#pages]) {
       for (const article of [...page.articles]) {
@@ -136,7 +136,7 @@ export class ScrollWindow {
     this.element.scrollTop = 0
   }
 
-  /** Bring a message into view; its article, or null where the session has no message of this seq. */
+  /** Bring a message into view; returns its article, or null if the session has no message with this seq. */
   async goTo(seq) {
     if (this.bySeq(seq) === null) await this.#around({ since: Math.max(0, seq - 1 - PAGE / 2), limit: PAGE * 2 })
     const article = this.bySeq(seq)
@@ -155,7 +155,7 @@ export class ScrollWindow {
 
   // Reading
 
-  // `first`: the seq of what is to stand at the top, else the first that is read; from there whoever scrolls meanwhile goes on.
+  // `first`: the seq that should be at the top, otherwise the first that is read; scrolling meanwhile continues from there.
   async #around(params, { atEnd = false, first = null } = {}) {
     const generation = ++this.#generation
     const begun = this.element.scrollTop
@@ -204,7 +204,7 @@ export class ScrollWindow {
       this.#trim(start ? 'end' : 'start')
       this.#settle()
     } catch (error) {
-      if (error.kind !== 'disconnected') throw error // it goes on when the connection is back and somebody scrolls
+      if (error.kind !== 'disconnected') throw error // it continues when the connection is back and the user scrolls
     } finally {
       if (generation === this.#generation) this.#ready()
     }
@@ -232,7 +232,7 @@ export class ScrollWindow {
     return page
   }
 
-  // One's own message may be known before an earlier one of somebody else's.
+  // Our own message may be known before an earlier one of another client.
   #insert(message) {
     const last = this.#pages.at(-1)
     if (last === undefined || message.seq > last.to) {
@@ -271,19 +271,19 @@ export class ScrollWindow {
     this.bottom.style.height = `${this.#after ? this.#pixels(this.#size.seq - last) : 0}px`
   }
 
-  // How high what lies in so many seqs would be.
+  // The estimated height of that many seqs.
   #pixels(seqs) {
     const dense = this.#size.seq > 0 ? Math.min(1, this.#size.count / this.#size.seq) : 1
     return Math.min(HIGHEST, Math.max(0, Math.round(seqs * dense * this.#average)))
   }
 
-  // How high a message is.
+  // The height of a message.
   get #average() {
     const shown = this.#pages.reduce((sum, page) => sum + page.articles.length, 0)
     return shown > 0 && this.list.offsetHeight > 0 ? this.list.offsetHeight / shown : GUESS
   }
 
-  // Put back what was in view to where it was, or the end to the end.
+  // Move what was in view back to its place, or the end to the end.
   #settle() {
     this.#space()
     if (this.#atEnd && !this.#after) {
@@ -320,8 +320,8 @@ export class ScrollWindow {
     if (wasAtEnd !== this.#atEnd) this.changed()
   }
 
-  // The seq that a place far outside of the window stands for, or null where the view is in the window or so near that the next pages
-  // get there: whoever only scrolls faster than they come finds every message where it belongs.
+  // The seq of a place far outside the window, or null if the view is in the window or so near that the next pages reach it:
+  // scrolling faster than they arrive still shows every message in its place.
   #sought() {
     const { scrollTop, clientHeight, scrollHeight } = this.element
     const [begin, end] = [this.list.offsetTop, this.list.offsetTop + this.list.offsetHeight]
@@ -332,7 +332,7 @@ export class ScrollWindow {
     return Math.round(last + (this.#size.seq - last) * (scrollTop - end) / Math.max(1, scrollHeight - end))
   }
 
-  // The scroll bar was pulled to where nothing is: build the window there.
+  // The scroll bar was pulled outside the window: rebuild the window there.
   #jump() {
     const seq = this.#busy ? null : this.#sought()
     if (seq !== null) this.#around({ since: Math.max(0, seq - PAGE), limit: PAGE * 2 }, { first: seq })

@@ -1,4 +1,4 @@
-// One session: read, written to, and put in order.
+// One session: reading, writing, organising.
 
 import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
@@ -103,13 +103,13 @@ export class SessionView {
     this.#sideways()
     const place = this.window.place
     this.window.begin(result)
-    if (place !== null) this.#app.attempt(() => this.window.goTo(place)) // it was read anew; whoever reads goes on reading there
+    if (place !== null) this.#app.attempt(() => this.window.goTo(place)) // it was read again; stay where the user was reading
     for (const warning of result.warnings ?? []) this.#app.say(`${warning.path}:${warning.line ?? ''} ${warning.message}`)
   }
 
   #over(text) {
     this.element.classList.add('over')
-    this.composer.hidden = this.text.value === '' // what was written can still be taken out of it
+    this.composer.hidden = this.text.value === '' // so that the written text can still be copied
     this.#app.say(text)
     this.facts.textContent = text
   }
@@ -176,7 +176,7 @@ export class SessionView {
     this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
   }
 
-  // Notes and state lie beside the conversation; a plan is shown as it is kept.
+  // Notes and state are next to the conversation; a plan is shown as it is stored.
   #sideways() {
     const keys = Object.keys(this.#state)
     this.aside.hidden = this.#notes.length === 0 && keys.length === 0
@@ -195,7 +195,7 @@ export class SessionView {
     fill()
   }
 
-  // What can be done with it
+  // Actions
 
   #update(fields) {
     return this.#app.attempt(async () => {
@@ -260,7 +260,7 @@ export class SessionView {
     }
   }
 
-  // What is written
+  // Writing
 
   #compose() {
     const draft = draftOf(this.sessionId)
@@ -286,7 +286,7 @@ export class SessionView {
       this.window.toEnd()
       this.#app.attempt(async () => {
         await this.#app.keep(this.sessionId, content)
-        remember(draft, this.text.value || null) // not before: the tab may be closed at any moment
+        remember(draft, this.text.value || null) // not earlier: the tab may be closed at any moment
         await this.#app.send()
         await this.#countWaiting()
       })
@@ -298,7 +298,7 @@ export class SessionView {
     this.waiting.textContent = count === 0 ? '' : `${count === 1 ? 'One message waits' : `${count} messages wait`} for the daemon; kept in this browser.`
   }
 
-  // The daemon will not have it: the words go back to where they can be changed or copied.
+  // The daemon refused it: the text goes back to where it can be changed or copied.
   #refused({ entry, error }) {
     const text = entry.params.messages?.map((message) => message.content).join('\n\n') ?? ''
     this.text.value = [text, this.text.value].filter(Boolean).join('\n\n')

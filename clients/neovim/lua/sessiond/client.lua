@@ -1,4 +1,4 @@
--- Neovim's one connection to the daemon: started when first needed, and again and again when it was lost while sessions are open.
+-- Neovim's one connection to the daemon: started when first needed, and again after every loss while sessions are open.
 local rpc = require('sessiond.rpc')
 local say = require('sessiond.say')
 
@@ -12,21 +12,21 @@ local UNREACHABLE = 69
 -- command: the relay, a list or words; initialization_options: for `initialize`.
 M.config = { command = 'sessiond', initialization_options = nil }
 
--- Who is told: notified(method, params), up(), down(for_good), wanted() -> boolean.
+-- Callbacks: notified(method, params), up(), down(for_good), wanted() -> boolean.
 local listener = {}
 
 local conn = nil
 local up = false -- the daemon has answered on this connection
-local refused = false -- it will not have us: no use in trying again by ourselves
-local failures = 0 -- since it last answered
-local by_itself = false -- this connection was not asked for by a command
+local refused = false -- the daemon refuses us: retrying is useless
+local failures = 0 -- failures since the last answer
+local by_itself = false -- this connection was not requested by a command
 local leaving = false
 
 function M.listen(to)
   listener = to
 end
 
--- Whether a relay runs, or is just ending.
+-- Whether a relay is running or just ending.
 function M.connected()
   return conn ~= nil
 end
@@ -109,7 +109,7 @@ local function closed(code)
   end
 end
 
--- nil, or the reason why not.
+-- nil, or the reason for the refusal.
 function start()
   if conn then
     return nil
@@ -136,7 +136,7 @@ function start()
   }, initialized)
 end
 
--- done(failure, result), see rpc.lua. Starts the connection where there is none.
+-- done(failure, result), see rpc.lua. Starts the connection if necessary.
 function M.request(method, params, done, timeout_ms)
   local problem = start()
   if problem then
@@ -146,7 +146,7 @@ function M.request(method, params, done, timeout_ms)
   end
 end
 
--- The result, or nil where none came within timeout_ms.
+-- The result, or nil if it did not come within timeout_ms.
 function M.eval(method, params, timeout_ms)
   if start() then
     return nil
@@ -155,7 +155,7 @@ function M.eval(method, params, timeout_ms)
   return result
 end
 
--- Before Neovim ends: what was sent has reached the daemon when this returns, or timeout_ms are over.
+-- Before Neovim ends: when this returns, everything sent has reached the daemon, or timeout_ms are over.
 function M.leave(timeout_ms)
   leaving = true
   if up then

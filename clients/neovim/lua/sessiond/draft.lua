@@ -1,7 +1,7 @@
--- What is being typed for a session: a buffer of its own below the conversation, sessiond-draft://ID.
+-- What is being typed for a session: a separate buffer below the conversation, sessiond-draft://ID.
 --
--- Its text is kept by the daemon, in the session's state under KEY, at most once a second, so that it survives Neovim. While a message is on
--- its way nothing is stored: what was typed stays there till it is durable as a message. `modified` says that the daemon does not have it.
+-- The daemon keeps its text, in the session's state under KEY, at most once a second, so that it survives Neovim. While a message is on its
+-- way nothing is stored: the typed text remains there until it is durable as a message. `modified` says that the daemon does not have it.
 local client = require('sessiond.client')
 local room = require('sessiond.room')
 local say = require('sessiond.say')
@@ -29,7 +29,7 @@ function M.text(of)
   return loaded(of) and table.concat(vim.api.nvim_buf_get_lines(of.draft, 0, -1, false), '\n') or of.typed
 end
 
--- What of a text is worth keeping.
+-- The part of a text that is worth keeping.
 local function worth(text)
   return vim.trim(text) == '' and '' or text
 end
@@ -68,7 +68,7 @@ local function store(of, text)
         M.touch(of)
       end
     elseif failure.kind == 'sessionNotFound' then
-      -- Deleted while this was on its way. That is told where it is heard of, and the text stays in its buffer.
+      -- Deleted while this was on its way. The notification reports that, and the text remains in its buffer.
       return
     elseif failure.kind ~= 'disconnected' and not of.complained then
       of.complained = true
@@ -77,8 +77,8 @@ local function store(of, text)
   end)
 end
 
--- What this adds to a room: {draft: buffer or nil, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer,
--- complained: it was said that the daemon does not take it}.
+-- What this adds to a room: {draft: buffer or nil, typed: its text when it was last read, kept: the text that the daemon has, stored_at,
+-- timer, complained: the user was told that the daemon refuses it}.
 function M.join(to)
   local name = buffer_name(to.id)
   if vim.fn.bufexists(name) == 1 then
@@ -96,7 +96,7 @@ local function last_said(of)
   end
 end
 
--- The session was opened: an earlier draft comes back where nothing else has been typed since.
+-- The session was opened: an earlier draft comes back if nothing else has been typed since.
 function M.opened(of, state)
   local stored = state[KEY]
   of.kept = type(stored) == 'string' and stored or ''
@@ -107,7 +107,7 @@ function M.opened(of, state)
   end
 end
 
--- Shows the draft below its conversation, if that is shown, and stays in the current window.
+-- Shows the draft below its conversation, if that is shown, and remains in the current window.
 local function show(of)
   if not loaded(of) then
     of.draft = vim.fn.bufadd(buffer_name(of.id))
@@ -128,7 +128,7 @@ local function show(of)
   end
 end
 
--- Its window goes where its conversation is no longer shown: below another one it would be taken for the draft of that.
+-- Closes its window if its conversation is no longer shown: below another one it would be taken for that one's draft.
 function M.hide_alone(of)
   local win = of.draft and vim.fn.bufwinid(of.draft) or -1
   if win > 0 and vim.fn.bufwinid(of.buf) < 0 then
@@ -136,7 +136,7 @@ function M.hide_alone(of)
   end
 end
 
--- Opens the window for typing, at the end of what is there.
+-- Opens the window for typing, at the end of the present text.
 function M.open(of)
   show(of)
   local win = vim.fn.bufwinid(of.draft)
@@ -148,7 +148,7 @@ function M.open(of)
   vim.fn.cursor({ vim.fn.line('$'), vim.fn.col({ vim.fn.line('$'), '$' }) })
 end
 
--- Puts texts that were not sent before what has been typed since.
+-- Puts unsent texts before what has been typed since.
 function M.put_back(of, texts)
   show(of)
   local all = vim.list_slice(texts)
@@ -170,7 +170,7 @@ function M.send(of)
   require('sessiond.outbox').say(of, text)
 end
 
--- Something was typed or sent: the daemon gets it now, or when a second is over.
+-- Something was typed or sent: the daemon gets it now, or when the second is over.
 function M.touch(of)
   of.typed = M.text(of)
   if #of.outbox > 0 then
@@ -189,14 +189,14 @@ function M.touch(of)
   end, math.ceil(wait))
 end
 
--- Sends the text without waiting for its second. The buffer is not asked: on a deadly signal Neovim takes its text away first.
+-- Sends the text without waiting for its second. Does not read the buffer: on a deadly signal Neovim removes its text first.
 function M.flush(of)
   if #of.outbox == 0 and worth(of.typed) ~= of.kept then
     store(of, worth(of.typed))
   end
 end
 
--- Waits a moment for the daemon to have the text. Whether it has.
+-- Waits a moment until the daemon has the text. Returns whether it has.
 function M.kept(of)
   of.typed = M.text(of)
   local text = worth(of.typed)
@@ -247,7 +247,7 @@ function M.read(name, buf)
   end)
 end
 
--- Nobody is asked about a draft that the daemon has; what could not be sent is asked about.
+-- Asks only about what could not be sent, not about a draft that the daemon has.
 vim.api.nvim_create_autocmd('QuitPre', {
   group = vim.api.nvim_create_augroup('sessiond_quit', {}),
   callback = function()

@@ -19,7 +19,7 @@ function M.statusline(buf)
   return room.statusline(buf or vim.api.nvim_get_current_buf())
 end
 
--- The room to act on, or nil after having said so.
+-- The room to act on, or nil after an error message.
 local function here()
   local current = room.current()
   if not current then
@@ -28,7 +28,7 @@ local function here()
   return current
 end
 
--- Shows a session in the window where the command was given, if that is still there; from a draft in that of its conversation.
+-- Shows a session in the window where the command was given, if that still exists; for a draft in that of its conversation.
 local function entering(mods)
   local win = vim.api.nvim_get_current_win()
   return function(id)
@@ -93,7 +93,7 @@ function M.archive(archived)
   end
 end
 
--- A message of the text, of the lines {first, last}, of both, or of what stands in the draft.
+-- A message of the text, of the lines {first, last}, of both, or of the draft.
 function M.say(text, range)
   local current = here()
   if not current then
@@ -122,7 +122,7 @@ function M.save()
   end)
 end
 
--- Closes conversation and draft. Without `force` not before the daemon has the draft.
+-- Closes conversation and draft; without `force` only when the daemon has the draft.
 function M.close(force)
   local current = here()
   if not current then
@@ -139,7 +139,7 @@ function M.close(force)
   end
 end
 
--- A copy; with `here_only` of what comes before and including the message under the cursor.
+-- A copy; with `here_only` only up to the message under the cursor.
 function M.fork(mods, name, here_only)
   local current = here()
   if not current then

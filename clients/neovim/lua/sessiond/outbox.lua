@@ -1,6 +1,6 @@
--- What we say: each message waits in its room's outbox till it is durable.
+-- Our messages: each waits in its room's outbox until it is durable.
 --
--- An entry is {text, message}. The message has an id of ours, so that it may be sent again after a lost answer: the daemon takes it once.
+-- An entry is {text, message}. The message has our own id, so that it may be sent again after a lost answer: the daemon takes it once.
 -- What cannot be sent goes back into the draft.
 local client = require('sessiond.client')
 local draft = require('sessiond.draft')
@@ -13,7 +13,7 @@ local M = {}
 
 local made = 0
 
--- A message whose fate is unknown keeps its id when it is said again.
+-- A message with an unknown outcome keeps its id when it is sent again.
 local function id_for(to, text)
   if to.unsure and to.unsure.text == text then
     return to.unsure.id
@@ -83,14 +83,14 @@ function M.say(to, text)
   room.refresh()
 end
 
--- All that waits, after the connection was lost.
+-- Sends everything that waits, after the connection was lost.
 function M.send_all(to)
   for _, entry in ipairs(vim.list_slice(to.outbox)) do
     send(to, entry)
   end
 end
 
--- What could not be sent is in the draft again.
+-- Puts what could not be sent back into the draft.
 function M.take_back(to)
   local texts = {}
   for number, entry in ipairs(to.outbox) do
@@ -102,7 +102,7 @@ function M.take_back(to)
   end
 end
 
--- Before Neovim is left: what waits for a connection that is lost.
+-- Before Neovim exits: what waits for a lost connection.
 function M.take_back_unsent()
   for _, one in ipairs(room.all()) do
     if one.state == 'lost' then

@@ -6,10 +6,10 @@ local when = require('sessiond.when')
 local M = {}
 
 local PAGE = 1000
--- Completion waits no longer than this, and shows what has come by then.
+-- Completion waits no longer than this, and shows what has arrived by then.
 local COMPLETE_MS = 1000
 
--- As they were last, for when no answer comes in time.
+-- The last list, in case no answer comes in time.
 local known = {}
 
 -- `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
@@ -93,7 +93,7 @@ local function menu(sessions, done)
   end)
 end
 
--- The session that the words after :SessiondSwitch mean: done(id).
+-- The session named by the words after :SessiondSwitch: done(id).
 function M.resolve(typed, done)
   local words = vim.split(typed, '%s+', { trimempty = true })
   all(function(sessions)

@@ -4,8 +4,8 @@
 --   opening  `session/open` is on its way; notifications wait in `early`
 --   open     follows live
 --   lost     the connection is gone; opened again, since t.seq, when it is back
---   gone     deleted by somebody, or it could not be opened: what is shown stays
--- `outbox` is outbox.lua's: what we said and is not durable yet.
+--   gone     deleted, or it could not be opened: what is shown remains
+-- `outbox` is outbox.lua's: our messages that are not durable yet.
 local client = require('sessiond.client')
 local say = require('sessiond.say')
 local transcript = require('sessiond.transcript')
@@ -37,7 +37,7 @@ function M.all()
   return vim.tbl_values(rooms)
 end
 
--- Whether it has not been left meanwhile.
+-- Whether the room was not left meanwhile.
 function M.is_here(room)
   return rooms[room.id] == room
 end
@@ -62,7 +62,7 @@ function M.of(buf)
   return ok and rooms[id] or nil
 end
 
--- The room of the current buffer, else the one used last, else nil.
+-- The room of the current buffer, otherwise the one used last, otherwise nil.
 function M.current()
   return M.of(vim.api.nvim_get_current_buf()) or rooms[latest]
 end
@@ -79,7 +79,7 @@ function M.enter(mods, id, seq)
   end
 end
 
--- The buffer goes away: the session is saved and no longer followed.
+-- The buffer is deleted: the session is saved and no longer followed.
 local function leave(room)
   if not room then
     return
@@ -92,7 +92,7 @@ local function leave(room)
       end
     end)
   elseif room.state == 'opening' then
-    -- After a lost connection nothing was sent yet; what was sent already is taken once.
+    -- After a lost connection nothing was sent yet; what was already sent is taken once.
     outbox().send_all(room)
   else
     outbox().take_back(room)
@@ -120,7 +120,7 @@ local function set(buf, id)
   on('BufEnter', function()
     latest = id
   end)
-  -- The cursor on the first line asks for what is before it.
+  -- The cursor on the first line requests what is before it.
   on('CursorMoved', function()
     local room = M.of(buf)
     if room and room.t.more and vim.api.nvim_win_get_cursor(0)[1] == 1 then
@@ -138,7 +138,7 @@ function M.read(name, buf)
     return
   end
   if at ~= '' then
-    -- A place in a session, as the quickfix list has them: go on to the session once this buffer is there.
+    -- A place in a session, as in the quickfix list: continue to the session once this buffer exists.
     vim.bo[buf].buftype, vim.bo[buf].bufhidden, vim.bo[buf].buflisted = 'nofile', 'unload', false
     local win = vim.api.nvim_get_current_win()
     vim.schedule(function()
@@ -230,7 +230,7 @@ end
 
 local function changed(room, changes)
   for _, change in ipairs(changes) do
-    -- Following may begin to open again in the middle.
+    -- Following may begin to open the session again midway.
     if room.state == 'opening' then
       table.insert(room.early, change)
     else
@@ -305,7 +305,7 @@ function M.older(room, all)
   end)
 end
 
--- Goes to the message that was asked for, as soon as it is loaded.
+-- Goes to the requested message as soon as it is loaded.
 function seek(room)
   if not room.target or room.state ~= 'open' then
     return

@@ -1,4 +1,4 @@
--- One connection to the daemon: a relay (`sessiond` between pipes), spoken to through vim.lsp.rpc.
+-- One connection to the daemon: a relay (`sessiond` between pipes), used through vim.lsp.rpc.
 --
 -- Every request is answered exactly once: by the daemon, or with LOST when the connection ends.
 local M = {}
@@ -15,7 +15,7 @@ local function start(command, dispatchers)
   return vim.lsp.rpc.start(command[1], vim.list_slice(command, 2), dispatchers)
 end
 
--- Starts a relay. notified(method, params) gets what the daemon sends by itself, closed(exit_code) the end, once.
+-- Starts a relay. notified(method, params) gets the daemon's notifications, closed(exit_code) is called once, at the end.
 function M.connect(command, notified, closed)
   local self = setmetatable({ pending = {}, last = 0, open = true, closed = closed }, Connection)
   local ok, rpc = pcall(start, command, {
@@ -93,7 +93,7 @@ function Connection:notify(method, params)
   end
 end
 
--- Waits up to timeout_ms: failure, result; nothing where no answer came in time.
+-- Waits up to timeout_ms: failure, result; nothing if no answer came in time.
 function Connection:eval(method, params, timeout_ms)
   local answered, failure, result = false, nil, nil
   self:request(method, params, function(...)

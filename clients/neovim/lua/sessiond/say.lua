@@ -1,4 +1,4 @@
--- Words for the user, by vim.notify: `:messages`, or whatever the user has put in its place.
+-- Words for the user, by vim.notify: `:messages`, or the user's replacement for it.
 local M = {}
 
 -- As much of it as fits.
@@ -10,14 +10,14 @@ local function beginning(text, cells)
   return fits
 end
 
--- Neovim's own vim.notify asks for a key after a text that is longer than the line, which nobody has pressed anything for. So the
--- beginning is shown, and `:messages` has all of it. Whatever the user has put in its place gets the text.
+-- Neovim's own vim.notify waits for a key after a text that is longer than the line. So only the beginning is shown, and
+-- `:messages` has the whole text. A replacement by the user gets the text itself.
 local function is_stock()
   return debug.getinfo(vim.notify, 'S').source:find('vim/_editor.lua', 1, true) ~= nil
 end
 
 local function notify(text, level)
-  -- On one line and without control characters: what comes from a file or a model must not drive the terminal.
+  -- On one line and without control characters: text from a file or a model must not control the terminal.
   local line = 'sessiond: ' .. text:gsub('%c+', ' ')
   if not is_stock() or vim.fn.strdisplaywidth(line) <= vim.v.echospace then
     vim.notify(line, level)
@@ -30,7 +30,7 @@ local function notify(text, level)
   vim.cmd('echohl None')
 end
 
--- failure: {message, hint?}. `doing` names what failed. As a warning: at level ERROR Neovim itself would end whatever is being
+-- failure: {message, hint?}. `doing` names what failed. As a warning: at level ERROR Neovim itself would end what is being
 -- executed and stop for a second at the next redraw.
 function M.error(doing, failure)
   local hint = type(failure.hint) == 'string' and (' (%s)'):format(failure.hint) or ''

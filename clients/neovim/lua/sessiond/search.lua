@@ -6,7 +6,7 @@ local say = require('sessiond.say')
 local M = {}
 
 local MOST_HITS = 500
--- More than any search takes. A search that the daemon gives up is not answered by vim.lsp.rpc.
+-- Longer than any search takes. If the daemon gives up a search, vim.lsp.rpc does not report it.
 local TIMEOUT_MS = 15000
 
 local function item(hit)

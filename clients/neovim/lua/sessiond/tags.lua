@@ -1,7 +1,7 @@
 -- `a +b -c`: what :SessiondTag takes.
 local M = {}
 
--- The tags after the words have been added and, with `-` before them, taken away.
+-- The tags with the words added or, with `-` before them, removed.
 function M.changed(tags, words)
   local result = vim.deepcopy(tags)
   for word in words:gmatch('%S+') do
@@ -16,7 +16,7 @@ function M.changed(tags, words)
   return result
 end
 
--- The session's own tags, to be taken away.
+-- The session's own tags, for removal.
 function M.complete(lead)
   local here = require('sessiond.room').current()
   local words = vim.tbl_map(function(tag)

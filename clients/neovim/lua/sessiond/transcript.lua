@@ -1,15 +1,16 @@
--- What is known of one session: its newest messages without a gap, and everything that happened to them. No buffers, no connection.
+-- What is known about one session: its newest messages without a gap, and everything that happened to them. Has neither buffers nor
+-- a connection.
 --
 -- A transcript is {id, info, messages, by_id, count, seq, more, gone}:
 --   messages  oldest first, by seq; each as on the wire, plus `chars` (code points of a text) and whatever the view adds
 --   count     how many messages the session has, loaded or not
---   seq       all changes up to this one are in here; what we did ourselves may be in here earlier
+--   seq       all changes up to this one are included; our own may be included earlier
 --   more      there are older messages than messages[1]
 --   gone      {{after, upto}, ...}: messages with such a seq were cleared or truncated
 --
--- Every change may come twice, and our own messages in any order: nothing is shown twice, nothing is lost.
--- What is to be repainted is answered as a list of edits:
---   {'insert', index}, {'grow', index, text}, {'redo', index}, {'reset'}, {'info'}, and {'read'}: ask the daemon for all again.
+-- Changes may arrive twice, and our own messages in any order: nothing is shown twice, nothing is lost. What must be repainted is
+-- returned as a list of edits:
+--   {'insert', index}, {'grow', index, text}, {'redo', index}, {'reset'}, {'info'}, and {'read'}: read everything from the daemon again.
 local M = {}
 
 function M.new(id)
@@ -38,7 +39,7 @@ local function remember(t, message)
   t.by_id[message.id] = message
 end
 
--- Begins anew with the answer to `session/open`.
+-- Starts again with the answer to `session/open`.
 function M.load(t, opened)
   t.seq, t.more, t.gone = opened.session.seq, opened.hasMore, {}
   t.messages, t.by_id = opened.messages, {}
@@ -48,7 +49,7 @@ function M.load(t, opened)
   M.inform(t, opened.session)
 end
 
--- SessionInfo as the daemon just gave it.
+-- The latest SessionInfo from the daemon.
 function M.inform(t, info)
   t.info = info
   t.count = info.messageCount
@@ -60,7 +61,7 @@ function M.inform(t, info)
   end
 end
 
--- Takes in a page of older messages; how many were new.
+-- Takes in a page of older messages; returns how many were new.
 function M.prepend(t, page)
   local first = t.messages[1] and t.messages[1].seq or math.huge
   local all = {}
@@ -76,7 +77,7 @@ function M.prepend(t, page)
   return added
 end
 
--- The index of the message with this seq, or of the last one before it; 0 where it is not loaded.
+-- The index of the message with this seq, or of the last one before it; 0 if that is not loaded.
 function M.find(t, seq)
   local low, high = 1, #t.messages + 1
   while low < high do
@@ -99,7 +100,7 @@ local function is_gone(t, seq)
   return false
 end
 
--- A message that the daemon has made durable. Edits.
+-- Takes in a message that the daemon has made durable. Returns edits.
 function M.put(t, message)
   local first = t.messages[1]
   if t.by_id[message.id] or is_gone(t, message.seq) or (t.more and first and message.seq < first.seq) then
@@ -158,7 +159,7 @@ local function cut(t, after, upto)
   return { { 'reset' }, { 'info' } }
 end
 
--- A change that the daemon tells of. Edits.
+-- Takes in a change from the daemon. Returns edits.
 function M.apply(t, change)
   local edits = {}
   local kind, fresh = change.kind, change.seq > t.seq

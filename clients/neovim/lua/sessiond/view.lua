@@ -1,4 +1,4 @@
--- A transcript in its buffer. Line 1 says where it begins; then each message: a line of its own with role and time, its text, an empty line.
+-- A transcript in its buffer. Line 1 says where it begins; then each message: a line with role and time, its text, an empty line.
 --
 -- `rows` of a message is the number of its lines. Lines are counted from the end, where almost everything happens.
 local when = require('sessiond.when')
@@ -104,7 +104,7 @@ local function line_after(buf, t, index)
   return line
 end
 
--- Only what differs is touched, so that cursors in the text stay where they are.
+-- Only what differs is changed, so that cursors in the text remain where they are.
 local function redo(buf, t, index)
   local last = line_after(buf, t, index)
   local first = last - t.messages[index].rows
@@ -144,7 +144,7 @@ function M.reset(buf, t)
   end
 end
 
--- Paints the edits that one change made (transcript.lua); windows that stood at the end stay there.
+-- Paints the edits that one change made (transcript.lua); windows that were at the end remain there.
 function M.paint(buf, t, edits)
   if not vim.api.nvim_buf_is_loaded(buf) then
     return
@@ -170,7 +170,7 @@ function M.paint(buf, t, edits)
   end
 end
 
--- `count` older messages were put before the others. Windows keep showing what they showed.
+-- `count` older messages were inserted before the others. Windows keep showing the same text.
 function M.prepended(buf, t, count)
   local lines = {}
   for index = 1, count do
@@ -185,7 +185,7 @@ function M.prepended(buf, t, count)
     set_top(buf, t)
   end)
   for win, cursor in pairs(cursors) do
-    -- From the first line to where the reader was: the first message that was there.
+    -- From the first line to the reader's previous place: the first message that was there.
     local line = cursor[1] == 1 and #lines + 2 or cursor[1] + #lines
     vim.api.nvim_win_set_cursor(win, { math.min(line, vim.api.nvim_buf_line_count(buf)), cursor[2] })
   end

@@ -1,7 +1,7 @@
 -- Times of the wire (RFC 3339, UTC) as people read them.
 local M = {}
 
--- `2026-01-11 14:30`, local time; what cannot be read stays as it is.
+-- `2026-01-11 14:30`, local time; unreadable text is returned unchanged.
 function M.local_time(stamp)
   if type(stamp) ~= 'string' then
     return ''

@@ -1,5 +1,5 @@
 vim9script
-# Vim's one connection to the daemon: started when first needed, and again and again when it was lost while sessions are open.
+# Vim's one connection to the daemon: started when first needed, and again after every loss while sessions are open.
 
 import autoload './rpc.vim'
 import autoload './say.vim'
@@ -10,25 +10,25 @@ const LAST_DELAY_MS = 10000
 
 var conn: any = {}
 var up = false            # the daemon has answered on this connection
-var refused = false       # it will not have us: no use in trying again by ourselves
-var failures = 0          # since it last answered
-var by_itself = false     # this connection was not asked for by a command
+var refused = false       # the daemon refuses us: retrying is useless
+var failures = 0          # failures since the last answer
+var by_itself = false     # this connection was not requested by a command
 var again = 0             # the timer of the next attempt
 var leaving = false
 
-# Who is told: Notified(method, params), Up(), Down(for_good), Wanted(): bool.
+# Callbacks: Notified(method, params), Up(), Down(for_good), Wanted(): bool.
 var listener: dict<func> = {}
 
 export def Listen(to: dict<func>)
   listener = to
 enddef
 
-# Whether a relay runs, or is just ending.
+# Whether a relay is running or just ending.
 export def Connected(): bool
   return !empty(conn)
 enddef
 
-# Done(error, result), see rpc.vim. Starts the connection where there is none.
+# Done(error, result), see rpc.vim. Starts the connection if necessary.
 export def Request(method: string, params: dict<any>, Done: func)
   var problem = Start()
   if empty(problem)
@@ -38,7 +38,7 @@ export def Request(method: string, params: dict<any>, Done: func)
   endif
 enddef
 
-# The result, or null where none came within timeout_ms.
+# The result, or null if it did not come within timeout_ms.
 export def Eval(method: string, params: dict<any>, timeout_ms: number): any
   if !empty(Start())
     return v:null
@@ -46,7 +46,7 @@ export def Eval(method: string, params: dict<any>, timeout_ms: number): any
   return get(rpc.Eval(conn, method, params, timeout_ms), 'result', v:null)
 enddef
 
-# Before Vim ends: what was sent has reached the daemon when this returns, or timeout_ms are over.
+# Before Vim ends: when this returns, everything sent has reached the daemon, or timeout_ms are over.
 export def Leave(timeout_ms: number)
   leaving = true
   if up
@@ -59,7 +59,7 @@ export def Command(): list<string>
   return type(command) == v:t_list ? command : split(command)
 enddef
 
-# {} or the reason why not.
+# {}, or the reason for the refusal.
 def Start(): dict<any>
   if !empty(conn)
     return {}

@@ -1,8 +1,8 @@
 vim9script
-# What is being typed for a session: a buffer of its own below the conversation, sessiond-draft://ID.
+# What is being typed for a session: a separate buffer below the conversation, sessiond-draft://ID.
 #
-# Its text is kept by the daemon, in the session's state under KEY, at most once a second, so that it survives Vim. While a message is on
-# its way nothing is stored: what was typed stays there till it is durable as a message. `modified` says that the daemon does not have it.
+# The daemon keeps its text, in the session's state under KEY, at most once a second, so that it survives Vim. While a message is on its way
+# nothing is stored: the typed text remains there until it is durable as a message. `modified` says that the daemon does not have it.
 
 import autoload './client.vim'
 import autoload './outbox.vim'
@@ -15,14 +15,14 @@ const EVERY_MS = 1000
 const HEIGHT = 5
 const KEEP_MS = 1000
 
-# What this adds to a room: {draft: buffer or 0, typed: its text when it was last looked at, kept: the text that the daemon has, stored_at, timer,
-# complained: it was said that the daemon does not take it}.
+# What this adds to a room: {draft: buffer or 0, typed: its text when it was last read, kept: the text that the daemon has, stored_at,
+# timer, complained: the user was told that the daemon refuses it}.
 export def Join(to: any)
   var buf = bufexists(Name(to.id)) ? bufadd(Name(to.id)) : 0
   extend(to, {draft: bufloaded(buf) ? buf : 0, typed: '', kept: '', stored_at: [], timer: 0, complained: false})
 enddef
 
-# The session was opened: an earlier draft comes back where nothing else has been typed since.
+# The session was opened: an earlier draft comes back if nothing else has been typed since.
 export def Opened(of: any, state: dict<any>)
   var stored = get(state, KEY, '')
   of.kept = type(stored) == v:t_string ? stored : ''
@@ -33,7 +33,7 @@ export def Opened(of: any, state: dict<any>)
   endif
 enddef
 
-# Opens the window for typing, at the end of what is there.
+# Opens the window for typing, at the end of the present text.
 export def Open(of: any)
   Show(of)
   if !win_gotoid(bufwinid(of.draft))
@@ -42,7 +42,7 @@ export def Open(of: any)
   cursor('$', v:maxcol)
 enddef
 
-# Puts texts that were not sent before what has been typed since.
+# Puts unsent texts before what has been typed since.
 export def PutBack(of: any, texts: list<string>)
   Show(of)
   var typed = Text(of)
@@ -62,7 +62,7 @@ export def Send(of: any)
   outbox.Say(of, text)
 enddef
 
-# Its window goes where its conversation is no longer shown: below another one it would be taken for the draft of that.
+# Closes its window if its conversation is no longer shown: below another one it would be taken for that one's draft.
 export def HideAlone(of: any)
   if of.draft > 0 && bufwinid(of.draft) > 0 && bufwinid(of.buf) < 0
     win_execute(bufwinid(of.draft), 'hide')
@@ -73,7 +73,7 @@ export def Text(of: any): string
   return of.draft == 0 || !bufloaded(of.draft) ? of.typed : join(getbufline(of.draft, 1, '$'), "\n")
 enddef
 
-# Something was typed or sent: the daemon gets it now, or when a second is over.
+# Something was typed or sent: the daemon gets it now, or when the second is over.
 export def Touch(of: any)
   of.typed = Text(of)
   if !empty(of.outbox)
@@ -91,14 +91,14 @@ export def Touch(of: any)
   endif
 enddef
 
-# Sends the text without waiting for its second. The buffer is not asked: on a deadly signal Vim takes its text away first.
+# Sends the text without waiting for its second. Does not read the buffer: on a deadly signal Vim removes its text first.
 export def Flush(of: any)
   if empty(of.outbox) && Worth(of.typed) !=# of.kept
     Store(of, Worth(of.typed))
   endif
 enddef
 
-# Waits a moment for the daemon to have the text. Whether it has.
+# Waits a moment until the daemon has the text. Returns whether it has.
 export def Kept(of: any): bool
   of.typed = Text(of)
   var typed = Worth(of.typed)
@@ -124,7 +124,7 @@ def Store(of: any, typed: string)
         Touch(of)
       endif
     elseif error.kind ==# 'sessionNotFound'
-      # Deleted while this was on its way. That is told where it is heard of, and the text stays in its buffer.
+      # Deleted while this was on its way. The notification reports that, and the text remains in its buffer.
     elseif error.kind !=# 'disconnected' && !of.complained
       of.complained = true
       say.Error('the draft could not be saved', error)
@@ -142,7 +142,7 @@ def Typed(of: any): string
   return Worth(Text(of))
 enddef
 
-# What of a text is worth keeping.
+# The part of a text that is worth keeping.
 def Worth(text: string): string
   return trim(text) ==# '' ? '' : text
 enddef
@@ -167,7 +167,7 @@ def Name(id: string): string
 enddef
 
 def Fill(buf: number, text: string)
-  silent deletebufline(buf, 1, '$')  # or it tells that there are no lines
+  silent deletebufline(buf, 1, '$')  # otherwise it reports that there are no lines
   setbufline(buf, 1, split(text, "\n", true))
 enddef
 
@@ -196,7 +196,7 @@ export def Read(name: string, buf: number)
   augroup END
 enddef
 
-# Shows the draft below its conversation, if that is shown, and stays in the current window.
+# Shows the draft below its conversation, if that is shown, and remains in the current window.
 def Show(of: any)
   if of.draft == 0 || !bufloaded(of.draft)
     Make(of)
@@ -235,7 +235,7 @@ def Written(buf: number)
   endif
 enddef
 
-# Nobody is asked about a draft that the daemon has; what could not be sent is asked about.
+# Asks only about what could not be sent, not about a draft that the daemon has.
 def Quitting()
   outbox.TakeBackUnsent()
   for buf in getbufinfo({bufmodified: 1})

@@ -1,7 +1,7 @@
 vim9script
-# What we say: each message waits in its room's outbox till it is durable.
+# Our messages: each waits in its room's outbox until it is durable.
 #
-# An entry is {text, message}. The message has an id of ours, so that it may be sent again after a lost answer: the daemon takes it once.
+# An entry is {text, message}. The message has our own id, so that it may be sent again after a lost answer: the daemon takes it once.
 # What cannot be sent goes back into the draft.
 
 import autoload './client.vim'
@@ -28,14 +28,14 @@ export def Say(to: any, text: string)
   room.Refresh()
 enddef
 
-# All that waits, after the connection was lost.
+# Sends everything that waits, after the connection was lost.
 export def SendAll(to: any)
   for entry in copy(to.outbox)
     Send(to, entry)
   endfor
 enddef
 
-# What could not be sent is in the draft again.
+# Puts what could not be sent back into the draft.
 export def TakeBack(to: any)
   var texts = mapnew(remove(to, 'outbox'), (_, entry) => entry.text)
   to.outbox = []
@@ -44,7 +44,7 @@ export def TakeBack(to: any)
   endif
 enddef
 
-# Before Vim is left: what waits for a connection that is lost.
+# Before Vim exits: what waits for a lost connection.
 export def TakeBackUnsent()
   for one in room.All()
     if one.state ==# 'lost'
@@ -53,7 +53,7 @@ export def TakeBackUnsent()
   endfor
 enddef
 
-# A message whose fate is unknown keeps its id when it is said again.
+# A message with an unknown outcome keeps its id when it is sent again.
 def Id(to: any, text: string): string
   var unsure = get(to, 'unsure', {})
   if get(unsure, 'text', v:null) ==# text

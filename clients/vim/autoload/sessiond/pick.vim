@@ -6,11 +6,11 @@ import autoload './say.vim'
 import autoload './when.vim'
 
 const PAGE = 1000
-# Completion waits no longer than this, and shows what has come by then.
+# Completion waits no longer than this, and shows what has arrived by then.
 const COMPLETE_MS = 1000
 const MENU_ROWS = 20
 
-# As they were last, for when no answer comes in time.
+# The last list, in case no answer comes in time.
 var known: list<any> = []
 
 # `ID  name · 12 messages · 2026-01-11 14:30 · #tag`
@@ -28,11 +28,11 @@ enddef
 export def Complete(lead: string, line: string, pos: number): list<string>
   var words = split(tolower(substitute(strpart(line, 0, pos), '^.\{-}Sessiond\a*!\?\s*', '', '')))
   var found = filter(mapnew(Known(), (_, session) => Describe(session)), (_, text) => Has(tolower(text), words))
-  # Vim replaces the last word only.
+  # Vim replaces only the last word.
   return len(words) > 1 || (len(words) == 1 && lead ==# '') ? mapnew(found, (_, text) => split(text)[0]) : found
 enddef
 
-# The session that the words after :SessiondSwitch mean: Then(id).
+# The session named by the words after :SessiondSwitch: Then(id).
 export def Resolve(typed: string, Then: func)
   var words = split(typed)
   All((sessions) => {

@@ -5,8 +5,8 @@ vim9script
 #   opening  `session/open` is on its way; notifications wait in `early`
 #   open     follows live
 #   lost     the connection is gone; opened again, since t.seq, when it is back
-#   gone     deleted by somebody, or it could not be opened: what is shown stays
-# `outbox` is outbox.vim's: what we said and is not durable yet.
+#   gone     deleted, or it could not be opened: what is shown remains
+# `outbox` is outbox.vim's: our messages that are not durable yet.
 
 import autoload './client.vim'
 import autoload './draft.vim'
@@ -33,7 +33,7 @@ export def Of(buf: number): any
   return get(rooms, getbufvar(buf, 'sessiond_id', ''), {})
 enddef
 
-# The room of the current buffer, else the one used last, else {}.
+# The room of the current buffer, otherwise the one used last, otherwise {}.
 export def Current(): any
   var here = Of(bufnr())
   return empty(here) ? get(rooms, latest, {}) : here
@@ -43,7 +43,7 @@ export def All(): list<any>
   return values(rooms)
 enddef
 
-# Whether it has not been left meanwhile.
+# Whether the room was not left meanwhile.
 export def IsHere(room: any): bool
   return get(rooms, room.id, {}) is room
 enddef
@@ -70,7 +70,7 @@ export def Read(name: string, buf: number)
   endif
   var [id, at] = parts[1 : 2]
   if at !=# ''
-    # A place in a session, as the quickfix list has them: go on to the session once this buffer is there.
+    # A place in a session, as in the quickfix list: continue to the session once this buffer exists.
     setbufvar(buf, '&buftype', 'nofile')
     setbufvar(buf, '&bufhidden', 'unload')
     setbufvar(buf, '&buflisted', false)
@@ -109,7 +109,7 @@ def Entered(buf: number)
   latest = getbufvar(buf, 'sessiond_id', '')
 enddef
 
-# The cursor on the first line asks for what is before it.
+# The cursor on the first line requests what is before it.
 def Moved(buf: number)
   var room = Of(buf)
   if line('.') == 1 && !empty(room) && room.t.more
@@ -117,7 +117,7 @@ def Moved(buf: number)
   endif
 enddef
 
-# The buffer goes away: the session is saved and no longer followed.
+# The buffer is deleted: the session is saved and no longer followed.
 def Leave(room: any)
   if empty(room)
     return
@@ -130,7 +130,7 @@ def Leave(room: any)
       endif
     })
   elseif room.state ==# 'opening'
-    # After a lost connection nothing was sent yet; what was sent already is taken once.
+    # After a lost connection nothing was sent yet; what was already sent is taken once.
     outbox.SendAll(room)
   else
     outbox.TakeBack(room)
@@ -238,7 +238,7 @@ enddef
 
 def Changed(room: any, changes: list<any>)
   for change in changes
-    # Following may begin to open again in the middle.
+    # Following may begin to open the session again midway.
     if room.state ==# 'opening'
       add(room.early, change)
     else
@@ -292,7 +292,7 @@ export def Older(room: any, all: bool)
   })
 enddef
 
-# Goes to the message that was asked for, as soon as it is loaded.
+# Goes to the requested message as soon as it is loaded.
 def Seek(room: any)
   if room.target <= 0 || room.state !=# 'open'
     return

@@ -1,5 +1,5 @@
 vim9script
-# One connection to the daemon: a relay (`sessiond` between pipes) as a job, whose channel speaks the LSP base protocol.
+# One connection to the daemon: a relay (`sessiond` between pipes) as a job, whose channel uses the LSP base protocol.
 #
 # A connection is a dict: {job, channel, open, pending: {id: Done}, said: [last lines on stderr], halves, Notified, Closed}.
 # Every request is answered exactly once: by the daemon, or with LOST when the connection ends.
@@ -7,10 +7,10 @@ vim9script
 export const LOST = {kind: 'disconnected', message: 'the connection to the daemon was lost'}
 
 const KEPT_STDERR_LINES = 5
-# The last output of a relay that has ended is waited for this long.
+# How long to wait for the last output of a relay that has ended.
 const LAST_WORDS_MS = 500
 
-# Starts a relay. Notified(method, params) gets what the daemon sends by itself, Closed(reason) the end, once.
+# Starts a relay. Notified(method, params) gets the daemon's notifications, Closed(reason) is called once, at the end.
 export def Connect(command: list<string>, Notified: func, Closed: func): dict<any>
   var conn: any = {pending: {}, said: [], halves: 0, open: true, Notified: Notified, Closed: Closed}
   conn.job = job_start(command, {
@@ -40,7 +40,7 @@ export def Request(conn: any, method: string, params: dict<any>, Done: func)
       sent = ch_sendexpr(conn.channel, {method: method, params: params},
         {callback: (_, message) => Answered(conn, message)})
     catch /^Vim\%((\S\+)\)\=:E/
-      # The channel is closed already, its callbacks are still to come.
+      # The channel is already closed, but its callbacks are still to come.
     endtry
   endif
   if empty(sent)
@@ -57,7 +57,7 @@ export def Notify(conn: any, method: string, params: any)
   endtry
 enddef
 
-# Waits up to timeout_ms: {result: ...} or {error: {...}}, {} where no answer came in time.
+# Waits up to timeout_ms: {result: ...} or {error: {...}}, {} if no answer came in time.
 export def Eval(conn: any, method: string, params: dict<any>, timeout_ms: number): dict<any>
   var answer: any = {}
   if conn.open
@@ -117,12 +117,12 @@ def Said(conn: any, line: string)
 enddef
 
 def Exited(conn: any)
-  # Whoever holds the other end of its pipes must not keep us from noticing.
+  # Notice the end even if another process holds the other end of its pipes.
   timer_start(LAST_WORDS_MS, (_) => Ended(conn))
   HalfEnded(conn)
 enddef
 
-# A job ends twice: its process, and its channel when all output was read.
+# A job ends twice: its process ends, and its channel closes when all output is read.
 def HalfEnded(conn: any)
   conn.halves += 1
   if conn.halves == 2

@@ -16,12 +16,12 @@ export def Info(text: string)
 enddef
 
 def Echo(group: string, text: string)
-  # On one line and without control characters: what comes from a file or a model must not drive the terminal.
+  # On one line and without control characters: text from a file or a model must not control the terminal.
   var line = text->substitute('[[:cntrl:]]\+', ' ', 'g')
   var whole = 'sessiond: ' .. line
   execute 'echohl' group
   echomsg whole
-  # Vim would show both ends of a text that is too long for the line. What matters stands at the beginning; `:messages` has all of it.
+  # Vim would show both ends of a text that is too long for the line. The beginning matters most; `:messages` has the whole text.
   if strdisplaywidth(whole) > v:echospace
     redraw
     echo Beginning(whole, v:echospace - 1) .. '…'

@@ -3,7 +3,7 @@ vim9script
 
 import autoload './room.vim'
 
-# The tags after the words have been added and, with `-` before them, taken away.
+# The tags with the words added or, with `-` before them, removed.
 export def Changed(tags: list<string>, words: string): list<string>
   var result = copy(tags)
   for word in split(words)
@@ -16,7 +16,7 @@ export def Changed(tags: list<string>, words: string): list<string>
   return result
 enddef
 
-# The session's own tags, to be taken away.
+# The session's own tags, for removal.
 export def Complete(lead: string, line: string, pos: number): list<string>
   var here = room.Current()
   var tags = empty(here) ? [] : get(here.t.info, 'tags', [])

@@ -1,20 +1,21 @@
 vim9script
-# What is known of one session: its newest messages without a gap, and everything that happened to them. No buffers, no connection.
+# What is known about one session: its newest messages without a gap, and everything that happened to them. Has neither buffers nor a
+# connection.
 #
 # A transcript is {id, info, key, count, seq, more, gone}:
-#   key       where its messages are held, see `lists`
+#   key       where its messages are kept, see `lists`
 #   count     how many messages the session has, loaded or not
-#   seq       all changes up to this one are in here; what we did ourselves may be in here earlier
+#   seq       all changes up to this one are included; our own may be included earlier
 #   more      there are older messages than messages[0]
 #   gone      [[after, upto], ...]: messages with such a seq were cleared or truncated
 #
-# Every change may come twice, and our own messages in any order: nothing is shown twice, nothing is lost.
-# What is to be repainted is answered as a list of edits:
-#   ['insert', index], ['grow', index, text], ['redo', index], ['reset'], ['info'], and ['read']: ask the daemon for all again.
+# Changes may arrive twice, and our own messages in any order: nothing is shown twice, nothing is lost. What must be repainted is returned
+# as a list of edits:
+#   ['insert', index], ['grow', index, text], ['redo', index], ['reset'], ['info'], and ['read']: read everything from the daemon again.
 
-# Messages lie outside the transcripts, in variables whose types are known here: Vim 9.0 looks through all of a container that is passed to
-# a function or comes out of a variable of type `any`, which takes milliseconds with thousands of messages in it.
-# lists: oldest first, by seq; each as on the wire, plus `chars` (code points of a text) and whatever the view adds. by_ids: the same by id.
+# Messages are outside the transcripts, in variables whose types are known here: Vim 9.0 checks every item of a container that is passed to
+# a function or comes from a variable of type `any`, which takes milliseconds for thousands of messages. lists: oldest first, by seq; each
+# as on the wire, plus `chars` (code points of a text) and whatever the view adds. by_ids: the same by id.
 var lists: dict<list<any>> = {}
 var by_ids: dict<dict<any>> = {}
 var made = 0
@@ -49,7 +50,7 @@ def Hold(t: any, messages: list<any>)
   endfor
 enddef
 
-# Begins anew with the answer to `session/open`.
+# Starts again with the answer to `session/open`.
 export def Load(t: any, opened: any)
   t.seq = opened.session.seq
   t.more = opened.hasMore
@@ -58,7 +59,7 @@ export def Load(t: any, opened: any)
   Inform(t, opened.session)
 enddef
 
-# SessionInfo as the daemon just gave it.
+# The latest SessionInfo from the daemon.
 export def Inform(t: any, info: dict<any>)
   t.info = info
   t.count = info.messageCount
@@ -70,7 +71,7 @@ export def Inform(t: any, info: dict<any>)
   endwhile
 enddef
 
-# Takes in a page of older messages; how many were new.
+# Takes in a page of older messages; returns how many were new.
 export def Prepend(t: any, page: any): number
   var messages: list<any> = lists[t.key]
   var by_id: dict<any> = by_ids[t.key]
@@ -85,7 +86,7 @@ export def Prepend(t: any, page: any): number
   return len(older)
 enddef
 
-# The index of the message with this seq, or of the last one before it; -1 where it is not loaded.
+# The index of the message with this seq, or of the last one before it; -1 if that is not loaded.
 export def Find(t: any, seq: number): number
   var messages: list<any> = lists[t.key]
   var [low, high] = [0, len(messages)]
@@ -112,7 +113,7 @@ export def RowsAfter(t: any, index: number): number
   return rows
 enddef
 
-# The index of the message that the line belongs to which has `rows` lines after it; -1 above all messages.
+# The index of the message with the line that has `rows` lines after it; -1 above all messages.
 export def IndexBefore(t: any, rows: number): number
   var messages: list<any> = lists[t.key]
   var index = len(messages) - 1
@@ -124,7 +125,7 @@ export def IndexBefore(t: any, rows: number): number
   return index
 enddef
 
-# A message that the daemon has made durable. Edits.
+# Takes in a message that the daemon has made durable. Returns edits.
 export def Put(t: any, message: any): list<list<any>>
   var messages: list<any> = lists[t.key]
   var by_id: dict<any> = by_ids[t.key]
@@ -144,7 +145,7 @@ export def Put(t: any, message: any): list<list<any>>
   return [['insert', index], ['info']]
 enddef
 
-# A change that the daemon tells of. Edits.
+# Takes in a change from the daemon. Returns edits.
 export def Apply(t: any, change: any): list<list<any>>
   var edits: list<list<any>> = []
   var kind = change.kind

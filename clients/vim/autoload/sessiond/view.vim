@@ -1,5 +1,5 @@
 vim9script
-# A transcript in its buffer. Line 1 says where it begins; then each message: a line of its own with role and time, its text, an empty line.
+# A transcript in its buffer. Line 1 says where it begins; then each message: a line with role and time, its text, an empty line.
 #
 # `rows` of a message is the number of its lines. Lines are counted from the end, where almost everything happens.
 
@@ -23,7 +23,7 @@ export def Reset(buf: number, t: any)
   endfor
 enddef
 
-# Paints the edits that one change made (transcript.vim); windows that stood at the end stay there.
+# Paints the edits that one change made (transcript.vim); windows that were at the end remain there.
 export def Paint(buf: number, t: any, edits: list<list<any>>)
   if !bufloaded(buf)
     return
@@ -46,7 +46,7 @@ export def Paint(buf: number, t: any, edits: list<list<any>>)
   endfor
 enddef
 
-# `count` older messages were put before the others. Windows keep showing what they showed.
+# `count` older messages were inserted before the others. Windows keep showing the same text.
 export def Prepended(buf: number, t: any, count: number)
   var lines: list<string> = []
   for index in range(count)
@@ -169,7 +169,7 @@ def Redo(buf: number, t: any, index: number)
   var start = end - transcript.At(t, index).rows + 1
   var lines = Rendered(transcript.At(t, index))
   var old = getbufline(buf, start, end)
-  # Only what differs is touched, so that cursors in the text stay where they are.
+  # Only what differs is changed, so that cursors in the text remain where they are.
   var same = 0
   while same < len(lines) && same < len(old) && lines[same] ==# old[same]
     same += 1

@@ -1,7 +1,7 @@
 vim9script
 # Times of the wire (RFC 3339, UTC) as people read them.
 
-# `2026-01-11 14:30`, local time; what cannot be read stays as it is.
+# `2026-01-11 14:30`, local time; unreadable text is returned unchanged.
 export def Local(stamp: any): string
   if type(stamp) != v:t_string
     return ''

@@ -1,9 +1,9 @@
 // Time, so that tests can have their own.
 
 export interface Clock {
-    /** Milliseconds, only good for differences. */
+    /** Milliseconds, only useful for differences. */
     now(): number;
-    /** Runs something later, unless what this answers is called before. */
+    /** Runs something later, unless the returned function is called before. */
     later(milliseconds: number, run: () => void): () => void;
 }
 

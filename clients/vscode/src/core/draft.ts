@@ -1,6 +1,7 @@
 // What is being typed for a session and is not sent yet. The daemon keeps it in the session's state, so that it survives the editor.
 //
-// It is stored at most once a second, and not at all while a message is on its way: what was typed stays there till it is durable as a message.
+// It is stored at most once a second, and not at all while a message is on its way: the typed text remains there until it is durable as a
+// message.
 
 import { Clock } from './clock';
 import { Failure, failureOf } from './failure';
@@ -8,19 +9,19 @@ import { Failure, failureOf } from './failure';
 export const DRAFT_KEY = 'draft:vscode';
 const EVERY_MS = 1000;
 
-/** What a draft needs of its session and its editor. */
+/** What a draft needs from its session and its editor. */
 export interface DraftHost {
-    /** Puts a value into the session's state; null takes it away. */
+    /** Puts a value into the session's state; null removes it. */
     set(value: string | null): Promise<void>;
     /** The session is open and no message is on its way. */
     mayStore(): boolean;
-    /** The text as it stands in the editor; undefined where no editor has one that differs from what was last looked at. */
+    /** The text in the editor; undefined if no editor has a text that differs from the one last read. */
     text(): string | undefined;
     /** Shows this text in an editor. */
     show(text: string): void;
     /** The daemon has what the editor shows. */
     settled(): void;
-    /** The daemon does not take it. Said once, until it does. */
+    /** The daemon refuses it. Reported once, until it accepts it. */
     complain(failure: Failure): void;
 }
 
@@ -32,7 +33,7 @@ function worth(text: string): string {
 export class Draft {
     /** What the daemon has. */
     kept = '';
-    /** What was typed, when it was last looked at. */
+    /** The typed text when it was last read. */
     private typed = '';
     private storedAt = -EVERY_MS;
     private cancel: (() => void) | undefined;
@@ -50,7 +51,7 @@ export class Draft {
         return this.typed;
     }
 
-    /** The session was opened. What was typed in an earlier life comes back, unless something else stands there or it was sent. */
+    /** The session was opened. Text typed in an earlier run comes back, unless there is other text or it was sent. */
     opened(stored: unknown, lastSaid: unknown): void {
         this.kept = typeof stored === 'string' ? stored : '';
         if (this.kept !== '' && this.text() === '' && this.host.mayStore() && this.kept !== lastSaid) {
@@ -60,7 +61,7 @@ export class Draft {
         }
     }
 
-    /** Another window changed it. Whether the editor should show that. */
+    /** Another window changed it. Returns whether the editor should show that. */
     changed(stored: unknown): boolean {
         const follows = this.text() === this.kept;
         this.kept = typeof stored === 'string' ? stored : '';
@@ -70,7 +71,7 @@ export class Draft {
         return follows;
     }
 
-    /** Puts texts that were not sent before what has been typed since. */
+    /** Puts unsent texts before what has been typed since. */
     putBack(texts: string[]): void {
         const now = this.text();
         this.replace([...texts, ...(now === '' ? [] : [now])].join('\n\n'));
@@ -83,14 +84,14 @@ export class Draft {
         return text;
     }
 
-    /** The person does not want what was typed since it was last stored: it is not stored, and taken back where that is going on. */
+    /** The user discards what was typed since it was last stored: it is not stored, and withdrawn if storing is under way. */
     discard(): void {
         this.typed = this.kept;
         const going = this.storing;
-        void going.catch(() => undefined).then(() => this.touch()); // whoever stores it complains
+        void going.catch(() => undefined).then(() => this.touch()); // the code that stores it complains
     }
 
-    /** Something was typed (then this is the text now) or sent: the daemon gets it now, or when a second is over. */
+    /** Something was typed (then this is the text now) or sent: the daemon gets it now, or when the second is over. */
     touch(typed?: string): void {
         this.typed = worth(typed ?? this.typed);
         const text = this.text();
@@ -106,12 +107,12 @@ export class Draft {
             this.cancel = undefined;
             this.keep().then(
                 () => this.touch(),
-                () => undefined, // complained already
+                () => undefined, // already complained
             );
         });
     }
 
-    /** Stores the text as it is now, after the second since the last time is over; rejects where the daemon does not take it. */
+    /** Stores the present text when a second has passed since the last time; rejects if the daemon refuses it. */
     async keep(): Promise<void> {
         const before = this.storing.catch(() => undefined);
         const mine = before.then(() => this.store());
@@ -123,7 +124,7 @@ export class Draft {
     async flush(): Promise<void> {
         this.storedAt = -EVERY_MS;
         if (this.host.mayStore()) {
-            await this.keep().catch(() => undefined); // complained already
+            await this.keep().catch(() => undefined); // already complained
         }
     }
 
@@ -144,7 +145,7 @@ export class Draft {
             if (this.text() === this.kept) {
                 return; // discarded meanwhile
             }
-            // Where the session was deleted meanwhile that is told, and the text stays in its editor.
+            // If the session was deleted meanwhile, that is reported, and the text remains in its editor.
             if (!['disconnected', 'sessionNotFound'].includes(failure.kind) && !this.complained) {
                 this.complained = true;
                 this.host.complain(failure);

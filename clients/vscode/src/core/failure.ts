@@ -1,9 +1,9 @@
-// Why a request failed, however it failed.
+// Why a request failed.
 
 /**
  * Kinds are those of the wire's `error.data.kind`, and four of our own:
- *   disconnected  the connection ended before the answer, or there is none
- *   noProgram     there is no such program as the settings name
+ *   disconnected  the connection ended before the answer, or does not exist
+ *   noProgram     the program named in the settings does not exist
  *   unreachable   no daemon could be reached or started
  *   refused       the daemon cannot be used by this extension
  */

@@ -6,7 +6,7 @@ import { dayName } from './when';
 export type Grouping = 'day' | 'tag' | 'folder' | 'none';
 
 export interface Group {
-    /** What stays the same when the tree is read again. */
+    /** Remains the same when the tree is read again. */
     key: string;
     label: string;
     sessions: SessionInfo[];

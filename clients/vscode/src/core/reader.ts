@@ -1,15 +1,15 @@
-// What a relay says, up to its last word.
+// Reads a relay's output to its end.
 
 import { DataCallback, Disposable, StreamMessageReader } from 'vscode-jsonrpc/node';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
- * Tells of the end of its stream when all that came before it has been handled. The library tells at once, and a connection that is closed
- * then answers nothing more: whoever asked a daemon that answers and ends would hear that the connection was lost.
+ * Reports the end of its stream when everything before it has been handled. The library reports it at once, and a connection that is
+ * closed then drops answers: the caller of a daemon that answers and ends would see a lost connection.
  */
 export class LastWordsReader extends StreamMessageReader {
-    /** A connection handles one message in a turn of the event loop. */
+    /** A connection handles one message in each turn of the event loop. */
     private handled: Promise<void> = Promise.resolve();
 
     override listen(callback: DataCallback): Disposable {
@@ -28,7 +28,7 @@ export class LastWordsReader extends StreamMessageReader {
         do {
             handled = this.handled;
             await handled;
-            // While something is left to be decoded, a message comes in every turn.
+            // While something is left to decode, a message comes in every turn.
             await turn();
             await turn();
         } while (handled !== this.handled);

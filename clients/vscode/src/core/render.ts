@@ -1,11 +1,11 @@
-// A transcript as a document to read: line 1 says what it is, then each message: a line of its own with role and time, its text, an empty line.
+// A transcript as a document to read: line 1 says what it is, then each message: a line with role and time, its text, an empty line.
 
 import { Held, Transcript } from './transcript';
 import { localTime } from './when';
 
 export const MARK = '▌ ';
 
-/** Where a message stands: its first and last line (0 is the first of the document), and where its parts that fold begin and end. */
+/** The place of a message: its first and last line (0 is the first of the document), and the ranges of its foldable parts. */
 export interface Place {
     message: Held;
     start: number;
@@ -18,12 +18,12 @@ interface Block {
     folds: { start: number; end: number }[];
 }
 
-/** On one line, without control characters: what a file or a model said must not look like something else. */
+/** On one line, without control characters: text from a file or a model must not look like something else. */
 export function oneLine(text: string): string {
     return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, ' ');
 }
 
-/** Lines as every editor counts them. A line that looks like the head of a message is moved in by a blank. */
+/** Lines as every editor counts them. A line that looks like the head of a message is indented by a blank. */
 function split(text: string): string[] {
     return text.split(/\r\n|[\r\n\u2028\u2029]/).map((line) => (line.startsWith(MARK) ? ` ${line}` : line));
 }
@@ -72,7 +72,7 @@ function rendered(message: Held): Block {
     return { lines, folds: folds.filter((fold) => fold.end > fold.start) };
 }
 
-/** Renders one transcript again and again; what has not changed is kept. */
+/** Renders one transcript repeatedly; unchanged parts are kept. */
 export class Renderer {
     text = '';
     /** How many lines `text` has. */
@@ -80,7 +80,7 @@ export class Renderer {
     places: Place[] = [];
     private blocks = new WeakMap<Held, { version: number; block: Block }>();
 
-    /** Brings `text` and `places` up to date. `note` says what is wrong with the session, if anything is. */
+    /** Brings `text` and `places` up to date. `note` says what is wrong with the session, if anything. */
     render(id: string, transcript: Transcript, note = ''): void {
         const lines = [this.top(id, transcript, note), ''];
         this.places = transcript.messages.map((message) => {
@@ -89,7 +89,7 @@ export class Renderer {
             for (const line of own) {
                 lines.push(line);
             }
-            // The empty line that ends a message belongs to none.
+            // The empty line after a message does not belong to it.
             const end = lines.length - 2;
             return { message, start, end, folds: folds.map((fold) => ({ start: start + fold.start, end: start + fold.end })) };
         });

@@ -1,4 +1,4 @@
-// An open session: opening, following, catching up, saying something. It joins a transcript, what was said and is not durable yet, and a draft.
+// An open session: opening, following, catching up, writing. It joins a transcript, our messages that are not durable yet, and a draft.
 
 import { Clock } from './clock';
 import { Draft, DRAFT_KEY } from './draft';
@@ -10,17 +10,17 @@ import { Effect, Transcript } from './transcript';
  *   opening  `session/open` is on its way; changes wait
  *   open     follows live
  *   lost     the connection is gone; opened again, since the last seq, when it is back
- *   gone     deleted by somebody, or it could not be opened: what is shown stays
+ *   gone     deleted, or it could not be opened: what is shown remains
  */
 export type State = 'opening' | 'open' | 'lost' | 'gone';
 
-/** What was said and is not durable yet. Its id makes sure that the daemon takes it once, however often it is sent. */
+/** A message of ours that is not durable yet. Its id makes sure that the daemon takes it once, however often it is sent. */
 export interface Unsent {
     id: string;
     text: string;
 }
 
-/** Keeps what was said and is not durable where it survives the editor. */
+/** Keeps our messages that are not durable where they survive the editor. */
 export interface Outbox {
     load(sessionId: string): Unsent[];
     keep(sessionId: string, unsent: Unsent): void;
@@ -33,18 +33,18 @@ export interface RoomHost {
     readonly outbox: Outbox;
     /** An id that no other message has. */
     newId(): string;
-    /** Something in the room is to be shown again. */
+    /** Something in the room must be shown again. */
     paint(room: Room): void;
     failed(doing: string, failure: Failure): void;
     warn(text: string): void;
     warnings(room: Room, warnings: FileWarning[]): void;
-    /** Connects now rather than when the next attempt is due; rejects where that has no use. */
+    /** Connects now rather than when the next attempt is due; rejects if that is useless. */
     wake(): Promise<void>;
     draftText(room: Room): string | undefined;
     showDraft(room: Room, text: string): void;
     draftSettled(room: Room): void;
     draftChanged(room: Room): void;
-    /** All that was said in the room is durable. */
+    /** All our messages in the room are durable. */
     allSent(room: Room): void;
 }
 
@@ -62,11 +62,11 @@ export class Room {
     private left = false;
     private loaded = false;
     private paging: Promise<number> | undefined;
-    /** Changes that came while the session was being opened. */
+    /** Changes that arrived while the session was being opened. */
     private early: Change[] = [];
     /** Counts the openings; only the answer to the last one counts. */
     private opening = 0;
-    /** A message whose fate is not known keeps its id when it is said again. */
+    /** A message with an unknown outcome keeps its id when it is sent again. */
     private unsure: Unsent | undefined;
 
     constructor(
@@ -77,7 +77,7 @@ export class Room {
     ) {
         let settle!: typeof this.settle;
         this.ready = new Promise((resolve, reject) => (settle = { resolve, reject }));
-        this.ready.catch(() => undefined); // whoever waits for it hears of it
+        this.ready.catch(() => undefined); // callers that await it see it
         this.settle = settle;
         this.unsent = host.outbox.load(id);
         this.draft = new Draft(
@@ -100,7 +100,7 @@ export class Room {
         return this.transcript.info;
     }
 
-    // What the connection tells
+    // Events of the connection
 
     connected(): void {
         if (this.state === 'lost') {
@@ -108,9 +108,9 @@ export class Room {
         }
     }
 
-    /** The connection ended. `forGood`: nobody tries again by itself. */
+    /** The connection ended. `forGood`: there is no automatic retry. */
     disconnected(forGood: boolean): void {
-        // While it is being opened the answer to that says what happened.
+        // While it is being opened, the answer to that says what happened.
         if (this.state === 'open') {
             this.state = 'lost';
         }
@@ -217,7 +217,7 @@ export class Room {
     private follow(changes: Change[]): void {
         const effects: Effect[] = [];
         for (const change of changes) {
-            // Following may begin to open again in the middle.
+            // Following may begin to open the session again midway.
             if (this.state === 'opening') {
                 this.early.push(change);
                 continue;
@@ -244,7 +244,7 @@ export class Room {
 
     // Older messages
 
-    /** Loads a page of older messages, or all of them; how many came. */
+    /** Loads a page of older messages, or all of them; returns how many came. */
     async older(all: boolean): Promise<number> {
         let came = 0;
         do {
@@ -258,7 +258,7 @@ export class Room {
         return came;
     }
 
-    /** Loads older messages until the one with this seq is here; whether it is. */
+    /** Loads older messages until the one with this seq is here; returns whether it is. */
     async reach(seq: number): Promise<boolean> {
         await this.ready;
         while (this.transcript.more && this.transcript.upTo(seq) === 0) {
@@ -291,7 +291,7 @@ export class Room {
 
     // Saying something
 
-    /** Says it: now, or when the daemon is back. What cannot be said goes back into the draft. */
+    /** Sends it now, or when the daemon is back. What cannot be sent goes back into the draft. */
     say(text: string): void {
         const id = this.unsure?.text === text ? this.unsure.id : this.host.newId();
         const unsent = { id, text };
@@ -354,7 +354,7 @@ export class Room {
         return at >= 0;
     }
 
-    /** What could not be sent is in the draft again. */
+    /** Puts what could not be sent back into the draft. */
     private takeBack(): void {
         const back = this.unsent.splice(0);
         if (back.length > 0) {
@@ -375,7 +375,7 @@ export class Room {
         return answer.session;
     }
 
-    /** Nothing shows it any more: the draft is kept, the session saved and no longer followed. */
+    /** It is no longer shown: the draft is kept, the session saved and no longer followed. */
     async leave(): Promise<void> {
         const following = this.state === 'open';
         if (following) {

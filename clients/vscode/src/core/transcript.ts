@@ -1,16 +1,17 @@
-// What is known of one session: its newest messages without a gap, and everything that happened to them. No editor, no connection.
+// What is known about one session: its newest messages without a gap, and everything that happened to them. Has neither an editor
+// nor a connection.
 //
-// Every change may come twice, and our own messages before or after those of others: nothing is shown twice, nothing is lost.
+// Changes may arrive twice, and our own messages before or after those of others: nothing is shown twice, nothing is lost.
 
 import { Change, Message, Opened, Page, SessionInfo } from './protocol';
 
-/** A message as it is held: `points` is the length of a text in code points (-1: no text), `version` grows with every change of it. */
+/** A message as stored here: `points` is the length of a text in code points (-1: no text), `version` grows with every change of it. */
 export interface Held extends Message {
     points: number;
     version: number;
 }
 
-/** What a change did: nothing new, something to paint again, or something that only reading all anew can mend. */
+/** The effect of a change: nothing new, something to paint again, or something that requires reading everything again. */
 export type Effect = 'none' | 'paint' | 'read';
 
 function codePoints(value: string): number {
@@ -40,15 +41,15 @@ export class Transcript {
     messages: Held[] = [];
     /** How many messages the session has, loaded or not. */
     count = 0;
-    /** All changes of others up to this one are in here. */
+    /** All changes of others up to this one are included. */
     seq = 0;
-    /** There are older messages than the first one here. */
+    /** Whether there are older messages than the first one here. */
     more = false;
     private byId = new Map<string, Held>();
     /** Messages with a seq between these were cleared or truncated; a late answer does not bring them back. */
     private gone: [number, number][] = [];
 
-    /** Begins anew with the answer to `session/open`. */
+    /** Starts again with the answer to `session/open`. */
     load(opened: Opened): void {
         this.seq = opened.session.seq;
         this.more = opened.hasMore;
@@ -58,7 +59,7 @@ export class Transcript {
         this.inform(opened.session);
     }
 
-    /** SessionInfo as the daemon just gave it. */
+    /** The latest SessionInfo from the daemon. */
     inform(info: SessionInfo): void {
         this.info = info;
         this.count = info.messageCount;
@@ -71,7 +72,7 @@ export class Transcript {
         return this.byId.get(id);
     }
 
-    /** Takes in a page of older messages; how many were new. */
+    /** Takes in a page of older messages; returns how many were new. */
     prepend(page: Page): number {
         const first = this.messages[0]?.seq ?? Infinity;
         const older = page.messages.filter((message) => message.seq < first && !this.byId.has(message.id)).map(hold);
@@ -98,7 +99,7 @@ export class Transcript {
         return low;
     }
 
-    /** A message that the daemon has made durable. */
+    /** Takes in a message that the daemon has made durable. */
     put(message: Message): Effect {
         const known = this.byId.has(message.id);
         const removed = this.gone.some(([from, to]) => from < message.seq && message.seq < to);
@@ -114,7 +115,7 @@ export class Transcript {
         return 'paint';
     }
 
-    /** A change that the daemon tells of. */
+    /** Takes in a change from the daemon. */
     apply(change: Change): Effect {
         const fresh = change.seq > this.seq;
         const effect = this.applied(change, fresh);
@@ -178,7 +179,7 @@ export class Transcript {
         return 'paint';
     }
 
-    /** Takes away the messages after the seq `from`; it happened at the seq `at`. */
+    /** Removes the messages after the seq `from`; this happened at the seq `at`. */
     private cut(from: number, at: number): Effect {
         this.gone.push([from, at]);
         const kept = this.upTo(from);

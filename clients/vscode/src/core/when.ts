@@ -2,7 +2,7 @@
 
 const two = (value: number): string => String(value).padStart(2, '0');
 
-/** `2026-01-11 14:30`; what is no time stays as it is. */
+/** `2026-01-11 14:30`; anything else is returned unchanged. */
 export function localTime(stamp: string | undefined): string {
     const at = new Date(stamp ?? '');
     if (Number.isNaN(at.getTime())) {

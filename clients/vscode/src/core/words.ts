@@ -1,9 +1,9 @@
-// Small texts: how a session is called, tags as they are typed, a selection as a message, a hit on one line.
+// Small texts: a session's name, tags as typed, a selection as a message, a hit on one line.
 
 import { Hit } from './protocol';
 import { oneLine } from './render';
 
-/** A session's name, or its id without what all ids have. */
+/** A session's name, or its id without the part that all ids share. */
 export function title(session: { sessionId: string; name: string | null }): string {
     const name = oneLine(session.name ?? '').trim();
     return name || session.sessionId.replace(/(^|\/)session-/, '$1');
@@ -13,12 +13,12 @@ export function counted(count: number, what: string): string {
     return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** Tags as a person types them: with blanks between them, in quotes where one has a blank of its own. */
+/** Tags as typed: with blanks between them, in quotes if a tag contains a blank. */
 export function typedTags(tags: string[]): string {
     return tags.map((tag) => (/[\s,]/.test(tag) ? `"${tag}"` : tag)).join(' ');
 }
 
-/** `one two -three "four five"`: tags to add and to take away, on top of those that are there. */
+/** `one two -three "four five"`: tags to add to the present ones, and to remove from them. */
 export function changedTags(tags: string[], typed: string): string[] {
     const changed = [...tags];
     for (const word of typed.match(/[-+#]*"[^"]*"|[^\s,]+/g) ?? []) {
@@ -44,7 +44,7 @@ export function fenced(text: string, language: string, path: string, first: numb
     return `${path}:${lines}\n\n${fence}${language === 'plaintext' ? '' : language}\n${text.replace(/\n$/, '')}\n${fence}`;
 }
 
-/** A hit's snippet on one line, what was found in it marked. `ranges` are code points. */
+/** A hit's snippet on one line, with the matches marked. `ranges` are code points. */
 export function marked(hit: Pick<Hit, 'snippet' | 'ranges'>): string {
     const points = [...hit.snippet];
     const parts = [];
@@ -57,7 +57,7 @@ export function marked(hit: Pick<Hit, 'snippet' | 'ranges'>): string {
     return oneLine(parts.join('')).replace(/ +/g, ' ').trim();
 }
 
-/** A file's name that every system takes. */
+/** A file name that every system accepts. */
 export function fileName(text: string): string {
     const clean = oneLine(text).replace(/[\\/:*?"<>|]+/g, '-').replace(/^[. ]+|[. ]+$/g, '');
     return clean.slice(0, 80).trim() || 'session';
