@@ -173,7 +173,7 @@ class _GoOn(Coroutine[Any, Any, None]):
         raise TypeError("only a task can continue this")
 
 
-class Turn(threading.local):
+class LoopTurn(threading.local):
     """The ready tasks of this thread's loop, and whether they will be run. `with turn:` tasks that become ready inside
     continue when the outermost one ends, in this turn of the loop.
     """
@@ -227,7 +227,7 @@ class Turn(threading.local):
             self.run()
 
 
-turn = Turn()
+turn = LoopTurn()
 
 
 def begin(work: Coroutine[Any, Any, None], name: str | None = None) -> EagerTask:

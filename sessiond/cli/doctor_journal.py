@@ -11,7 +11,7 @@ from sessiond.cli.findings import Finding
 from sessiond.cli.output import local_time
 from sessiond.errors import SessiondError
 from sessiond.fs import FileSystem
-from sessiond.journal import Damage, Loss
+from sessiond.journal import DamagedRange, Loss
 from sessiond.journal.recovery import Contents, read_journal
 from sessiond.journal.segments import Segments
 from sessiond.limits import Limits
@@ -41,7 +41,7 @@ def examine_journal(fs: FileSystem, folder: str, limits: Limits, *, repairing: b
             yield lost(loss)
 
 
-def _damage(damage: Damage, contents: Contents, surgeon: _Surgeon) -> Finding:
+def _damage(damage: DamagedRange, contents: Contents, surgeon: _Surgeon) -> Finding:
     where = f"{damage.path}, bytes {damage.start} to {damage.end}"
     known = {loss.path for loss in contents.losses.values() if loss.acknowledged is not None}
     if damage.torn:
@@ -92,7 +92,7 @@ class _Surgeon:
         self._limits = limits
         self._done: Contents | None = None
 
-    def mend(self, damage: Damage) -> str | None:
+    def mend(self, damage: DamagedRange) -> str | None:
         if self._done is None:
             segments = Segments(self._fs, self._folder, self._limits, time.time)
             contents = segments.recover(_new_id)

@@ -29,7 +29,7 @@ from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, is_temporary, off_loop
-from sessiond.journal import Held, JournalWriter
+from sessiond.journal import JournalExtent, JournalWriter
 from sessiond.journal.recovery import read_journal
 from sessiond.model.values import JsonObject, timestamp
 from sessiond.schema.daemon import BackupResult
@@ -243,7 +243,7 @@ class _Copy:
 
     # The daemon's own files
 
-    def _journal(self, held: Held) -> None:
+    def _journal(self, held: JournalExtent) -> None:
         for path, size in held.files:
             self._copy(path, f"{DATA}/journal/{posixpath.basename(path)}", size)
         self._copy_tree(f"{self._where.data}/journal/damaged", f"{DATA}/journal/damaged")
@@ -293,7 +293,7 @@ class _Copy:
     def _warn(self, path: str, message: str, line: int | None = None) -> None:
         self._warnings[path] = NotCopied(path, message, line)
 
-    def _manifest(self, held: Held, now: str) -> Manifest:
+    def _manifest(self, held: JournalExtent, now: str) -> Manifest:
         tree = self._tree
         contents = read_journal(self._fs, tree.path(f"{DATA}/journal"), self._config.limits.damaged_copies)
         for damage in contents.damage:

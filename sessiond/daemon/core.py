@@ -17,14 +17,14 @@ from sessiond.config import Config
 from sessiond.daemon.garbage import Garbage
 from sessiond.daemon.listeners import NetworkListeners, TokenFile, UnixDoor, tcp_listeners, ws_listeners
 from sessiond.daemon.memory import give_back
-from sessiond.daemon.parts import Parts, load_the_rest
+from sessiond.daemon.parts import DaemonParts, load_the_rest
 from sessiond.endpoint import PROTOCOL_VERSION, Places
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
 from sessiond.limits import MIB, Limits
 from sessiond.model.values import timestamp
-from sessiond.rpc.methods import Client
+from sessiond.rpc.methods import RemoteClient
 from sessiond.rpc.server import Server
 from sessiond.schema.daemon import Address, BackupResult, ConfigStatus, HelloResult, SettingStatus, StatusResult
 from sessiond.schema.types import JsonObject
@@ -67,7 +67,7 @@ class Daemon:
         self.limits: Limits = config.limits
         self.instance = secrets.token_hex(8)
         self._started_at = timestamp(clock.now_ms())
-        self._parts = Parts(fs, where, config, clock)
+        self._parts = DaemonParts(fs, where, config, clock)
         self._stopping = asyncio.Event()
         self._server: Server
         self._unix: UnixDoor
@@ -192,7 +192,7 @@ class Daemon:
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()
 
-    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> Address:
+    async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
         doors = self._doors[kind]
         address, listener = await doors.listen(host, port)
         self._server.set_token(self._token.token)

@@ -44,7 +44,7 @@ def load_the_rest() -> None:
         _log.warning("not all of the program could be loaded: %s", error)
 
 
-class Parts:
+class DaemonParts:
     """The parts of the daemon. Call `open` first and `close` last."""
 
     def __init__(self, fs: FileSystem, where: Places, config: Config, clock: Clock) -> None:

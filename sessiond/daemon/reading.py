@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.formats.base import Decoded, Format
-from sessiond.formats.locations import Place, places
+from sessiond.formats.locations import MessageLocation, places
 from sessiond.model.message import Message
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.rpc.documents import Action, DocumentProblem, Hover, OutlineNode, Symbol
@@ -34,9 +34,9 @@ class _Document:
         self.path = path
         self.text = text
         self.decoded = decoded
-        self.places: list[Place] = [] if decoded.fatal else places(text, decoded.session.messages())
+        self.places: list[MessageLocation] = [] if decoded.fatal else places(text, decoded.session.messages())
 
-    def at(self, line: int) -> Place | None:
+    def at(self, line: int) -> MessageLocation | None:
         return next((place for place in self.places if place.start_line <= line <= place.end_line), None)
 
 
@@ -156,7 +156,7 @@ def _decode(store: Store, root: str, path: str, text: str | None) -> _Document |
     return _Document(store, local_id, path, shown, fmt.decode(local_id, files))
 
 
-def _node(place: Place) -> OutlineNode:
+def _node(place: MessageLocation) -> OutlineNode:
     message = place.message
     calls = [
         OutlineNode(

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 
 from sessiond.daemon.codes import Codes, proof
 from sessiond.endpoint import client_folder
-from sessiond.transports.ws_http import Answer, Refused
+from sessiond.transports.ws_http import HttpResponse, RequestRefused
 
 _log = logging.getLogger(__name__)
 _TYPES = {
@@ -36,37 +36,37 @@ class PageSite:
         self._codes = Codes(token, instance)
         self._root = root or client_folder("browser")
 
-    async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
+    async def get(self, path: str, query: str, authorization: str, port: int) -> HttpResponse | None:
         if path == "/token":
             return self._token_for(authorization, port)
         if path == "/proof":
             nonce = parse_qs(query).get("nonce", [""])[0]
             if not 0 < len(nonce) <= _NONCE_CHARS:
-                raise Refused(400, "the nonce is missing", kind="invalidRequest")
+                raise RequestRefused(400, "the nonce is missing", kind="invalidRequest")
             return _json({"proof": proof(self._token, port, nonce)})
         return await asyncio.to_thread(self._file, "/page/index.html" if path == "/" else unquote(path))
 
-    def _token_for(self, authorization: str, port: int) -> Answer:
+    def _token_for(self, authorization: str, port: int) -> HttpResponse:
         scheme, _, code = authorization.partition(" ")
         if scheme.lower() != "code" or not self._codes.redeem(code.strip(), port):
             _log.warning("a one-time code was wrong or had expired")
-            raise Refused(401, "this code was already used, or has expired", "run `sessiond web` again")
+            raise RequestRefused(401, "this code was already used, or has expired", "run `sessiond web` again")
         # The port is included, because behind a proxy or a tunnel the page sees another one than that of the proof.
         return _json({"token": self._token, "port": port})
 
-    def _file(self, path: str) -> Answer | None:
+    def _file(self, path: str) -> HttpResponse | None:
         folder, _, name = path.strip("/").rpartition("/")
         kind = _TYPES.get(os.path.splitext(name)[1])
         if folder not in _FOLDERS or kind is None or name.startswith(".") or "\0" in name:
             return None
         try:
             with open(os.path.join(self._root, folder, name), "rb") as file:
-                return Answer(200, kind, file.read())
+                return HttpResponse(200, kind, file.read())
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a stranger's bad path is not a fault of the disk
                 return None
             raise
 
 
-def _json(value: dict[str, str | int]) -> Answer:
-    return Answer(200, "application/json", json.dumps(value).encode())
+def _json(value: dict[str, str | int]) -> HttpResponse:
+    return HttpResponse(200, "application/json", json.dumps(value).encode())

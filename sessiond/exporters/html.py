@@ -80,7 +80,7 @@ def _turn(markdown: MarkdownIt, message: Message) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _piece(markdown: MarkdownIt, message: Message, piece: turns.Text | turns.Image | turns.Other) -> str:
+def _piece(markdown: MarkdownIt, message: Message, piece: turns.TextBlock | turns.Image | turns.Other) -> str:
     if isinstance(piece, turns.Image):
         return _image(piece)
     if isinstance(piece, turns.Other):
@@ -92,7 +92,7 @@ def _piece(markdown: MarkdownIt, message: Message, piece: turns.Text | turns.Ima
     return _prose(markdown, piece.text)
 
 
-def _shown(parts: list[turns.Shown]) -> str:
+def _shown(parts: list[turns.ValueText]) -> str:
     return "".join(
         f"{'<p>' + _text(part.label) + '</p>' if part.label else ''}{_code(part.text, part.language)}" for part in parts
     )

@@ -51,7 +51,7 @@ def _turn(parser: MarkdownIt, message: Message) -> Iterator[str]:
     if thought := turns.thinking(message):
         yield f"\n**Thinking**\n\n{_quoted(thought)}\n"
     for piece in turns.pieces(message):
-        if isinstance(piece, turns.Text):
+        if isinstance(piece, turns.TextBlock):
             text = piece.text
             yield f"\n{fenced(text, 'text') if message.role == 'tool' and text.strip() else contained(parser, text)}\n"
         elif isinstance(piece, turns.Image):
@@ -134,7 +134,7 @@ def _ends_by_itself(parser: MarkdownIt, text: str) -> bool:
     )
 
 
-def _shown(parts: list[turns.Shown]) -> str:
+def _shown(parts: list[turns.ValueText]) -> str:
     """Values in fences, separate ones under their key."""
     blocks = [
         f"{_code(part.label) + ':' + chr(10) * 2 if part.label else ''}{fenced(part.text, part.language)}\n"

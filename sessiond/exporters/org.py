@@ -66,7 +66,7 @@ def _turn(message: Message) -> Iterator[str]:
     if thought := turns.thinking(message):
         yield f"** Thinking\n{prose(thought)}\n** Said\n"
     for piece in turns.pieces(message):
-        if isinstance(piece, turns.Text):
+        if isinstance(piece, turns.TextBlock):
             yield (example(piece.text) if message.role == "tool" and piece.text.strip() else prose(piece.text)) + "\n"
         elif isinstance(piece, turns.Image):
             yield f"/image: {_inline(turns.one_line(piece.url or piece.label))}/\n"
@@ -76,12 +76,12 @@ def _turn(message: Message) -> Iterator[str]:
         yield f"** Calls {_heading(name)}\n{_drawer({'TOOL_CALL_ID': call_id})}{_shown(turns.arguments(arguments))}"
 
 
-def _shown(parts: list[turns.Shown]) -> str:
+def _shown(parts: list[turns.ValueText]) -> str:
     """Values in blocks, separate ones under their key."""
     return "".join(f"{prose(part.label + ':') + chr(10) if part.label else ''}{_value(part)}\n" for part in parts)
 
 
-def _value(part: turns.Shown) -> str:
+def _value(part: turns.ValueText) -> str:
     return example(part.text) if part.language == "text" else block(part.text, part.language)
 
 

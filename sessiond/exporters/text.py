@@ -34,7 +34,7 @@ def _turn(message: Message) -> Iterator[str]:
     if thought := turns.thinking(message):
         yield f"\n(thinking)\n{_indented(thought)}\n"
     for piece in turns.pieces(message):
-        if isinstance(piece, turns.Text):
+        if isinstance(piece, turns.TextBlock):
             yield f"\n{piece.text.rstrip()}\n"
         elif isinstance(piece, turns.Image):
             yield f"\n[image: {turns.one_line(piece.url or piece.label)}]\n"
@@ -44,7 +44,7 @@ def _turn(message: Message) -> Iterator[str]:
         yield f"\n[calls {name}{' as ' + call_id if call_id else ''}]\n{_shown(turns.arguments(arguments))}"
 
 
-def _shown(parts: list[turns.Shown]) -> str:
+def _shown(parts: list[turns.ValueText]) -> str:
     return "".join(f"{part.label + ':' + chr(10) if part.label else ''}{_indented(part.text)}\n" for part in parts)
 
 

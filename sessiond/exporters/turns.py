@@ -93,7 +93,7 @@ def calls(message: Message) -> list[tuple[str, str, Any]]:
     ]
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ValueText(msgspec.Struct, frozen=True):
     """A value as text: all of it, or the long text under one of its keys (`label`)."""
 
     text: str
@@ -101,24 +101,24 @@ class Shown(msgspec.Struct, frozen=True):
     label: str | None = None
 
 
-def arguments(value: Any) -> list[Shown]:
+def arguments(value: Any) -> list[ValueText]:
     """A call's arguments; if they are JSON in a string, its decoded content."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError):
-            return [Shown(readable(value), "text")]
+            return [ValueText(readable(value), "text")]
     return shown(value)
 
 
-def shown(value: Any) -> list[Shown]:
+def shown(value: Any) -> list[ValueText]:
     """A JSON value for reading: texts of several lines under the top keys are separate, with their line ends."""
     if not isinstance(value, dict):
-        return [Shown(readable(pretty(value)), "json")]
+        return [ValueText(readable(pretty(value)), "json")]
     long = {key: text for key, text in value.items() if isinstance(text, str) and "\n" in text}
     rest = {key: item for key, item in value.items() if key not in long}
-    out = [Shown(readable(pretty(rest)), "json")] if rest or not long else []
-    return out + [Shown(readable(text), "text", one_line(key)) for key, text in long.items()]
+    out = [ValueText(readable(pretty(rest)), "json")] if rest or not long else []
+    return out + [ValueText(readable(text), "text", one_line(key)) for key, text in long.items()]
 
 
 def pretty(value: Any) -> str:
@@ -137,7 +137,7 @@ def called(message: Message) -> str:
     return one_line(found) if isinstance(found, str) else ""
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextBlock(msgspec.Struct, frozen=True):
     text: str
 
 
@@ -161,21 +161,21 @@ class Other(msgspec.Struct, frozen=True):
     value: Any
 
 
-def pieces(message: Message) -> list[Text | Image | Other]:
+def pieces(message: Message) -> list[TextBlock | Image | Other]:
     """The message's content in order."""
     if isinstance(message.content, str):
-        return [Text(readable(message.content))] if message.content else []
+        return [TextBlock(readable(message.content))] if message.content else []
     return [_piece(block) for block in message.content]
 
 
-def _piece(block: Any) -> Text | Image | Other:
+def _piece(block: Any) -> TextBlock | Image | Other:
     if isinstance(block, str):
-        return Text(readable(block))
+        return TextBlock(readable(block))
     if not isinstance(block, dict):
         return Other("value", block)
     kind = str(block.get("type") or "block")
     if isinstance(block.get("text"), str) and kind in ("text", "input_text", "output_text"):
-        return Text(readable(block["text"]))
+        return TextBlock(readable(block["text"]))
     if kind in _IMAGES:
         return _image(block) or Other(one_line(kind), block)
     return Other(one_line(kind), block)

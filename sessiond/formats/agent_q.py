@@ -21,7 +21,7 @@ from sessiond.formats.lisp_times import emacs_time, print_emacs_time
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sexp import Dialect, Node
 from sessiond.formats.sexp_print import json_form, string, symbol
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.formats.sidecar import Seen, key_of, sidecar_path
 from sessiond.model.changes import Change
 from sessiond.model.message import Message, check_tool_calls
@@ -98,11 +98,11 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
 # Reading
 
 
-def _json(source: Source, node: Node) -> Json:
+def _json(source: SexpText, node: Node) -> Json:
     return source.json(node)
 
 
-def _metadata(source: Source, node: Node) -> tuple[dict[str, Json], list[Json] | None]:
+def _metadata(source: SexpText, node: Node) -> tuple[dict[str, Json], list[Json] | None]:
     """Metadata without the tool calls, and the tool calls."""
     value = source.json(node)
     rest = dict(value) if isinstance(value, dict) else {}
@@ -118,17 +118,17 @@ def _metadata(source: Source, node: Node) -> tuple[dict[str, Json], list[Json] |
     return rest, calls
 
 
-def _message_metadata(source: Source, node: Node) -> Json:
+def _message_metadata(source: SexpText, node: Node) -> Json:
     rest, calls = _metadata(source, node)
     return {"metadata": rest, "toolCalls": calls}
 
 
-def _session_metadata(source: Source, node: Node) -> Json:
+def _session_metadata(source: SexpText, node: Node) -> Json:
     value = source.json(node)
     return value if isinstance(value, dict) else {}
 
 
-def _version(source: Source, node: Node) -> Json:
+def _version(source: SexpText, node: Node) -> Json:
     return source.json(node)
 
 

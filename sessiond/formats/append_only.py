@@ -25,9 +25,9 @@ import msgspec
 from sessiond.formats.base import TAIL_BYTES, Decoded, Problem, Tail, Write
 from sessiond.formats.sidecar import (
     EPOCH,
-    Entry,
     Seen,
     Sidecar,
+    SidecarEntry,
     Woven,
     append_writes,
     encode_sidecar,
@@ -61,7 +61,7 @@ class Ahead(msgspec.Struct):
     """The session without the messages of the main file."""
     waiting: list[Message]
     """Messages that the main file does not have, in order of seq."""
-    entries: list[Entry]
+    entries: list[SidecarEntry]
     """Entries for messages that it has."""
 
 
@@ -69,7 +69,7 @@ class Layout(msgspec.Struct):
     """How the main file relates to a session."""
 
     kept: bytes
-    entries: list[Entry]
+    entries: list[SidecarEntry]
     written: set[str]
     """Ids of the messages in `kept`."""
     missing: list[Message]
@@ -154,15 +154,15 @@ def catch_up(local_id: str, side: Sidecar | None, tail: Tail, changes: Sequence[
     return Ahead(session, [message for message in session.messages() if message.id not in in_main], entries)
 
 
-def _is_whole(entry: Entry) -> bool:
+def _is_whole(entry: SidecarEntry) -> bool:
     return entry.key is None or "role" in entry.beside
 
 
-def _whole(entry: Entry) -> Message:
+def _whole(entry: SidecarEntry) -> Message:
     return Message.from_wire({**(entry.copy or entry.beside), "id": entry.id, "seq": entry.seq})
 
 
-def _renewed(entry: Entry, session: Session) -> Entry:
+def _renewed(entry: SidecarEntry, session: Session) -> SidecarEntry:
     now = session.message(entry.id)
     return entry if now is None else msgspec.structs.replace(entry, beside=_beside(now))
 
@@ -178,7 +178,7 @@ def lay_out(session: Session, pieces: Sequence[Piece], main: bytes, side: Sideca
     """
     ids = iter(weave_pieces(pieces, side, main).ids)
     kept: list[bytes] = []
-    entries: list[Entry] = []
+    entries: list[SidecarEntry] = []
     written: set[str] = set()
     for piece in pieces:
         there = [(item, session.message(message_id)) for item, message_id in zip(piece.seen, ids, strict=False)]
@@ -200,7 +200,7 @@ def _correctable(item: Seen, now: Message) -> bool:
     return item.rest.keys() <= now.rest.keys()
 
 
-def _entry(item: Seen, now: Message) -> Entry | None:
+def _entry(item: Seen, now: Message) -> SidecarEntry | None:
     """What the sidecar must keep for a message that the main file shows as `item`, or None."""
     shown = Message(
         id=now.id,
@@ -219,12 +219,12 @@ def _entry(item: Seen, now: Message) -> Entry | None:
         return None
     else:
         beside = {}
-    return Entry(id=now.id, seq=now.seq, key=item.key, beside=beside, near=item.near)
+    return SidecarEntry(id=now.id, seq=now.seq, key=item.key, beside=beside, near=item.near)
 
 
 def sidecar_for(
     session: Session,
-    entries: Iterable[Entry],
+    entries: Iterable[SidecarEntry],
     waiting: Iterable[Message],
     *,
     notes: bool = True,
@@ -237,7 +237,7 @@ def sidecar_for(
     info = {
         key: getattr(session, key) for key in UPDATABLE if not same_json(getattr(session, key), getattr(blank, key))
     }
-    unwritten = [Entry(id=message.id, seq=message.seq, copy=message.wire()) for message in waiting]
+    unwritten = [SidecarEntry(id=message.id, seq=message.seq, copy=message.wire()) for message in waiting]
     return Sidecar(
         id=session.local_id,
         seq=session.seq,
@@ -256,8 +256,12 @@ _COPIES_BYTES = 32 * 1024
 
 
 def with_copies(
-    entries: Sequence[Entry], before: Sidecar | None, kept: Container[str], pieces: Iterable[Piece], session: Session
-) -> list[Entry]:
+    entries: Sequence[SidecarEntry],
+    before: Sidecar | None,
+    kept: Container[str],
+    pieces: Iterable[Piece],
+    session: Session,
+) -> list[SidecarEntry]:
     """`entries` with whole copies of the newest messages that only the daemon has had: those being written now
     (`pieces`), and the earlier ones that are still in the main file (`kept`). The format's own system may hold the file
     in memory without them and write that version.
@@ -271,8 +275,10 @@ def with_copies(
         for item in piece.seen:
             now = session.message(item.id) if item.id is not None else None
             if now is not None:
-                copies.append(Entry(id=now.id, seq=now.seq, key=item.key, near=item.near, copy=now.wire(), since=since))
-    found: list[Entry] = []
+                copies.append(
+                    SidecarEntry(id=now.id, seq=now.seq, key=item.key, near=item.near, copy=now.wire(), since=since)
+                )
+    found: list[SidecarEntry] = []
     room = _COPIES_BYTES
     for entry in reversed(copies):
         room -= len(msgspec.json.encode(entry.copy))
@@ -349,7 +355,7 @@ def numbering(
     """
     session = decoded.session
     woven = weave_pieces(pieces, side, main)
-    entries: list[Entry] = []
+    entries: list[SidecarEntry] = []
     for item, message_id in zip(seen_of(pieces, side), woven.ids, strict=True):
         now = session.message(message_id)
         entry = _entry(item, now) if now is not None else None

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from sessiond.formats.jsonl_reader import Reader, lines_of
+from sessiond.formats.jsonl_reader import JsonlReader, lines_of
 from sessiond.formats.sidecar import decode_sidecar
 from sessiond.model.session import SessionInfo
 from sessiond.model.values import normal_timestamp
@@ -42,7 +42,7 @@ def head_of(local_id: str, content: bytes, side: bytes | None) -> SessionInfo | 
     known, problems = decode_sidecar("", side)
     if problems or not _is_text(content):
         return None
-    reader = Reader(local_id, "", [])
+    reader = JsonlReader(local_id, "", [])
     seqs: dict[str, int] = {}
     times: list[str] = []
     for number, line in lines_of(content):
@@ -65,7 +65,7 @@ def head_of(local_id: str, content: bytes, side: bytes | None) -> SessionInfo | 
     return msgspec.structs.replace(info, message_count=len(seqs), seq=highest)
 
 
-def _touch(reader: Reader, times: list[str]) -> bool:
+def _touch(reader: JsonlReader, times: list[str]) -> bool:
     """Pass message times to the reader, except those that make no difference. False: one of the times is not valid."""
     if not _TIMES.fullmatch("".join(times)):
         return False

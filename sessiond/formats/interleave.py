@@ -28,7 +28,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from sessiond.formats.sidecar_file import Entry, Sidecar, key_of, through_of
+from sessiond.formats.sidecar_file import Sidecar, SidecarEntry, key_of, through_of
 from sessiond.model.message import Message
 from sessiond.model.values import Json, derived_id
 
@@ -135,7 +135,7 @@ def _take_seen(
     woven: Woven,
     seen: Sequence[Seen],
     matched: Sequence[int | None],
-    entries: Sequence[Entry],
+    entries: Sequence[SidecarEntry],
     time: str,
     *,
     rewrites_whole: bool,
@@ -171,7 +171,7 @@ def _take_seen(
     return used
 
 
-def _is_stale(item: Seen, entry: Entry) -> bool:
+def _is_stale(item: Seen, entry: SidecarEntry) -> bool:
     """Whether `item` is what an earlier save of ours showed of a message that has since grown or been finished."""
     if item.key in entry.older:
         return True
@@ -182,7 +182,7 @@ def _is_stale(item: Seen, entry: Entry) -> bool:
 
 
 def _match(
-    seen: Sequence[Seen], entries: Sequence[Entry], standing: Standing, *, rewrites_whole: bool
+    seen: Sequence[Seen], entries: Sequence[SidecarEntry], standing: Standing, *, rewrites_whole: bool
 ) -> list[int | None]:
     """The position of the entry of each seen message, each entry at most once: by id first, then by seq, by key in
     order, and by place.
@@ -217,7 +217,12 @@ _LOOK_AHEAD = 16
 
 
 def _match_by_place(
-    seen: Sequence[Seen], entries: Sequence[Entry], found: list[int | None], standing: Standing, *, rewrites_whole: bool
+    seen: Sequence[Seen],
+    entries: Sequence[SidecarEntry],
+    found: list[int | None],
+    standing: Standing,
+    *,
+    rewrites_whole: bool,
 ) -> None:
     """Between neighbours already found, match messages without an id that were edited or are an earlier state of a
     stream.
@@ -254,14 +259,14 @@ def _match_by_place(
                 break
 
 
-def _says_the_same(item: Seen, entry: Entry) -> bool:
+def _says_the_same(item: Seen, entry: SidecarEntry) -> bool:
     """Whether `item` has the text of a message of ours that no other program is known to have. With another text it may
     be that program's own message from the same second, and treating it as one loses nothing.
     """
     return entry.copy is not None and Message.from_wire(entry.copy).text() == item.content
 
 
-def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entries: Sequence[Entry]) -> bool:
+def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entries: Sequence[SidecarEntry]) -> bool:
     """Whether the main file certainly shows one of the entries. An edit matched by its place could equally be the
     beginning of a new conversation.
     """
@@ -276,7 +281,7 @@ def _some_still_there(seen: Sequence[Seen], matched: Sequence[int | None], entri
 
 
 def _kept_unseen(
-    entries: Sequence[Entry], taken: Collection[int | None], standing: Standing, *, rewrites_whole: bool
+    entries: Sequence[SidecarEntry], taken: Collection[int | None], standing: Standing, *, rewrites_whole: bool
 ) -> set[int]:
     """Positions of entries that the main file does not show but that still belong to the session."""
     kept = {position for position, entry in enumerate(entries) if entry.key is None}
@@ -305,7 +310,7 @@ def fields_of(item: Seen) -> dict[str, Json]:
     return fields
 
 
-def _message(item: Seen, entry: Entry | None, message_id: str, seq: int, time: str) -> Message:
+def _message(item: Seen, entry: SidecarEntry | None, message_id: str, seq: int, time: str) -> Message:
     beside = dict(entry.beside) if entry else {}
     if entry is not None and entry.key != item.key:
         # Edited: the exact form of a field (such as blocks whose text the file shows) counts only while what the file

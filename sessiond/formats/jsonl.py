@@ -13,13 +13,13 @@ import msgspec
 from sessiond.formats.base import Abilities, Decoded, Files, PartialLoad, Tail, Write
 from sessiond.formats.checksum import seal_on, sealed, unlike
 from sessiond.formats.header import head_of
-from sessiond.formats.jsonl_reader import Reader, lines_of
+from sessiond.formats.jsonl_reader import JsonlReader, lines_of
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.partial_load import Passed, glance, remember
 from sessiond.formats.sidecar import (
     Appending,
-    Entry,
     Sidecar,
+    SidecarEntry,
     append_writes,
     decode_sidecar,
     encode_sidecar,
@@ -85,7 +85,7 @@ def side_files(local_id: str) -> list[str]:
 def decode(local_id: str, files: Files, floor: int = 0) -> Decoded:
     side, problems = decode_sidecar(sidecar_path(local_id), files.get(sidecar_path(local_id)))
     content = files.get(main_path(local_id), b"")
-    reader = Reader(local_id, main_path(local_id), problems)
+    reader = JsonlReader(local_id, main_path(local_id), problems)
     reader.read(content)
     decoded = reader.finish(side, floor, through_of(side, content))
     decoded.unlike = unlike(side, content)
@@ -231,7 +231,7 @@ def _after_messages(session: Session, header: bytes) -> list[bytes]:
     return lines
 
 
-class InParts:
+class JsonlInParts:
     """Writes the same file as `encode`, for a session whose messages arrive in parts and are never all in memory."""
 
     def __init__(self, local_id: str, created_at: str) -> None:
@@ -268,7 +268,7 @@ def _kept_lines(session: Session, content: bytes) -> tuple[bytes | None, list[tu
     """The header line if it is still valid, and each line not understood as (number of messages before it, line)."""
     header: bytes | None = None
     strange: list[tuple[int, bytes]] = []
-    reader = Reader(session.local_id, "", [])
+    reader = JsonlReader(session.local_id, "", [])
     for number, line in lines_of(content):
         kind = reader.take(line, number)
         if kind == "strange":
@@ -282,12 +282,12 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     session, path = decoded.session, sidecar_path(decoded.session.local_id)
     content = before.get(main_path(session.local_id), b"")
     side, _ = decode_sidecar("", before.get(path))
-    reader = Reader(session.local_id, "", [])
+    reader = JsonlReader(session.local_id, "", [])
     reader.read(content)
     found = reader.finish(side, session.seq, 0).session
     ids = [one.id for one in found.messages() if one.id not in reader.messages]
     entries = [
-        Entry(id=message.id, seq=message.seq, key="", beside={"timestamp": message.timestamp})
+        SidecarEntry(id=message.id, seq=message.seq, key="", beside={"timestamp": message.timestamp})
         for message in (session.message(one) for one in ids)
         if message is not None
     ]
@@ -300,4 +300,4 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
     return [] if before.get(path) == new else [Write(path, new, "replace")]
 
 
-abilities = Abilities(says_all=True, partial_load=PartialLoad(glance, remember), header=head_of, in_parts=InParts)
+abilities = Abilities(says_all=True, partial_load=PartialLoad(glance, remember), header=head_of, in_parts=JsonlInParts)

@@ -19,7 +19,7 @@ from sessiond.formats.foreign_message import (
     usable_status,
     usable_time,
 )
-from sessiond.formats.sidecar import EPOCH, Entry, Sidecar, key_of
+from sessiond.formats.sidecar import EPOCH, Sidecar, SidecarEntry, key_of
 from sessiond.model.changes import Noted, StateSet, Updated
 from sessiond.model.message import STATUSES, Message, Note
 from sessiond.model.session import Session
@@ -62,7 +62,7 @@ class _NewerFormat(Exception):
     """The header is of a version that only a later sessiond reads."""
 
 
-class Reader:
+class JsonlReader:
     def __init__(self, local_id: str, path: str, problems: list[Problem]) -> None:
         self.path = path
         self.problems = problems
@@ -229,7 +229,7 @@ class Reader:
             renumbered=new,
         )
 
-    def _number(self, had: dict[str, Entry], highest: int) -> tuple[list[Message], bool]:
+    def _number(self, had: dict[str, SidecarEntry], highest: int) -> tuple[list[Message], bool]:
         """Give lines that another program wrote an id and a seq: those they had before, or new ones above all others."""
         used = set(self.messages)
         found: list[Message] = []

@@ -15,7 +15,7 @@ import msgspec
 
 from sessiond.formats.base import Problem
 from sessiond.formats.sexp import Dialect, Kind, Node, SexpError, line_of, read, skip_blank
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 
 Edit: TypeAlias = tuple[int, int, str]
 _BOM = "\ufeff"
@@ -37,7 +37,7 @@ def _code_point(match: re.Match[str]) -> str:
 class LispFile(msgspec.Struct, frozen=True, dict=True):
     """`form` is the property list; `source` is the text with newlines as Emacs sees them, without a byte order mark."""
 
-    source: Source
+    source: SexpText
     form: Node
     bom: bool
     dos: bool
@@ -89,7 +89,7 @@ def parse(path: str, raw: bytes, dialect: Dialect) -> tuple[LispFile | None, lis
         return None, [Problem(path, error.line, error.reason, fatal=True)]
     if form.kind is not Kind.LIST or form.tail is not None or not form.items:
         return None, [Problem(path, line_of(text, form.start), "is not a property list", fatal=True)]
-    return LispFile(Source(text, dialect), form, bom, dos), _remarks(path, text, dialect, form)
+    return LispFile(SexpText(text, dialect), form, bom, dos), _remarks(path, text, dialect, form)
 
 
 def _remarks(path: str, text: str, dialect: Dialect, form: Node) -> list[Problem]:
@@ -119,7 +119,7 @@ def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | Non
     return "".join([*parts, text[start:end]])
 
 
-def set_key(source: Source, node: Node, key: str, printed: str) -> Edit:
+def set_key(source: SexpText, node: Node, key: str, printed: str) -> Edit:
     """Set `key` of a property list: in place of its old value, or after the last pair."""
     last: Node | None = None
     first_key: Node | None = None
@@ -156,7 +156,7 @@ class _Block(msgspec.Struct):
     """Elements that were not understood: (lead and text, trail) for each."""
 
 
-def arrange(source: Source, node: Node, known: Sequence[bool], wanted: Sequence[Placed], indent: int) -> str:
+def arrange(source: SexpText, node: Node, known: Sequence[bool], wanted: Sequence[Placed], indent: int) -> str:
     """The text of a list whose known elements become `wanted`. An unknown element stays after the element that it
     followed.
 
@@ -178,7 +178,9 @@ def arrange(source: Source, node: Node, known: Sequence[bool], wanted: Sequence[
     return f"({text})" if (text := out.text()).strip() else "nil"
 
 
-def _blocks(source: Source, node: Node, known: Sequence[bool]) -> tuple[list[tuple[str, str]], dict[int, _Block], str]:
+def _blocks(
+    source: SexpText, node: Node, known: Sequence[bool]
+) -> tuple[list[tuple[str, str]], dict[int, _Block], str]:
     text = source.text
     front: list[tuple[str, str]] = []
     blocks: dict[int, _Block] = {}

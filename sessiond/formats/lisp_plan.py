@@ -14,8 +14,8 @@ import msgspec
 from sessiond.formats.lisp_file import Edit, LispFile, Placed, apply_edits, arrange, column, set_key
 from sessiond.formats.lisp_schema import Reader, ReadFile, Schema, values_of
 from sessiond.formats.sexp import Node, read
-from sessiond.formats.sexp_values import Source
-from sessiond.formats.sidecar import Seen, Shown, Sidecar, Woven, key_of, weave
+from sessiond.formats.sexp_values import SexpText
+from sessiond.formats.sidecar import Seen, ShownInMain, Sidecar, Woven, key_of, weave
 from sessiond.limits import MAX_SEXP_NODES
 from sessiond.model.message import Message
 from sessiond.model.session import Session
@@ -26,11 +26,11 @@ _LARGE = 1000
 """Data longer than this, in characters, is left out of a file that would get too large."""
 
 
-class Plan(msgspec.Struct):
+class RenderedSession(msgspec.Struct):
     """How a session is shown in the main file: the text, and what a decoder will read from it."""
 
     text: str
-    shown: dict[str, Shown]
+    shown: dict[str, ShownInMain]
     """Message id -> what the file shows of it, without hidden messages."""
     info: dict[str, Json]
     """SessionInfo fields as the file shows them."""
@@ -41,23 +41,23 @@ def weave_file(main: ReadFile, info: Mapping[str, Json], side: Sidecar | None, r
     return weave(main.seen, side, raw, floor=floor, fallback_time=main.fallback_time(info), rewrites_whole=True)
 
 
-def plan_new(schema: Schema, session: Session, brief: int = 0) -> Plan:
+def plan_new(schema: Schema, session: Session, brief: int = 0) -> RenderedSession:
     """The plan for a new file. `brief`: 0 shows everything, 1 leaves out large data, 2 leaves out all messages."""
-    plan = Plan("", {}, {}, set())
+    plan = RenderedSession("", {}, {}, set())
     texts = []
     for message in session.messages():
         printed = _show(schema, message, schema.message_indent, brief, None)
         if printed is not None:
-            plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
+            plan.shown[message.id] = ShownInMain.of(message, _reread(schema, printed))
             texts.append(_message_text(printed, schema.message_indent))
     plan.text = schema.fresh(session, _show_session(schema, session, brief, None), texts)
-    source = Source(plan.text, schema.dialect)
+    source = SexpText(plan.text, schema.dialect)
     form = read(plan.text, schema.dialect)
     plan.info = schema.info(values_of(source, source.plist(form), schema.session_readers))
     return plan
 
 
-def check_size(plan: Plan, schema: Schema) -> None:
+def check_size(plan: RenderedSession, schema: Schema) -> None:
     """Raise SexpError unless the reader will accept the file. A datum takes at least a character and a blank, so most
     files need no check.
     """
@@ -107,16 +107,16 @@ def _reread(schema: Schema, printed: Mapping[str, str]) -> Seen:
 
 
 def _read_value(reader: Reader, text: str, schema: Schema) -> Json:
-    return reader(Source(text, schema.dialect), read(text, schema.dialect))
+    return reader(SexpText(text, schema.dialect), read(text, schema.dialect))
 
 
 def plan_change(
     schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, raw: bytes, brief: int = 0
-) -> Plan:
+) -> RenderedSession:
     """The main file with as few changes as possible. `brief` as in `plan_new`, for new messages and values."""
     info = schema.info(main.values)
     woven = weave_file(main, info, side, raw, session.seq)
-    plan = Plan(main.file.source.text, {}, dict(info), set())
+    plan = RenderedSession(main.file.source.text, {}, dict(info), set())
     edits = _message_edits(schema, session, main, woven, plan, brief)
     edits += _info_edits(schema, session, main, side, plan, brief, alone=not edits)
     if not same_json(plan.info.get("name"), info.get("name")):
@@ -131,7 +131,7 @@ def plan_change(
 
 
 def _message_edits(
-    schema: Schema, session: Session, main: ReadFile, woven: Woven, plan: Plan, brief: int
+    schema: Schema, session: Session, main: ReadFile, woven: Woven, plan: RenderedSession, brief: int
 ) -> list[Edit]:
     elements = [index for index, is_message in enumerate(main.known) if is_message]
     positions = {message_id: position for position, message_id in enumerate(woven.ids)}
@@ -143,7 +143,7 @@ def _message_edits(
         if position is None:
             printed = _show(schema, message, _indent(schema, main), brief, main.file)
             if printed is not None:
-                plan.shown[message.id] = Shown.of(message, _reread(schema, printed))
+                plan.shown[message.id] = ShownInMain.of(message, _reread(schema, printed))
                 wanted.append(Placed(_message_text(printed, _indent(schema, main))))
                 changed = True
             continue
@@ -155,7 +155,7 @@ def _message_edits(
                 continue
             text, item = _edited_message(schema, main.file.source, node, printed)
             changed = True
-        plan.shown[message.id] = Shown.of(message, item)
+        plan.shown[message.id] = ShownInMain.of(message, item)
         wanted.append(Placed(text, elements[position]))
     changed = changed or [one.index for one in wanted] != elements
     if not changed:
@@ -185,7 +185,7 @@ def _same(a: Message, b: Message) -> bool:
     return same_json({**a.wire(), "seq": 0}, {**b.wire(), "seq": 0})
 
 
-def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping[str, str]) -> tuple[str, Seen]:
+def _edited_message(schema: Schema, source: SexpText, node: Node, printed: Mapping[str, str]) -> tuple[str, Seen]:
     """A message's source with every value replaced that would read wrongly, and what it then shows."""
     values = values_of(source, source.plist(node), schema.message_readers)
     edits = []
@@ -201,7 +201,14 @@ def _edited_message(schema: Schema, source: Source, node: Node, printed: Mapping
 
 
 def _info_edits(
-    schema: Schema, session: Session, main: ReadFile, side: Sidecar | None, plan: Plan, brief: int, *, alone: bool
+    schema: Schema,
+    session: Session,
+    main: ReadFile,
+    side: Sidecar | None,
+    plan: RenderedSession,
+    brief: int,
+    *,
+    alone: bool,
 ) -> list[Edit]:
     """Edits of the fields that the file shows. `alone`: nothing else changes, so a later `updatedAt` alone does not
     write the file.

@@ -14,13 +14,13 @@ from sessiond.formats.base import Problem
 from sessiond.formats.lisp_file import Edit, LispFile, parse
 from sessiond.formats.sexp import Dialect, Node, line_of
 from sessiond.formats.sexp_strings import without_surrogates
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.formats.sidecar import EPOCH, Seen
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 from sessiond.model.values import Json
 
-Reader: TypeAlias = Callable[[Source, Node], Json]
+Reader: TypeAlias = Callable[[SexpText, Node], Json]
 Values: TypeAlias = dict[str, Json]
 """Key -> what its value reads as."""
 _MAX_PROBLEMS = 100
@@ -115,11 +115,11 @@ def read_main(schema: Schema, local_id: str, raw: bytes) -> tuple[ReadFile | Non
     return found, problems
 
 
-def values_of(source: Source, pairs: Mapping[str, Node], readers: Mapping[str, Reader]) -> Values:
+def values_of(source: SexpText, pairs: Mapping[str, Node], readers: Mapping[str, Reader]) -> Values:
     return {key: reader(source, pairs[key]) for key, reader in readers.items() if key in pairs}
 
 
-def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
+def _seen(schema: Schema, source: SexpText, node: Node) -> Seen | str:
     if source.proper_list(node) is None or not node.items:
         return "is not a message: expected a property list"
     return schema.seen(values_of(source, source.plist(node), schema.message_readers))
@@ -128,17 +128,17 @@ def _seen(schema: Schema, source: Source, node: Node) -> Seen | str:
 # Readers for values that both formats have
 
 
-def read_text(source: Source, node: Node) -> str | None:
+def read_text(source: SexpText, node: Node) -> str | None:
     return source.string(node)
 
 
-def read_content(source: Source, node: Node) -> str:
+def read_content(source: SexpText, node: Node) -> str:
     """Both systems write strings. Anything else is shown as it is in the file."""
     text = source.string(node)
     return text if text is not None else "" if source.is_nil(node) else without_surrogates(source.raw(node))
 
 
-def read_role(source: Source, node: Node) -> str | None:
+def read_role(source: SexpText, node: Node) -> str | None:
     if source.is_nil(node):
         return None
     role = source.string(node)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sessiond.formats.base import Decoded, Files, Tail, Write
-from sessiond.formats.lisp_plan import Plan, check_size, plan_change, plan_new, weave_file
+from sessiond.formats.lisp_plan import RenderedSession, check_size, plan_change, plan_new, weave_file
 from sessiond.formats.lisp_schema import Reader, ReadFile, Schema, Values, read_main
 from sessiond.formats.sexp import SexpError
 from sessiond.formats.sidecar import (
@@ -104,7 +104,7 @@ def encode(schema: Schema, session: Session, before: Files) -> list[Write]:
     return [write for write in writes if before.get(write.path) != write.data]
 
 
-def _plan(schema: Schema, session: Session, main: ReadFile | None, side: Sidecar | None, raw: bytes) -> Plan:
+def _plan(schema: Schema, session: Session, main: ReadFile | None, side: Sidecar | None, raw: bytes) -> RenderedSession:
     """The plan that shows as much as the reader's limits allow."""
     for brief in (0, 1):
         try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from sessiond.formats.sexp import Kind, Node
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.model.values import epoch_ms, normal_timestamp, timestamp
 
 _UNIX_IN_UNIVERSAL = 2_208_988_800
 """Seconds from 1900 to 1970."""
 
 
-def emacs_time(source: Source, node: Node) -> str | None:
+def emacs_time(source: SexpText, node: Node) -> str | None:
     """(HIGH LOW USEC PSEC), also without its last one or two, (TICKS . HZ), seconds, or RFC 3339 text; None for anything
     else.
 
@@ -44,7 +44,7 @@ def print_emacs_time(at: str) -> str:
     return f"({seconds >> 16} {seconds & 0xFFFF} {millis * 1000} 0)"
 
 
-def universal_time(source: Source, node: Node) -> str | None:
+def universal_time(source: SexpText, node: Node) -> str | None:
     """Seconds since 1900, UTC."""
     number = source.number(node)
     if number is None:

@@ -23,7 +23,7 @@ _TICK = re.compile(r"^\*[ \t]+Tick[ \t]+\d", re.MULTILINE)
 _HEADING = re.compile(r"^\*{1,2}[ \t]", re.MULTILINE)
 
 
-class Place(msgspec.Struct, frozen=True):
+class MessageLocation(msgspec.Struct, frozen=True):
     """Lines are counted from 0; the end line is included."""
 
     message: Message
@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
     end_line: int
 
 
-def places(text: str, messages: Sequence[Message]) -> list[Place]:
+def places(text: str, messages: Sequence[Message]) -> list[MessageLocation]:
     """The place of every message that can be found, in file order. Each ends where the next one begins."""
     turns = _TURN.finditer(text) if _TICK.search(text) else iter(())
     headed = [match.start() for match in turns]
@@ -49,18 +49,18 @@ def places(text: str, messages: Sequence[Message]) -> list[Place]:
     result = []
     for number, (line, message) in enumerate(found):
         following = found[number + 1][0] - 1 if number + 1 < len(found) else last
-        result.append(Place(message, line, max(line, following)))
+        result.append(MessageLocation(message, line, max(line, following)))
     return result
 
 
-def _under_headings(text: str, messages: Sequence[Message], headed: Sequence[int]) -> list[Place]:
+def _under_headings(text: str, messages: Sequence[Message], headed: Sequence[int]) -> list[MessageLocation]:
     """From each turn's heading to the last non-empty line before the next heading."""
     result = []
     for message, start in zip(messages, headed, strict=True):
         following = _HEADING.search(text, text.find("\n", start) + 1 or len(text))
         body = text[start : following.start() if following else len(text)].rstrip()
         line = text.count("\n", 0, start)
-        result.append(Place(message, line, line + body.count("\n")))
+        result.append(MessageLocation(message, line, line + body.count("\n")))
     return result
 
 

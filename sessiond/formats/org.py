@@ -37,7 +37,7 @@ _ORG_TIME = re.compile(r"[\[<](\d{4}-\d\d-\d\d)(?: [^\s\d\]>]+)?(?: (\d\d?:\d\d)
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 
 
-class Section(msgspec.Struct):
+class OrgSection(msgspec.Struct):
     """A heading and what follows it, up to the next heading of any level. Level 0: what comes before the first heading."""
 
     level: int
@@ -52,7 +52,7 @@ class Section(msgspec.Struct):
     """Start and end of the property drawer in `raw`."""
 
 
-def sections(content: bytes) -> list[Section]:
+def sections(content: bytes) -> list[OrgSection]:
     """The sections in order; together their `raw` make up `content`. Text that is not valid UTF-8 is read with
     replacement characters.
     """
@@ -60,7 +60,7 @@ def sections(content: bytes) -> list[Section]:
     skip = len(_BOM) if content.startswith(_BOM) else 0
     starts = [skip + match.start() for match in _HEADING.finditer(content[skip:])]
     first = starts[0] if starts else len(content)
-    found = [Section(0, "", 1, content[:first], body=content[:first])]
+    found = [OrgSection(0, "", 1, content[:first], body=content[:first])]
     line = 1 + content.count(b"\n", 0, first)
     for start, end in itertools.pairwise([*starts, len(content)]):
         raw = content[start:end]
@@ -69,11 +69,11 @@ def sections(content: bytes) -> list[Section]:
     return found
 
 
-def _section(raw: bytes, line: int) -> Section:
+def _section(raw: bytes, line: int) -> OrgSection:
     match = _HEADING.match(raw)
     assert match is not None
     after = raw.find(b"\n") + 1 or len(raw)
-    section = Section(len(match[1]), match[2].decode("utf-8", "replace").strip(" \t\r"), line, raw)
+    section = OrgSection(len(match[1]), match[2].decode("utf-8", "replace").strip(" \t\r"), line, raw)
     planning = _PLANNING.match(raw, after)
     start = planning.end() if planning else after
     properties, end = _drawer(raw, start)
@@ -146,7 +146,7 @@ def one_line(text: str) -> str:
     return _FILE_VARIABLES.sub(f"-{_BREAK}", _EVALUATED.sub(rf"\1\2{_BREAK}", flat))
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownText(msgspec.Struct, frozen=True):
     """A text as shown in a body, and what else must be kept to restore it exactly (`pad`: what was around it;
     `content`: all of it).
     """
@@ -158,7 +158,7 @@ class Shown(msgspec.Struct, frozen=True):
         return restore(self.text, self.extra)
 
 
-def show(content: str) -> Shown:
+def show(content: str) -> ShownText:
     body = content.rstrip(" \t\r\n")
     leading = _LEADING_BLANK_LINES.match(body)
     before = leading[0] if leading else ""
@@ -166,7 +166,7 @@ def show(content: str) -> Shown:
     body = body[len(before) :]
     text = escape(body.replace("\r\n", "\n").translate(_PICTURES))
     extra: dict[str, Json] = {"pad": [before, after]} if before or after else {}
-    return Shown(text, extra if restore(text, extra) == content else {"content": content})
+    return ShownText(text, extra if restore(text, extra) == content else {"content": content})
 
 
 def restore(text: str, extra: Mapping[str, Json]) -> str:

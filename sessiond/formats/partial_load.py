@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sessiond.formats.base import TAIL_BYTES, Decoded, Problem, Write
-from sessiond.formats.jsonl_reader import Reader, lines_of
+from sessiond.formats.jsonl_reader import JsonlReader, lines_of
 from sessiond.formats.sidecar import Sidecar, decode_sidecar, encode_sidecar, sidecar_path
 from sessiond.formats.sidecar_file import Appending
 from sessiond.model.message import Message, Note
@@ -168,7 +168,7 @@ def _came(intent: Appending, end: bytes) -> bool:
 def _last_messages(local_id: str, lines: Sequence[bytes], brief: Brief) -> list[Message]:
     """The newest messages that the file's last lines contain without a gap, by seq; empty if a line is strange."""
     problems: list[Problem] = []
-    reader = Reader(local_id, "", problems)
+    reader = JsonlReader(local_id, "", problems)
     for line in lines:
         reader.take(line, 0)
     if problems or reader.unnumbered:

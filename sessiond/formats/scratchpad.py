@@ -24,7 +24,7 @@ _NULL = "null"
 _TICK = re.compile(r"-?\d{1,15}")
 
 
-class Item(msgspec.Struct):
+class ShownNote(msgspec.Struct):
     """One note's text as shown under a heading, and what our list says about it (None: another program wrote it)."""
 
     text: str
@@ -38,10 +38,10 @@ class Heading(msgspec.Struct):
     title: str
     thread: str | None
     tick: int | None
-    items: list[Item]
+    items: list[ShownNote]
     raw: bytes
     """Heading, drawer, body and everything below it."""
-    section: org.Section
+    section: org.OrgSection
 
 
 class Pad(msgspec.Struct):
@@ -104,9 +104,9 @@ def _listed(value: str | None) -> list[dict[str, Json]]:
     return [one for one in found if type(one.get("size")) is int and one["size"] >= 0]
 
 
-def _items(text: str, listed: Sequence[dict[str, Json]]) -> list[Item]:
+def _items(text: str, listed: Sequence[dict[str, Json]]) -> list[ShownNote]:
     """Split a heading's text into its notes. The first edited note gets all the text after it, too."""
-    items: list[Item] = []
+    items: list[ShownNote] = []
     position = 0
     for one in listed:
         while items and text.startswith("\n", position):
@@ -115,13 +115,13 @@ def _items(text: str, listed: Sequence[dict[str, Json]]) -> list[Item]:
         part = text[position:end]
         if _digest(part) != one.get("sha") or (part and text[end : end + 1] not in ("", "\n")):
             if text[position:].strip():
-                items.append(Item(text[position:], one))
+                items.append(ShownNote(text[position:], one))
             return items
-        items.append(Item(part, one))
+        items.append(ShownNote(part, one))
         position = end
     rest = text[position:].lstrip("\n")
     if rest.strip() or not (items or listed):
-        items.append(Item(rest, None))
+        items.append(ShownNote(rest, None))
     return items
 
 
@@ -134,7 +134,7 @@ def notes(pad: Pad) -> list[SeenNote]:
     return [_note(heading, item) for heading in pad.headings for item in heading.items]
 
 
-def _note(heading: Heading, item: Item) -> SeenNote:
+def _note(heading: Heading, item: ShownNote) -> SeenNote:
     one = item.listed or {}
     note_id, seq = usable_id(one.get("id")), usable_seq(one.get("seq"))
     if note_id is None or seq is None or not isinstance(one.get("chat"), str):
@@ -162,7 +162,7 @@ def add(content: bytes, new: Iterable[Note], chat: str, tick: int) -> bytes:
     for note in new:
         heading = next((one for one in pad.headings if one.title == note.heading and one.thread == note.thread), None)
         shown = org.show(note.content)
-        item = Item(shown.text, _listing(note, chat, shown.extra))
+        item = ShownNote(shown.text, _listing(note, chat, shown.extra))
         if heading is None:
             _close(pad)
             heading = _make(note, item, tick, crlf=pad.crlf)
@@ -187,7 +187,7 @@ def _shown_thread(thread: str | None) -> str:
     return (org.one_line(thread) or "-") if thread is not None else _NULL
 
 
-def _make(note: Note, item: Item, tick: int, *, crlf: bool) -> Heading:
+def _make(note: Note, item: ShownNote, tick: int, *, crlf: bool) -> Heading:
     properties = {
         "THREAD": _shown_thread(note.thread),
         "TICK": str(tick if note.tick is None else note.tick),
@@ -211,7 +211,7 @@ def _close(pad: Pad) -> None:
         pad.preamble += missing
 
 
-def _extend(heading: Heading, item: Item, *, crlf: bool) -> None:
+def _extend(heading: Heading, item: ShownNote, *, crlf: bool) -> None:
     """Put a note's text at the end of a heading, and list it."""
     end = b"\r\n" if crlf else b"\n"
     raw = heading.raw
@@ -230,7 +230,7 @@ def _extend(heading: Heading, item: Item, *, crlf: bool) -> None:
     heading.section.body = heading.raw[heading.section.drawer[1] :] if heading.section.drawer else heading.section.body
 
 
-def _with_listing(raw: bytes, section: org.Section, listing: str, *, crlf: bool) -> bytes:
+def _with_listing(raw: bytes, section: org.OrgSection, listing: str, *, crlf: bool) -> bytes:
     """The heading and its drawer with the list in it. Every other property stays as it is."""
     line = org.line_ends(listing, crlf=crlf)
     if section.drawer is None:

@@ -36,7 +36,7 @@ _COMMON_NUMBER = re.compile(r"[+-]?[0-9]+(?:/[0-9]+|\.)?")
 _EMACS_NUMBER = re.compile(r"[+-]?[0-9]+\.?|[+-]?[0-9.]+e\+(?:INF|NaN)")
 
 
-class Source(msgspec.Struct, frozen=True):
+class SexpText(msgspec.Struct, frozen=True):
     """A text and its dialect."""
 
     text: str

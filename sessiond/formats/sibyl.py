@@ -20,7 +20,7 @@ from sessiond.formats.lisp_times import print_universal_time, universal_time
 from sessiond.formats.names import local_id_of, name_of
 from sessiond.formats.sexp import Dialect, Node
 from sessiond.formats.sexp_print import json_form, string, symbol
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.formats.sidecar import Seen, key_of, sidecar_path
 from sessiond.model.changes import Change
 from sessiond.model.message import Message, check_tool_calls
@@ -88,11 +88,11 @@ def adopt_numbering(decoded: Decoded, before: Files) -> list[Write]:
 # Reading
 
 
-def _version(source: Source, node: Node) -> Json:
+def _version(source: SexpText, node: Node) -> Json:
     return source.json(node)
 
 
-def _calls(source: Source, node: Node) -> Json:
+def _calls(source: SexpText, node: Node) -> Json:
     """`((:id "..." :name "..." :arguments (("key" . value) ...)) ...)`, or None for anything else."""
     items = source.proper_list(node)
     if not items:

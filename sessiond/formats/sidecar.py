@@ -20,9 +20,9 @@ from sessiond.formats.sidecar_file import (
     EPOCH,
     FOLDER,
     Appending,
-    Entry,
     Mark,
     Sidecar,
+    SidecarEntry,
     append_writes,
     decode_sidecar,
     encode_sidecar,
@@ -40,11 +40,11 @@ __all__ = [
     "EPOCH",
     "FOLDER",
     "Appending",
-    "Entry",
     "Mark",
     "Seen",
-    "Shown",
+    "ShownInMain",
     "Sidecar",
+    "SidecarEntry",
     "Standing",
     "Woven",
     "append_writes",
@@ -76,7 +76,7 @@ _INFO_DEFAULTS: dict[str, Json] = {
 }
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownInMain(msgspec.Struct, frozen=True):
     """What the main file shows of a message, for `build`."""
 
     key: str
@@ -85,7 +85,7 @@ class Shown(msgspec.Struct, frozen=True):
     shown: dict[str, str] = {}
 
     @classmethod
-    def of(cls, message: Message, seen: Seen) -> Shown:
+    def of(cls, message: Message, seen: Seen) -> ShownInMain:
         """`seen`: what a decoder reads of the message in the main file. Fields that differ go into `beside`."""
         exact = message.wire()
         there = fields_of(seen)
@@ -144,7 +144,7 @@ def restore_beside(session: Session, side: Sidecar | None, info: Mapping[str, Js
 
 def build(
     session: Session,
-    show: Callable[[Message], Shown | tuple[str, Mapping[str, Json]] | None],
+    show: Callable[[Message], ShownInMain | tuple[str, Mapping[str, Json]] | None],
     *,
     before: Sidecar | None,
     main_before: bytes | None,
@@ -168,19 +168,19 @@ def build(
     standing: Standing = "alone" if main_before is None else standing_of(before, main_before)
     # "before": the last save got no further than its sidecar, so what that says about the main file is not yet true.
     outside = main_before is not None and standing in ("alone", "outside")
-    entries: list[Entry] = []
+    entries: list[SidecarEntry] = []
     for message in session.messages():
         answer = show(message)
         if answer is None:
-            entries.append(Entry(id=message.id, seq=message.seq, copy=message.wire()))
+            entries.append(SidecarEntry(id=message.id, seq=message.seq, copy=message.wire()))
             continue
-        shown = answer if isinstance(answer, Shown) else Shown(answer[0], dict(answer[1]))
+        shown = answer if isinstance(answer, ShownInMain) else ShownInMain(answer[0], dict(answer[1]))
         old = earlier.get(message.id)
         known = old is not None and old.key == shown.key and old.copy is None
         had = known or (before is None and outside if witnessed is None else message.id in witnessed)
         copy = message.wire() if keep_copies and not had else None
         keys = _older(old.older, old.key, shown.key) if old and keep_copies else []
-        entry = Entry(id=message.id, seq=message.seq, key=shown.key, beside=shown.beside, copy=copy, older=keys)
+        entry = SidecarEntry(id=message.id, seq=message.seq, key=shown.key, beside=shown.beside, copy=copy, older=keys)
         since = 0 if old is None else old.since if old.key is not None else session.seq
         entries.append(msgspec.structs.replace(entry, near=shown.near, shown=shown.shown, since=since))
     digests = {name: key_of(value) for name, value in (shown_info or {}).items()}
@@ -211,7 +211,7 @@ def build(
 
 def _earlier(
     session: Session, before: Sidecar | None, main_before: bytes | None, standing: Standing
-) -> tuple[Mark | None, list[Entry]]:
+) -> tuple[Mark | None, list[SidecarEntry]]:
     """`was` and `cut` of the new sidecar: what the main file is until it is rewritten, and how much that version holds."""
     if main_before is None:
         return None, []
@@ -237,7 +237,7 @@ def _older(older: list[str], last: str | None, now: str) -> list[str]:
 _OLDER = 8
 
 
-def still_shown(side: Sidecar | None, session: Session, ids: Collection[str]) -> list[Entry]:
+def still_shown(side: Sidecar | None, session: Session, ids: Collection[str]) -> list[SidecarEntry]:
     """For `adopt_numbering`: entries of messages that the main file still shows (`ids`) but that a change, so far only in
     the journal, removed from the session. They keep their seqs; otherwise that change would not find them after a crash.
     """

@@ -65,7 +65,7 @@ class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
     """CRC-32 of all `size + length` bytes after. Each sum continues the last one, so the cost does not grow with the file."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class SidecarEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept for one message besides the main file."""
 
     id: str
@@ -106,8 +106,8 @@ class Sidecar(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """SessionInfo field -> digest of what the main file shows of it."""
     older: dict[str, list[str]] = {}
     """The same for earlier saves, the newest last."""
-    entries: list[Entry] = []
-    cut: list[Entry] = []
+    entries: list[SidecarEntry] = []
+    cut: list[SidecarEntry] = []
     """Messages that `was` still shows and the session no longer has, so that changes replayed from the journal find them."""
     notes: list[JsonObject] = []
     state: JsonObject = {}
@@ -224,7 +224,7 @@ def append_writes(
     return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
 
 
-def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[Entry] = ()) -> list[Write]:
+def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[SidecarEntry] = ()) -> list[Write]:
     """The first step of a rewrite of `main`, if it needs one, so that a crash between the rewrite and the new sidecar
     loses nothing. It settles the append recorded in the sidecar; otherwise the new content would be taken for an append
     that was cut short. It also saves `waiting`, the messages that the new content will not hold.

@@ -24,7 +24,7 @@ from sessiond.formats.sidecar import (
     EPOCH,
     Mark,
     Seen,
-    Shown,
+    ShownInMain,
     Sidecar,
     Woven,
     build,
@@ -267,7 +267,7 @@ class _Plan(msgspec.Struct):
     """The new main file, and what a decoder will read from it."""
 
     text: bytes
-    shown: dict[str, Shown]
+    shown: dict[str, ShownInMain]
     witnessed: set[str]
     older: dict[str, list[str]]
     saved_at: str | None
@@ -360,7 +360,7 @@ def _fresh(session: Session) -> _Plan:
     for message in session.messages():
         if message.status != "streaming":
             listed.append(element := {"role": message.role, "content": message.text()})
-            plan.shown[message.id] = Shown.of(message, _seen(element))
+            plan.shown[message.id] = ShownInMain.of(message, _seen(element))
     others = [key for key in session.state if key not in (*_ORDER, *_RESERVED)]
     state = {key: session.state.get(key) for key in (*_ORDER, *others)}
     plan.text = msgspec.json.encode({"messages": listed, **state, "savedAt": plan.saved_at})
@@ -412,7 +412,7 @@ def _changed_messages(session: Session, blob: _Blob, woven: Woven, plan: _Plan, 
             ):
                 item, text = _edited(message, item, text, style)
             wanted.append((indexes[position], text))
-        plan.shown[message.id] = Shown.of(message, item)
+        plan.shown[message.id] = ShownInMain.of(message, item)
     texts = _arranged(wanted, [blob.text[start:end] for start, end in blob.elements], blob.seen)
     if texts == [blob.text[start:end] for start, end in blob.elements]:
         return {}

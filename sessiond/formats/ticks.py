@@ -25,7 +25,7 @@ _TICK = re.compile(r"Tick[ \t]+(\d{1,15})(?:[ \t].*)?")
 _TURN = re.compile(r"(Human|Agent)(?:[ \t]+:[^\s]*:)?")
 
 
-class Chat(msgspec.Struct):
+class TickChat(msgspec.Struct):
     """What comes before the first heading, then a piece for every heading of level 1."""
 
     pieces: list[Piece]
@@ -35,11 +35,11 @@ class Chat(msgspec.Struct):
     ticks: int = 0
 
 
-def parse(main: bytes, path: str, problems: list[Problem]) -> Chat:
+def parse(main: bytes, path: str, problems: list[Problem]) -> TickChat:
     """Never fails: a heading that is not a tick is a piece without messages."""
-    chat = Chat([])
-    group: list[org.Section] = []
-    for section in [*org.sections(main), org.Section(1, "", 0, b"")]:
+    chat = TickChat([])
+    group: list[org.OrgSection] = []
+    for section in [*org.sections(main), org.OrgSection(1, "", 0, b"")]:
         if section.level == 1 and group:
             chat.pieces.append(_piece(group, chat, path, problems))
             group = []
@@ -47,7 +47,7 @@ def parse(main: bytes, path: str, problems: list[Problem]) -> Chat:
     return chat
 
 
-def _piece(group: list[org.Section], chat: Chat, path: str, problems: list[Problem]) -> Piece:
+def _piece(group: list[org.OrgSection], chat: TickChat, path: str, problems: list[Problem]) -> Piece:
     piece = Piece(b"".join(section.raw for section in group), [])
     first = group[0]
     chat.headings += first.level == 1

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sessiond.importers.draft import Draft, digest, local_moment
+from sessiond.importers.draft import SessionDraft, digest, local_moment
 from sessiond.importers.lines import MAX_LINE_BYTES, raw_lines
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
@@ -56,7 +56,7 @@ class _Reader:
     def __init__(self, path: str, first: str | None) -> None:
         self._path = path
         self._file_id = digest(os.path.realpath(path))
-        self._draft = Draft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
+        self._draft = SessionDraft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
         self._block: _Block | None = None
         self._same_second: dict[str, int] = {}
         folder, name = os.path.split(os.path.abspath(path))
@@ -86,7 +86,7 @@ class _Reader:
         stamp = started.replace("-", "").replace(":", "").replace(" ", "-")
         source_id = f"{stamp}-{self._file_id}" + (f"-{nth}" if nth > 1 else "")
         time = local_moment(started)
-        self._draft = Draft(Aider.name, self._path, source_id, fallback_time=time)
+        self._draft = SessionDraft(Aider.name, self._path, source_id, fallback_time=time)
         yield self._draft.start(name=f"aider chat started at {started}", createdAt=time, updatedAt=time, cwd=self._cwd)
 
     def _flush(self) -> Iterator[Event]:

@@ -19,7 +19,7 @@ _RESULTS = ("tool_result", "server_tool_result", "web_search_tool_result", "mcp_
 _RANK = {"thinking": 0, "content": 1, "call": 2}
 
 
-class Parts(msgspec.Struct):
+class MessageParts(msgspec.Struct):
     """The parts of a message. `result_ids`: ids of the calls that its tool results answer, in order."""
 
     content: str | list[Any]
@@ -40,9 +40,9 @@ class Parts(msgspec.Struct):
         return out
 
 
-def parts_of(content: Any) -> Parts:
+def parts_of(content: Any) -> MessageParts:
     """Split a message's content: a string, a list of blocks, None, or anything else (kept as its JSON)."""
-    parts = Parts(content="", thinking=None, calls=[], result_ids=[], metadata={})
+    parts = MessageParts(content="", thinking=None, calls=[], result_ids=[], metadata={})
     if not isinstance(content, list):
         parts.content = content if isinstance(content, str) else "" if content is None else as_text(content)
         return parts
@@ -66,7 +66,7 @@ def _kind(block: Any) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _place(block: Any, kept: list[Any], thoughts: list[str], parts: Parts, *, alone: bool) -> str:
+def _place(block: Any, kept: list[Any], thoughts: list[str], parts: MessageParts, *, alone: bool) -> str:
     """Put one block where it belongs. Returns its kind, for the order."""
     kind = _kind(block)
     if kind == "thinking" and isinstance(block.get("thinking"), str):
@@ -86,7 +86,7 @@ def _place(block: Any, kept: list[Any], thoughts: list[str], parts: Parts, *, al
     return "content"
 
 
-def _remember(parts: Parts, key: str, value: JsonObject) -> None:
+def _remember(parts: MessageParts, key: str, value: JsonObject) -> None:
     if value:
         parts.metadata.setdefault(key, []).append(value)
 
@@ -111,7 +111,7 @@ def tool_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
     }
 
 
-def _take_result(block: JsonObject, kept: list[Any], parts: Parts, *, alone: bool) -> None:
+def _take_result(block: JsonObject, kept: list[Any], parts: MessageParts, *, alone: bool) -> None:
     call_id = block.get("tool_use_id", block.get("toolUseId", block.get("tool_call_id")))
     parts.result_ids.append(call_id if isinstance(call_id, str) else "")
     inner = block.get("content")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
-from sessiond.importers.document import Item, items
-from sessiond.importers.draft import Draft, digest
+from sessiond.importers.document import DocumentItem, items
+from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
 from sessiond.model.values import JsonObject
@@ -43,10 +43,10 @@ class ChatGpt:
             else:
                 single[item.member] = item.value
         if "mapping" in single:
-            yield from _conversation(path, Item(None, single, element=True, line=1))
+            yield from _conversation(path, DocumentItem(None, single, element=True, line=1))
 
 
-def _conversation(path: str, item: Item) -> Iterator[Event]:
+def _conversation(path: str, item: DocumentItem) -> Iterator[Event]:
     talk = item.value
     if not isinstance(talk, dict) or not isinstance(talk.get("mapping"), dict):
         yield SkippedLine(path, item.line, "not a conversation: it has no mapping")
@@ -55,7 +55,7 @@ def _conversation(path: str, item: Item) -> Iterator[Event]:
     source_id = (
         given if isinstance(given, str) and given else digest(as_text([talk.get("title"), talk.get("create_time")]))
     )
-    draft = Draft(ChatGpt.name, path, source_id)
+    draft = SessionDraft(ChatGpt.name, path, source_id)
     about = {key: value for key, value in talk.items() if key not in _ABOUT}
     yield draft.start(
         name=talk.get("title"),
@@ -151,7 +151,7 @@ def _thinking(content: Any) -> str | None:
 
 
 def _message(
-    draft: Draft, line: int, node_id: str, node: JsonObject, message: JsonObject, *, branch: bool
+    draft: SessionDraft, line: int, node_id: str, node: JsonObject, message: JsonObject, *, branch: bool
 ) -> Iterator[Event]:
     role, raw = _role(message), message.get("content")
     content = _content(raw)

@@ -15,7 +15,7 @@ from typing import Any
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.claude_code_tree import off_path
 from sessiond.importers.claude_code_user import marks
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.qwen import is_qwen
 from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener, open_source
@@ -66,7 +66,7 @@ class _Reader:
         self._path = path
         self._off_path = off_path
         self._stem = os.path.basename(path).removesuffix(".jsonl")
-        self._draft = Draft(ClaudeCode.name, path, self._stem)
+        self._draft = SessionDraft(ClaudeCode.name, path, self._stem)
         self._ignored: Counter[str] = Counter()
         self._summaries: list[tuple[Any, str]] = []
         self._title: str | None = None

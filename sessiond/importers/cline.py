@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import parts_of, text_of
-from sessiond.importers.document import Item, items, members
-from sessiond.importers.draft import Draft, moment
+from sessiond.importers.document import DocumentItem, items, members
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
 
@@ -38,7 +38,7 @@ class Cline:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         about = {} if os.path.basename(path) == _OLD_NAME else members(path, open_, _ARRAYS)
-        draft = Draft(Cline.name, path, _source_id(path, about), fallback_time=_task_time(path))
+        draft = SessionDraft(Cline.name, path, _source_id(path, about), fallback_time=_task_time(path))
         for item in items(path, open_, _ARRAYS):
             if isinstance(item, SkippedLine):
                 yield item
@@ -62,14 +62,14 @@ def _task_time(path: str) -> str | None:
     return moment(int(folder)) if folder.isascii() and folder.isdigit() and 12 <= len(folder) <= 14 else None
 
 
-def _start(draft: Draft, about: JsonObject, first: Any) -> Event:
+def _start(draft: SessionDraft, about: JsonObject, first: Any) -> Event:
     time = first.get("ts") if isinstance(first, dict) else None
     metadata = {key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at")}
     created = moment(time) or _task_time(draft.path) or moment(about.get("updated_at"))
     return draft.start(createdAt=created, name=about.get("title"), cwd=about.get("cwd"), metadata=metadata)
 
 
-def _message(draft: Draft, item: Item) -> Iterator[Event]:
+def _message(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
     message = item.value
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         yield SkippedLine(draft.path, item.line, "an element of `messages` that is not a message")

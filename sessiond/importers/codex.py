@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers.blocks import parts_of, text_of, tool_call
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import encoded
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
@@ -74,7 +74,7 @@ class _Reader:
     def __init__(self, path: str, open_: Opener) -> None:
         self._path = path
         self._open = open_
-        self._draft: Draft | None = None
+        self._draft: SessionDraft | None = None
         self._ignored: Counter[str] = Counter()
         self._user: _Said | None = None
         self._user_event: _Said | None = None
@@ -122,7 +122,7 @@ class _Reader:
         found = _UUID.findall(stem)
         own_id = meta.get("id")
         source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem
-        self._draft = Draft(Codex.name, self._path, source_id)
+        self._draft = SessionDraft(Codex.name, self._path, source_id)
         git = meta.get("git") if isinstance(meta.get("git"), dict) else {}
         metadata = {
             key: value for key, value in meta.items() if key not in ("id", "cwd", "timestamp") and value is not None

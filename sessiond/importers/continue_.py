@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sessiond.importers.blocks import parts_of, tool_call
-from sessiond.importers.document import Item, items, members
-from sessiond.importers.draft import Draft, moment
+from sessiond.importers.document import DocumentItem, items, members
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
@@ -34,7 +34,7 @@ class Continue:
         source_id = about.get("sessionId") if isinstance(about.get("sessionId"), str) else None
         source_id = source_id or os.path.basename(path).removesuffix(".json")
         created = _created(path, source_id, open_) or _mtime(path)
-        draft = Draft(self.name, path, source_id, fallback_time=created)
+        draft = SessionDraft(self.name, path, source_id, fallback_time=created)
         rest = {key: value for key, value in about.items() if key not in ("sessionId", "title", "workspaceDirectory")}
         yield draft.start(
             name=about.get("title"), cwd=_folder(about.get("workspaceDirectory")), createdAt=created, metadata=rest
@@ -53,7 +53,7 @@ def _created(path: str, source_id: str, open_: Opener) -> str | None:
     if not os.path.isfile(listing):
         return None
     for item in items(listing, open_, frozenset()):
-        if isinstance(item, Item) and isinstance(item.value, dict) and item.value.get("sessionId") == source_id:
+        if isinstance(item, DocumentItem) and isinstance(item.value, dict) and item.value.get("sessionId") == source_id:
             date = item.value.get("dateCreated")
             return moment(int(date)) if isinstance(date, str) and date.isascii() and date.isdigit() else moment(date)
     return None
@@ -72,7 +72,7 @@ def _folder(workspace: Any) -> str | None:
     return unquote(urlsplit(workspace).path) if workspace.startswith("file:") else workspace
 
 
-def _turn(draft: Draft, item: Item) -> Iterator[Event]:
+def _turn(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
     entry = item.value
     message = entry.get("message", entry) if isinstance(entry, dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
@@ -33,7 +33,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("sessions", "id", "title")
     database.require("messages", "id", "session_id", "role", "parts", "created_at")
     for session in database.rows("SELECT * FROM sessions ORDER BY created_at, id"):
-        draft = Draft(Crush.name, path, str(session["id"]))
+        draft = SessionDraft(Crush.name, path, str(session["id"]))
         parent = session.get("parent_session_id")
         yield draft.start(
             name=session["title"],
@@ -55,7 +55,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(draft: Draft, row: JsonObject) -> Iterator[Event]:
+def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     blocks: list[Any] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []

@@ -25,7 +25,7 @@ _SCALAR = re.compile(rb"[^ \t\r\n,\]}]++")
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 
 
-class Item(msgspec.Struct, frozen=True):
+class DocumentItem(msgspec.Struct, frozen=True):
     """`key` is the member of the root object (None in a root array). `element`: an item of its array, not its whole
     value.
     """
@@ -141,7 +141,7 @@ class _Scanner:
             at -= before
 
 
-def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
+def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[DocumentItem | SkippedLine]:
     """A root array: its elements. A root object: its members, those named in `arrays` element by element.
 
     A document that is cut off or broken yields what came before, then a SkippedLine.
@@ -162,7 +162,7 @@ def items(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Item | S
             yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
-def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
+def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | DocumentItem | SkippedLine]:
     """Any number of root objects, in an array or one after the other: each as a Root and its members as from `items`.
 
     Anything else is skipped and reported. A document that is cut off or broken yields what came before.
@@ -186,16 +186,16 @@ def roots(path: str, open_: Opener, arrays: frozenset[str]) -> Iterator[Root | I
             yield SkippedLine(path, scanner.line, f"not valid JSON: {error}")
 
 
-def _root(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Root | Item | SkippedLine]:
+def _root(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Root | DocumentItem | SkippedLine]:
     if scanner.peek() == b"{":
         yield Root(scanner.line)
         yield from _members(scanner, path, arrays)
         return
     for found in _one(scanner, path, None, element=True):
-        yield SkippedLine(path, found.line, "not an object") if isinstance(found, Item) else found
+        yield SkippedLine(path, found.line, "not an object") if isinstance(found, DocumentItem) else found
 
 
-def _members(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[Item | SkippedLine]:
+def _members(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[DocumentItem | SkippedLine]:
     scanner.take(b"{")
     if scanner.peek() == b"}":
         scanner.take(b"}")
@@ -217,7 +217,7 @@ def _members(scanner: _Scanner, path: str, arrays: frozenset[str]) -> Iterator[I
         scanner.take(b",")
 
 
-def _elements(scanner: _Scanner, path: str, key: str | None) -> Iterator[Item | SkippedLine]:
+def _elements(scanner: _Scanner, path: str, key: str | None) -> Iterator[DocumentItem | SkippedLine]:
     scanner.take(b"[")
     if scanner.peek() == b"]":
         scanner.take(b"]")
@@ -230,7 +230,7 @@ def _elements(scanner: _Scanner, path: str, key: str | None) -> Iterator[Item | 
         scanner.take(b",")
 
 
-def _one(scanner: _Scanner, path: str, key: str | None, *, element: bool) -> Iterator[Item | SkippedLine]:
+def _one(scanner: _Scanner, path: str, key: str | None, *, element: bool) -> Iterator[DocumentItem | SkippedLine]:
     scanner.peek()
     line = scanner.line
     raw = scanner.value()
@@ -244,7 +244,7 @@ def _one(scanner: _Scanner, path: str, key: str | None, *, element: bool) -> Ite
         return
     if repair:
         yield SkippedLine(path, line, repair, taken=True)
-    yield Item(key, value, element, line)
+    yield DocumentItem(key, value, element, line)
 
 
 def _decoded(raw: bytes) -> Any:
@@ -258,6 +258,6 @@ def members(path: str, open_: Opener, arrays: frozenset[str]) -> JsonObject:
     """The members of the root object except `arrays`, wherever they are in it; empty for anything else."""
     found: JsonObject = {}
     for item in items(path, open_, arrays):
-        if isinstance(item, Item) and not item.element:
+        if isinstance(item, DocumentItem) and not item.element:
             found[item.member] = item.value
     return found

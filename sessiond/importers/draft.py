@@ -74,7 +74,7 @@ def local_moment(text: str) -> str | None:
         return None
 
 
-class Draft:
+class SessionDraft:
     """One session of a stream. The importer calls `start` once, `message` for each record and `end` last."""
 
     def __init__(self, tool: str, path: str, source_id: str, fallback_time: str | None = None) -> None:

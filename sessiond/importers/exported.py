@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import msgspec
 
-from sessiond.importers.document import Item, Root, roots
+from sessiond.importers.document import DocumentItem, Root, roots
 from sessiond.importers.record import Opener, SkippedLine
 from sessiond.model.session import UPDATABLE
 from sessiond.model.values import JsonObject, is_session_id
@@ -22,7 +22,7 @@ _OTHERS = (b'"createdAt"', b'"updatedAt"', b'"messageCount"')
 _encode = msgspec.json.Encoder().encode
 
 
-class Exported(msgspec.Struct, frozen=True):
+class ExportedSection(msgspec.Struct, frozen=True):
     """`content`: lines of the native format. `places`: the source line of each of them. `line`: where the document, or its
     session info, begins. `local_id`: None if the document has no valid session id.
     """
@@ -43,7 +43,7 @@ def is_export(head: bytes) -> bool:
     return _BEGINNING.match(head) is not None and all(member in head for member in _OTHERS)
 
 
-def read(path: str, open_: Opener) -> Generator[Exported, None, None]:
+def read(path: str, open_: Opener) -> Generator[ExportedSection, None, None]:
     """Each document of the file, with one at a time in memory. A file has one document, or several in an array or one
     after the other. Damaged parts are left out and reported. Raises OSError.
     """
@@ -71,9 +71,9 @@ class _Document:
         self._problems = problems
         self._lines: list[tuple[int, JsonObject]] = []
         self._info: JsonObject = {}
-        self._state: Item | None = None
+        self._state: DocumentItem | None = None
 
-    def take(self, item: Item | SkippedLine) -> None:
+    def take(self, item: DocumentItem | SkippedLine) -> None:
         if isinstance(item, SkippedLine):
             self._problems.append(item)
         elif item.element and item.key == "messages" and isinstance(item.value, dict) and "role" in item.value:
@@ -89,7 +89,7 @@ class _Document:
         else:
             self._problems.append(SkippedLine(self._path, item.line, f"not part of a session: {item.key}"))
 
-    def finish(self) -> Exported:
+    def finish(self) -> ExportedSection:
         info, began, lines = self._info, self._began, self._lines
         local_id, seq, at = _local_id(info), info.get("seq", 0), info.get("updatedAt")
         header = {"sessiond": 1, "id": local_id, "createdAt": info.get("createdAt")}
@@ -101,7 +101,7 @@ class _Document:
         # Last, because it describes the session after all the other lines.
         lines.append((began, {"change": "base", "seq": seq, "updatedAt": at}))
         content = b"".join(_encode(value) + b"\n" for _, value in lines)
-        return Exported(local_id, began, content, [line for line, _ in lines], self._problems)
+        return ExportedSection(local_id, began, content, [line for line, _ in lines], self._problems)
 
 
 def _local_id(info: JsonObject) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.document import items, members
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.google_parts import content
 from sessiond.importers.lines import head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -41,7 +41,9 @@ class GeminiCli:
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         survey = _Survey(path, open_)
         about = survey.about
-        draft = Draft(self.name, path, str(about.get("sessionId") or os.path.splitext(os.path.basename(path))[0]))
+        draft = SessionDraft(
+            self.name, path, str(about.get("sessionId") or os.path.splitext(os.path.basename(path))[0])
+        )
         folder = os.path.basename(os.path.dirname(path))
         parent = (
             {"sessionId": suggest_id(self.name, folder), "seq": None}
@@ -156,7 +158,7 @@ def _rewind(last: dict[str, tuple[int, int]], target: str) -> None:
             last[message_id] = (line, 1)
 
 
-def _message(draft: Draft, line: int, record: JsonObject, marks: JsonObject) -> Iterator[Event]:
+def _message(draft: SessionDraft, line: int, record: JsonObject, marks: JsonObject) -> Iterator[Event]:
     kind = record["type"]
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
@@ -182,7 +184,7 @@ def _message(draft: Draft, line: int, record: JsonObject, marks: JsonObject) -> 
             yield from _result(draft, line, record, call)
 
 
-def _result(draft: Draft, line: int, record: JsonObject, call: JsonObject) -> Iterator[Event]:
+def _result(draft: SessionDraft, line: int, record: JsonObject, call: JsonObject) -> Iterator[Event]:
     """Gemini keeps a result inside its call; here it becomes a message with role `tool`, as for other tools."""
     result_id = f"{record['id']}-{call.get('id')}"
     metadata = {key: call[key] for key in ("status", "resultDisplay", "name") if call.get(key) is not None}

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessiond.importers.blocks import simple, text_block, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
@@ -30,7 +30,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("sessions", "id")
     database.require("messages", "id", "session_id", "role", "content_json", "created_timestamp")
     for session in database.rows("SELECT * FROM sessions ORDER BY id"):
-        draft = Draft(Goose.name, path, str(session["id"]))
+        draft = SessionDraft(Goose.name, path, str(session["id"]))
         rest = {
             key: from_json(value)
             for key, value in session.items()
@@ -52,7 +52,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(draft: Draft, row: JsonObject) -> Iterator[Event]:
+def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     blocks: list[Any] = []
     thoughts: list[str] = []
     calls: list[JsonObject] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sessiond.importers.bytestream import utf8
-from sessiond.importers.draft import Draft, digest, moment
+from sessiond.importers.draft import SessionDraft, digest, moment
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
 
@@ -74,7 +74,7 @@ def _chat(path: str, text: str) -> Iterator[Event]:
         time = moment(os.stat(path).st_mtime)
     except OSError:
         time = None
-    draft = Draft(Gptel.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=time)
+    draft = SessionDraft(Gptel.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=time)
     yield draft.start(
         name=_title(text) or stem,
         model=about.get("model"),

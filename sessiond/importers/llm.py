@@ -12,7 +12,7 @@ from typing import Any
 
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.llm_threads import Threads
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
@@ -46,7 +46,7 @@ def _responses(database: Database, path: str, threads: Threads) -> Iterator[Even
         else {}
     )
     extras = _Extras(database)
-    draft: Draft | None = None
+    draft: SessionDraft | None = None
     order = "conversation_id, datetime_utc, rowid"
     for row in database.rows(f"SELECT * FROM responses ORDER BY {order}"):  # noqa: S608  # constant columns
         source_id = str(row["conversation_id"] or row["id"])
@@ -55,7 +55,7 @@ def _responses(database: Database, path: str, threads: Threads) -> Iterator[Even
         if draft is None or draft.source_id != source_id:
             if draft is not None:
                 yield from draft.end()
-            draft = Draft(Llm.name, path, source_id)
+            draft = SessionDraft(Llm.name, path, source_id)
             about = names.get(row["conversation_id"], {})
             created = utc_moment(row["datetime_utc"])
             yield draft.start(name=about.get("name"), model=about.get("model") or row.get("model"), createdAt=created)
@@ -98,7 +98,7 @@ class _Extras:
         return list(self._database.rows("SELECT * FROM tool_results WHERE response_id = ? ORDER BY id", response_id))
 
 
-def _exchange(draft: Draft, row: JsonObject, known: frozenset[str], extras: _Extras) -> Iterator[Event]:
+def _exchange(draft: SessionDraft, row: JsonObject, known: frozenset[str], extras: _Extras) -> Iterator[Event]:
     time = utc_moment(row["datetime_utc"])
     response_id = str(row["id"])
     if isinstance(row.get("model"), str):

@@ -10,7 +10,7 @@ from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.database import Database, from_json
-from sessiond.importers.draft import Draft, utc_moment
+from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event
 from sessiond.model.values import JsonObject
@@ -46,7 +46,7 @@ class Threads:
         self.turn_ids.update(str(turn["id"]) for turn in turns)
         began = [utc_moment(turn["datetime_utc"]) for turn in turns]
         forked = thread.get("forked_from")
-        draft = Draft("llm", path, str(thread["id"]))
+        draft = SessionDraft("llm", path, str(thread["id"]))
         yield draft.start(
             name=thread.get("name"),
             createdAt=began[0] if began else utc_moment(thread.get("datetime_utc")),
@@ -75,7 +75,7 @@ class Threads:
             tip = row["parent_hash"]
         return found[::-1]
 
-    def _message(self, draft: Draft, row: JsonObject, turn: JsonObject | None) -> Iterator[Event]:
+    def _message(self, draft: SessionDraft, row: JsonObject, turn: JsonObject | None) -> Iterator[Event]:
         parts = list(self._database.rows("SELECT * FROM parts WHERE message_hash = ? ORDER BY position", row["hash"]))
         role, time = str(row["role"] or "unknown"), utc_moment(turn["datetime_utc"]) if turn else None
         blocks: list[Any] = []
@@ -115,7 +115,7 @@ class Threads:
             yield from _result(draft, f"{row['hash']}-{nth}", time, result)
 
 
-def _result(draft: Draft, message_id: str, time: str | None, result: JsonObject) -> Iterator[Event]:
+def _result(draft: SessionDraft, message_id: str, time: str | None, result: JsonObject) -> Iterator[Event]:
     output = result.get("output")
     yield from draft.message(
         "tool",

@@ -10,7 +10,7 @@ from typing import Any
 
 from sessiond.importers.blocks import parts_of, tool_call
 from sessiond.importers.document import items
-from sessiond.importers.draft import Draft, digest, moment
+from sessiond.importers.draft import SessionDraft, digest, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import LINE_SUFFIXES, head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -55,7 +55,9 @@ class Messages:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         stem = os.path.splitext(os.path.basename(path))[0]
-        draft = Draft(Messages.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=_file_time(path))
+        draft = SessionDraft(
+            Messages.name, path, f"{stem}-{digest(os.path.realpath(path))}", fallback_time=_file_time(path)
+        )
         about: JsonObject = {}
         found: Iterator[tuple[int, Any] | SkippedLine]
         found = _elements(path, open_, about) if _is_document(path, open_) else objects(path, open_)
@@ -125,7 +127,7 @@ def _file_time(path: str) -> str | None:
         return None
 
 
-def _message(draft: Draft, line: int, message: JsonObject) -> Iterator[Event]:
+def _message(draft: SessionDraft, line: int, message: JsonObject) -> Iterator[Event]:
     parts = parts_of(message.get("content"))
     fields = parts.fields()
     calls = message.get("tool_calls", message.get("toolCalls"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
@@ -33,7 +33,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
     database.require("message", "id", "session_id", "time_created", "data")
     database.require("part", "id", "message_id", "data")
     for session in database.rows("SELECT * FROM session ORDER BY id"):
-        draft = Draft(OpenCode.name, path, str(session["id"]))
+        draft = SessionDraft(OpenCode.name, path, str(session["id"]))
         rest = {
             key: from_json(value)
             for key, value in session.items()
@@ -55,7 +55,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
-def _message(database: Database, draft: Draft, row: JsonObject) -> Iterator[Event]:
+def _message(database: Database, draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     about = from_json(row["data"])
     about = about if isinstance(about, dict) else {"data": about}
     found = database.rows("SELECT * FROM part WHERE message_id = ? ORDER BY id", row["id"])
@@ -101,7 +101,7 @@ def _message(database: Database, draft: Draft, row: JsonObject) -> Iterator[Even
         yield from _result(draft, part_id, part)
 
 
-def _result(draft: Draft, part_id: str, part: JsonObject) -> Iterator[Event]:
+def _result(draft: SessionDraft, part_id: str, part: JsonObject) -> Iterator[Event]:
     state = part.get("state") if isinstance(part.get("state"), dict) else {}
     assert isinstance(state, dict)
     output = state.get("output", state.get("error"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import parts_of
-from sessiond.importers.draft import Draft, suggest_id
+from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
@@ -41,7 +41,7 @@ class Pi:
 class _Reader:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._draft: Draft | None = None
+        self._draft: SessionDraft | None = None
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
         self._late: JsonObject = {}
@@ -83,7 +83,7 @@ class _Reader:
         found = _UUID.findall(stem)
         own_id = header.get("id")
         source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem
-        self._draft = Draft(Pi.name, self._path, source_id)
+        self._draft = SessionDraft(Pi.name, self._path, source_id)
         return self._draft.start(
             createdAt=record.get("timestamp"),
             cwd=header.get("cwd"),
@@ -92,7 +92,7 @@ class _Reader:
             metadata=_rest(header, "cwd", "modelId"),
         )
 
-    def _message(self, draft: Draft, line: int, record: JsonObject) -> Iterator[Event]:
+    def _message(self, draft: SessionDraft, line: int, record: JsonObject) -> Iterator[Event]:
         message = record.get("message")
         marks: JsonObject = {}
         if record.get("type") == "custom_message":

@@ -11,7 +11,7 @@ from typing import Any
 
 from sessiond.importers import google_parts
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, TreeRecord, off_path
-from sessiond.importers.draft import Draft
+from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener, open_source
 from sessiond.model.values import JsonObject
@@ -52,7 +52,7 @@ class _Reader:
     def __init__(self, path: str, off_path: Container[str]) -> None:
         self._path = path
         self._off_path = off_path
-        self._draft = Draft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
+        self._draft = SessionDraft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
         self._first: str | None = None

@@ -14,7 +14,7 @@ import msgspec
 
 from sessiond import pipes
 from sessiond.importers import reading_worker, registry
-from sessiond.importers.reading import Counter, Reading
+from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import Event
 from sessiond.limits import MIB
 from sessiond.shield import shielded
@@ -30,7 +30,7 @@ class ReadingFault(Exception):
     """The importer failed in the process, or the process itself failed. The text says how."""
 
 
-class Reader:
+class ImportReader:
     """Reads the files of one import, one after the other. `counter`: bytes read of the current file."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Reader:
         return self._here(found)
 
     async def _here(self, found: registry.Found) -> AsyncGenerator[Batch, None]:
-        reading = Reading(found.importer, found.path, self.counter)
+        reading = SourceReading(found.importer, found.path, self.counter)
         before = self.counter.bytes
         try:
             while batch := await shielded(asyncio.to_thread(reading.batch)):

@@ -41,7 +41,7 @@ class _Counted(io.FileIO):
         return size
 
 
-class Reading:
+class SourceReading:
     """Reads one file with its importer."""
 
     def __init__(self, importer: str, path: str, counter: Counter) -> None:

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 import msgspec
 
-from sessiond.importers.reading import Counter, Reading
+from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import (
     Event,
     Ignored,
@@ -63,7 +63,7 @@ def main() -> None:
 def _answers(importer: str, path: str) -> Iterable[tuple[int, list[Any], Any]]:
     counter = Counter()
     try:
-        reading = Reading(importer, path, counter)
+        reading = SourceReading(importer, path, counter)
         while batch := reading.batch():
             yield counter.bytes, packed(batch), None
     except OSError as error:

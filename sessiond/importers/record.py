@@ -18,7 +18,7 @@ Opener: TypeAlias = Callable[[str], BinaryIO]
 """Opens a source for reading bytes. The service passes one that counts what is read; `open_source` is the plain one."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceRecord(msgspec.Struct, frozen=True):
     """Where a session came from. `fingerprint` changes when the file does (see `registry.fingerprint`)."""
 
     tool: str

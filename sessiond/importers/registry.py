@@ -71,7 +71,7 @@ class Found(msgspec.Struct, frozen=True):
     sure: bool = True
 
 
-class Place(msgspec.Struct, frozen=True):
+class FoundPlace(msgspec.Struct, frozen=True):
     """Where a tool keeps its sessions on this machine; the path exists."""
 
     tool: str
@@ -255,14 +255,14 @@ _PLACES: dict[str, _Candidates] = {
 }
 
 
-def known_places(home: str, env: Mapping[str, str]) -> list[Place]:
+def known_places(home: str, env: Mapping[str, str]) -> list[FoundPlace]:
     """The places that exist, each once, in the order of `IMPORTERS`. Tools that keep their files in projects have no place
     here.
     """
-    found: list[Place] = []
+    found: list[FoundPlace] = []
     for tool, candidates in _PLACES.items():
         for path in candidates(home, env):
-            place = Place(tool, path)
+            place = FoundPlace(tool, path)
             if os.path.exists(path) and place not in found:
                 found.append(place)
     return found

@@ -15,7 +15,7 @@ _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
 
-class Section(msgspec.Struct, frozen=True):
+class SessionLines(msgspec.Struct, frozen=True):
     """`content`: whole lines of one session. `line`: number of the first one in the file, from 1. `local_id`: None if the
     header is missing or has no valid session id.
     """
@@ -25,7 +25,7 @@ class Section(msgspec.Struct, frozen=True):
     content: bytes
 
 
-def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
+def sections(path: str, open_: Opener) -> Generator[SessionLines, None, None]:
     """One session at a time, so a file costs no more memory than its largest session. Raises OSError.
 
     Lines before the first header belong to its session. A header that names the current session again does not begin another.
@@ -38,12 +38,12 @@ def sections(path: str, open_: Opener) -> Generator[Section, None, None]:
             if found is not None and header is not None and not _same(found, header):
                 content = b"".join(held)
                 held.clear()  # so that only the section itself is in memory while the caller works on it
-                yield Section(_id_of(header), began, content)
+                yield SessionLines(_id_of(header), began, content)
                 began, header = number, None
                 del content
             held.append(line)
             header = header or found
-    yield Section(_id_of(header), began, b"".join(held))
+    yield SessionLines(_id_of(header), began, b"".join(held))
 
 
 def _header(line: bytes) -> JsonObject | None:

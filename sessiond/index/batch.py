@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
-from sessiond.index.documents import Doc, Documents, Stored
+from sessiond.index.documents import Doc, DocumentRow, DocumentTable
 from sessiond.index.prepared import Prepared, texts_of
 from sessiond.index.schema import MESSAGE, NAME, NOTE
 from sessiond.index.sessions import Known, Sessions, moment, shelf_of
@@ -23,7 +23,7 @@ from sessiond.model.message import Message, Note
 class _Whole(msgspec.Struct):
     """A session that is being fed as a whole. `stored`: its earlier documents, by kind and key."""
 
-    stored: dict[tuple[int, str], Stored] = {}
+    stored: dict[tuple[int, str], DocumentRow] = {}
 
 
 class Batch:
@@ -44,7 +44,7 @@ class Batch:
     def _load(self) -> None:
         facts = dict(self._db.execute("SELECT key, value FROM meta"))
         self._sessions = Sessions(self._db, facts["epoch"])
-        self._docs = Documents(self._db, facts["next_doc"], facts["next_chunk"])
+        self._docs = DocumentTable(self._db, facts["next_doc"], facts["next_chunk"])
         self._roles: dict[str, int] = {name: no for no, name in self._db.execute("SELECT no, name FROM role")}
         self._infos: dict[str, IndexedInfo] = {}
         self._healed: set[str] = set()
@@ -148,7 +148,7 @@ class Batch:
         if known is None or not known.max_seq:
             return
         self._docs.flush()
-        gone: list[Stored] = []
+        gone: list[DocumentRow] = []
         for kind, ids in ((MESSAGE, message_ids), (NOTE, note_ids)):
             for stored in self._docs.of(known.no, kind):
                 key = self._docs.key(stored)
@@ -225,7 +225,7 @@ class Batch:
                 self._docs.drop([stored], new)
         self._sessions.put(known, info, info.fingerprint if believed else None)
 
-    def _notes(self, known: Known) -> dict[tuple[int, str], Stored]:
+    def _notes(self, known: Known) -> dict[tuple[int, str], DocumentRow]:
         """The session's notes, if `begin_session` was lost with a file that was replaced."""
         self._docs.flush()
         return {(NOTE, self._docs.key(stored)): stored for stored in self._docs.of(known.no, NOTE)}

@@ -55,7 +55,7 @@ def stale() -> InvalidParams:
     return InvalidParams("cursor: it is no longer valid", field="cursor", hint="Ask for the first page again.")
 
 
-class Held:
+class HitOrders:
     """Orders of hits in which a cursor continues, kept in memory up to a number of bytes; the longest unused are dropped
     first. Thread-safe.
     """

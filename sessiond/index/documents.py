@@ -36,7 +36,7 @@ class Doc(msgspec.Struct, frozen=True):
     key: str
 
 
-class Stored(msgspec.Struct, frozen=True, array_like=True):
+class DocumentRow(msgspec.Struct, frozen=True, array_like=True):
     """A row of `doc`, in the order of its columns."""
 
     id: int
@@ -82,7 +82,7 @@ class _Ready(msgspec.Struct):
         return [(first + i, *doc.columns) for i, doc in enumerate(self.prepared.docs)]
 
 
-class Documents:
+class DocumentTable:
     """`next_doc` and `next_chunk` are the lowest ids that were never used; ids of documents are never used twice."""
 
     def __init__(self, db: sqlite3.Connection, next_doc: int, next_chunk: int) -> None:
@@ -102,7 +102,7 @@ class Documents:
         """How many documents were put since the last `flush`."""
         return len(self._pending) + self._prepared
 
-    def put(self, doc: Doc, shelf: int, texts: Texts, before: Stored | None) -> None:
+    def put(self, doc: Doc, shelf: int, texts: Texts, before: DocumentRow | None) -> None:
         """A new document, or, with `before`, new content of an old one, which keeps its id. The same content is not a change."""
         place = (doc.session, doc.kind, doc.seq)
         packed = chunks.pack(doc.key, texts)
@@ -130,27 +130,27 @@ class Documents:
     def waiting(self, session: int, kind: int, seq: int) -> bool:
         return (session, kind, seq) in self._pending
 
-    def of(self, session: int, kind: int, after_seq: int = -1) -> list[Stored]:
+    def of(self, session: int, kind: int, after_seq: int = -1) -> list[DocumentRow]:
         """The documents of a session that are already written, by seq."""
         self._see(session, kind)
         sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq > ? ORDER BY seq"  # noqa: S608
-        return [Stored(*row) for row in self._db.execute(sql, (session, kind, after_seq))]
+        return [DocumentRow(*row) for row in self._db.execute(sql, (session, kind, after_seq))]
 
-    def at(self, session: int, kind: int, seq: int) -> Stored | None:
+    def at(self, session: int, kind: int, seq: int) -> DocumentRow | None:
         self._see(session, kind)
         sql = f"SELECT {_DOC} FROM doc WHERE session = ? AND kind = ? AND seq = ?"  # noqa: S608
         row = self._db.execute(sql, (session, kind, seq)).fetchone()
-        return None if row is None else Stored(*row)
+        return None if row is None else DocumentRow(*row)
 
     def _see(self, session: int, kind: int) -> None:
         """Called before stored documents are looked up: writes those that came prepared."""
         if kind == MESSAGE and any(ready.session == session for ready in self._ready):
             self.flush()
 
-    def key(self, stored: Stored) -> str:
+    def key(self, stored: DocumentRow) -> str:
         return chunks.unpack(self._packed(stored))[0]
 
-    def drop(self, gone: Iterable[Stored], shelf: int) -> None:
+    def drop(self, gone: Iterable[DocumentRow], shelf: int) -> None:
         """`flush` must have been called since the last `put`."""
         for stored in gone:
             self._retire(stored, shelf)
@@ -222,12 +222,12 @@ class Documents:
         self.next_chunk += len(packed)
         return rows
 
-    def _retire(self, stored: Stored, shelf: int) -> None:
+    def _retire(self, stored: DocumentRow, shelf: int) -> None:
         if shelf <= ARCHIVED:
             self._words_gone.append((stored.id + zone(shelf, stored.kind), *columns(self._texts(stored))))
         self._chunk_refs[stored.chunk] += 1
 
-    def _packed(self, stored: Stored) -> bytes:
+    def _packed(self, stored: DocumentRow) -> bytes:
         if self._chunk[0] != stored.chunk:
             row = self._db.execute("SELECT data FROM chunk WHERE id = ?", (stored.chunk,)).fetchone()
             if row is None:
@@ -235,7 +235,7 @@ class Documents:
             self._chunk = (stored.chunk, chunks.decompress(row[0]))
         return self._chunk[1][stored.start : stored.start + stored.size]
 
-    def _texts(self, stored: Stored) -> Texts:
+    def _texts(self, stored: DocumentRow) -> Texts:
         return chunks.unpack(self._packed(stored))[1]  # type: ignore[return-value]
 
     def _write_words(self, rows: list[tuple[Any, ...]]) -> None:

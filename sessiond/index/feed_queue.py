@@ -20,7 +20,7 @@ from sessiond.index.values import Unseen
 
 if TYPE_CHECKING:
     from sessiond.index.batch import Batch
-    from sessiond.index.preparer import Job
+    from sessiond.index.preparer import PreparedBatch
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Step(msgspec.Struct, frozen=True):
     weight: int
     apply: Callable[[Batch], None]
     bulk: bool = False
-    job: Job | None = None
+    job: PreparedBatch | None = None
     late: bool = False
     shows: Unseen | None = None
 

@@ -16,7 +16,7 @@ from sessiond.model.values import JsonObject, epoch_ms
 _SEARCH_ONLY = ("role", "sessionId")
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A request's filter, checked. None: the condition was not given. Times in milliseconds since 1970, `since <= updatedAt
     < until`.
     """
@@ -40,13 +40,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def narrows(self) -> bool:
         """Whether it has any condition besides the shelf."""
-        return self != Filter(archived=self.archived, deleted=self.deleted)
+        return self != CheckedFilter(archived=self.archived, deleted=self.deleted)
 
 
-def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filter:
+def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> CheckedFilter:
     """Raise InvalidParams, naming the field, for an unknown key or a value of the wrong type. Null counts as absent."""
     if raw is None:
-        return Filter()
+        return CheckedFilter()
     if not isinstance(raw, Mapping):
         raise InvalidParams("filter: expected an object", field="filter")
     fields: JsonObject = {}
@@ -56,7 +56,7 @@ def parse_filter(raw: Mapping[str, Any] | None, *, search: bool = False) -> Filt
             raise InvalidParams(f"filter.{key}: unknown filter", field=f"filter.{key}")
         if value is not None:
             fields["session_id" if key == "sessionId" else key] = read(value, f"filter.{key}")
-    return Filter(**fields)
+    return CheckedFilter(**fields)
 
 
 def page_limit(limit: Any, default: int, most: int) -> int:
@@ -96,7 +96,7 @@ class Conditions:
         return " AND ".join(self.all) or "1"
 
 
-def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s") -> None:
+def session_conditions(wanted: CheckedFilter, conditions: Conditions, *, keys: str = "s") -> None:
     """Add a filter's conditions on a session `s`. `keys` is the table from which updatedAt and name are read, unlike the
     shelf (see session_list.py).
     """
@@ -122,7 +122,7 @@ def session_conditions(wanted: Filter, conditions: Conditions, *, keys: str = "s
         conditions.add(f"instr({keys}.name_key, ?) > 0", wanted.name.casefold())
 
 
-def fits(wanted: Filter, info: IndexedInfo) -> bool:
+def fits(wanted: CheckedFilter, info: IndexedInfo) -> bool:
     """Check the conditions of `session_conditions` for a session that has no row yet."""
     updated, _, name_key, _ = keys_of(info)
     bare = None if wanted.cwd is None else wanted.cwd.rstrip("/")

@@ -26,7 +26,7 @@ import msgspec
 from sessiond.errors import InvalidParams, TooLarge
 from sessiond.index import schema, session_list
 from sessiond.index.chunks import DamagedChunk
-from sessiond.index.cursors import Held
+from sessiond.index.cursors import HitOrders
 from sessiond.index.feed_queue import Step
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
@@ -78,7 +78,7 @@ class Index:
         self._preparer = Preparer(self._writer.poke)
         self._readers = Readers(self._path, _SEARCHING, "index-search", self._writer)
         self._lister = Readers(self._path, 1, "index-list", self._writer)
-        self._held = Held(self._limits.held_hits_bytes)
+        self._held = HitOrders(self._limits.held_hits_bytes)
         self._regex: RegexSearch | None = None
         self._semantic = self._by_meaning() if with_meaning else None
         self._checking = Ticket(float("inf"))

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from sessiond.index.query import Text
+from sessiond.index.query import PhraseTerm
 from sessiond.index.snippets import SNIPPET_CHARS, clip, window
 from sessiond.index.tokens import Alignment, cuts, may_have_parts, spans
 
@@ -25,7 +25,7 @@ Span = tuple[int, int, int]
 class Matcher:
     """The texts of one query, ready to be searched for in many messages."""
 
-    def __init__(self, texts: Sequence[Text]) -> None:
+    def __init__(self, texts: Sequence[PhraseTerm]) -> None:
         self._texts = texts
         self._by_word: dict[str, list[int]] = {}
         self._by_part: dict[str, list[int]] = {}

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sessiond.index.filters import Conditions, Filter, session_conditions
-from sessiond.index.query import Atom, Query, Text, Where
+from sessiond.index.filters import CheckedFilter, Conditions, session_conditions
+from sessiond.index.query import Atom, PhraseTerm, Query, Where
 from sessiond.index.schema import MESSAGE, NAME, ZONE_BITS, zone
 from sessiond.index.tokens import words
 
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct):
         return f"{self.order} < {self.base + doc if self.ranked else doc}"
 
 
-def plans(db: sqlite3.Connection, query: Query, wanted: Filter) -> tuple[Plan | None, Plan | None]:
+def plans(db: sqlite3.Connection, query: Query, wanted: CheckedFilter) -> tuple[Plan | None, Plan | None]:
     """Plans for names, and for messages and notes. None: nothing can be found there."""
     names, others = _plan(db, query, wanted, NAME), None
     if (Where("in", "name"),) not in query.groups:
@@ -57,12 +57,12 @@ def plans(db: sqlite3.Connection, query: Query, wanted: Filter) -> tuple[Plan | 
     return names, others
 
 
-def filter_plans(db: sqlite3.Connection, wanted: Filter) -> tuple[Plan | None, Plan | None]:
+def filter_plans(db: sqlite3.Connection, wanted: CheckedFilter) -> tuple[Plan | None, Plan | None]:
     """Everything that a filter admits, whatever its content (for modes that search the texts themselves)."""
     return plans(db, Query(()), wanted)
 
 
-def _plan(db: sqlite3.Connection, query: Query, wanted: Filter, kind: int) -> Plan | None:
+def _plan(db: sqlite3.Connection, query: Query, wanted: CheckedFilter, kind: int) -> Plan | None:
     if wanted.deleted or (kind == NAME and wanted.role is not None):
         return None
     base = zone(wanted.shelf, kind)
@@ -113,9 +113,9 @@ class _Compiler:
         together: list[str] = []
         without: list[str] = []
         for group in groups:
-            if all(isinstance(atom, Text) and not atom.negated for atom in group):
+            if all(isinstance(atom, PhraseTerm) and not atom.negated for atom in group):
                 together.append(" OR ".join(self._expression(atom) for atom in group))  # type: ignore[arg-type]
-            elif len(group) == 1 and isinstance(group[0], Text):
+            elif len(group) == 1 and isinstance(group[0], PhraseTerm):
                 without.append(self._expression(group[0]))
             else:
                 self.conditions.all.append("(" + " OR ".join(map(self._condition, group)) + ")")
@@ -126,7 +126,7 @@ class _Compiler:
         match = " AND ".join(f"({part})" for part in together)
         return f"({match}) NOT ({' OR '.join(without)})" if without else match
 
-    def _expression(self, text: Text) -> str:
+    def _expression(self, text: PhraseTerm) -> str:
         whole, inner = self._whole, self._inner
         star = " *" if text.prefix else ""
         self.stems = self.stems or text.prefix
@@ -139,7 +139,7 @@ class _Compiler:
         return f'({alone} OR {{{inner}}} : "{" ".join(text.parts)}"{star})'
 
     def _condition(self, atom: Atom) -> str:
-        sql = self._found_by(self._expression(atom)) if isinstance(atom, Text) else self._holds(atom)
+        sql = self._found_by(self._expression(atom)) if isinstance(atom, PhraseTerm) else self._holds(atom)
         return f"NOT ({sql})" if atom.negated else f"({sql})"
 
     def _found_by(self, match: str) -> str:

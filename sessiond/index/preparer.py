@@ -36,7 +36,7 @@ _FAILURES = 3
 _log = logging.getLogger(__name__)
 
 
-class Job:
+class PreparedBatch:
     """Some messages of one session. `result` can be called once `ready` is True."""
 
     __slots__ = ("_messages", "_result", "ready", "request")
@@ -76,7 +76,7 @@ class Preparer:
 
     def __init__(self, on_ready: Callable[[], None]) -> None:
         self._on_ready = on_ready
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[PreparedBatch] = deque()
         self._lately = 0
         """Bytes that arrived without a pause of IDLE_S."""
         self._last = 0.0
@@ -88,9 +88,9 @@ class Preparer:
 
     # Any thread
 
-    def submit(self, messages: Sequence[Message], weight: int) -> Job:
+    def submit(self, messages: Sequence[Message], weight: int) -> PreparedBatch:
         """Returns at once. `weight`: about how many bytes they have."""
-        job = Job(messages)
+        job = PreparedBatch(messages)
         now = time.monotonic()
         with self._changed:
             self._waiting.append(job)
@@ -129,7 +129,7 @@ class Preparer:
                 self._here(job)
         self._end_worker()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> PreparedBatch | None:
         """Wait for the next job; meanwhile end a process that is idle or dead. None: there will be no more."""
         while True:
             with self._changed:
@@ -162,7 +162,7 @@ class Preparer:
         with self._changed:
             self._changed.notify()
 
-    def _here(self, job: Job) -> None:
+    def _here(self, job: PreparedBatch) -> None:
         job.prepare_here()
         self._on_ready()
 
@@ -196,7 +196,7 @@ class _Worker:
         self._process = pipes.start(_WORKER)
         self.pid = self._process.pid
         self.dead = False
-        self._under_way: deque[Job] = deque()
+        self._under_way: deque[PreparedBatch] = deque()
         self._room = threading.Semaphore(_AHEAD)
         self._ending = False
         self._progress = time.monotonic()
@@ -206,7 +206,7 @@ class _Worker:
         self._guard = threading.Thread(target=self._watch, name="index-prepare-guard", daemon=True)
         self._guard.start()
 
-    def send(self, job: Job) -> bool:
+    def send(self, job: PreparedBatch) -> bool:
         """Blocks while enough is under way. False: the process has died and did not take the job."""
         assert self._process.stdin is not None
         self._room.acquire()
@@ -225,7 +225,7 @@ class _Worker:
             return False
         return True
 
-    def _aside(self, job: Job) -> bool:
+    def _aside(self, job: PreparedBatch) -> bool:
         """The job cannot be sent, and its turn comes after those under way."""
         for _ in range(_AHEAD - 1):
             self._room.acquire()
@@ -247,7 +247,7 @@ class _Worker:
         self._process.wait()
         return not self._under_way
 
-    def left(self) -> list[Job]:
+    def left(self) -> list[PreparedBatch]:
         """After its death: the unfinished jobs, in order."""
         self.end()
         return list(self._under_way)

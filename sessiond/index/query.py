@@ -21,7 +21,7 @@ from sessiond.index.tokens import identifiers, plain, words
 from sessiond.model.values import epoch_ms
 
 
-class Text(msgspec.Struct, frozen=True):
+class PhraseTerm(msgspec.Struct, frozen=True):
     """Words that must follow one another. `parts`: those of a single camelCase word (which then also matches a run of
     parts).
     """
@@ -41,7 +41,7 @@ class Where(msgspec.Struct, frozen=True):
     negated: bool = False
 
 
-Atom: TypeAlias = Text | Where
+Atom: TypeAlias = PhraseTerm | Where
 Group: TypeAlias = tuple[Atom, ...]
 
 
@@ -58,9 +58,9 @@ class Query(msgspec.Struct, frozen=True):
         """Whether texts of a kind (see text.py) are searched."""
         return kind == "text" or (self.thinking if kind == "thought" else self.tools)
 
-    def texts(self) -> list[Text]:
+    def texts(self) -> list[PhraseTerm]:
         """What a snippet shows: every text that is not excluded."""
-        found = (atom for group in self.groups for atom in group if isinstance(atom, Text) and not atom.negated)
+        found = (atom for group in self.groups for atom in group if isinstance(atom, PhraseTerm) and not atom.negated)
         return list(dict.fromkeys(found))
 
 
@@ -104,7 +104,7 @@ def wording(text: str) -> str:
     kept = []
     for item in _ITEM.finditer(text):
         atom = _atom(item)
-        if isinstance(atom, Text) and not atom.negated and not _is_or(item):
+        if isinstance(atom, PhraseTerm) and not atom.negated and not _is_or(item):
             kept.append(item["phrase"] or item["literal"] or item.group())
     return " ".join(kept)
 
@@ -125,7 +125,7 @@ def _atom(item: re.Match[str]) -> Atom | None:
     return _literal(item["literal"], negated)
 
 
-def _literal(text: str, negated: bool) -> Text | None:
+def _literal(text: str, negated: bool) -> PhraseTerm | None:
     prefix = len(text) > 1 and text.endswith("*") and text[-2] != "*" and _ends_with_word(text[:-1])
     return _text(text[:-1] if prefix else text, prefix=prefix, negated=negated)
 
@@ -135,14 +135,14 @@ def _ends_with_word(text: str) -> bool:
     return bool(found) and words(text[-1]) != [] and found[-1].endswith(words(text[-1])[-1])
 
 
-def _text(text: str, *, prefix: bool, negated: bool) -> Text | None:
+def _text(text: str, *, prefix: bool, negated: bool) -> PhraseTerm | None:
     found = words(text)
     if not found:
         return None
     split: tuple[str, ...] = ()
     if len(found) == 1:
         split = next((tuple(identifier.split()) for identifier in identifiers(plain(text))), ())
-    return Text(tuple(found), split, prefix, negated)
+    return PhraseTerm(tuple(found), split, prefix, negated)
 
 
 def _where(key: str, value: str, negated: bool) -> Where | None:

@@ -20,11 +20,11 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.index import cursors
-from sessiond.index.filters import Filter, page_limit, parse_filter
+from sessiond.index.filters import CheckedFilter, page_limit, parse_filter
 from sessiond.index.hits import Snippet, hits_of
 from sessiond.index.plan import filter_plans
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.regex_processes import KEPT_S, Job, Processes, all_of
+from sessiond.index.regex_processes import KEPT_S, Processes, RegexJob, all_of
 from sessiond.index.schema import Unusable
 from sessiond.index.values import Hit, SearchPage, SearchQuery
 from sessiond.limits import Limits
@@ -47,7 +47,7 @@ ready(_Position)
 
 
 class RegexSearch:
-    def __init__(self, path: str, limits: Limits, readers: Readers, held: cursors.Held) -> None:
+    def __init__(self, path: str, limits: Limits, readers: Readers, held: cursors.HitOrders) -> None:
         self._path = path
         self._limits = limits
         self._readers = readers
@@ -96,7 +96,7 @@ class RegexSearch:
         """All ids, and the snippets of the first `limit`. `last`: the newest chunk of all."""
         path = quote(os.fsencode(self._path))
         request = {"path": path, "pattern": pattern, "queries": queries, "limit": limit, "last": last}
-        job = Job(self._processes, request, shares, ticket)
+        job = RegexJob(self._processes, request, shares, ticket)
         loop = asyncio.get_running_loop()
         try:
             answers = await loop.run_in_executor(self._pool, job.run)
@@ -115,7 +115,7 @@ class RegexSearch:
         return all_of(answers)
 
 
-def _prepare(db: sqlite3.Connection, wanted: Filter) -> tuple[str, int, list[Any]]:
+def _prepare(db: sqlite3.Connection, wanted: CheckedFilter) -> tuple[str, int, list[Any]]:
     """The index's instance, its newest chunk, and the queries to search through."""
     facts = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('instance', 'next_chunk')"))
     columns = "doc.id, doc.chunk, doc.start, doc.size"
@@ -132,7 +132,7 @@ def _these(ids: list[int]) -> list[Any]:
     return [sql, "", {"ids": json.dumps(ids)}]
 
 
-def _hits(db: sqlite3.Connection, page: list[int], wanted: Filter, shown: dict[int, Snippet]) -> list[Hit]:
+def _hits(db: sqlite3.Connection, page: list[int], wanted: CheckedFilter, shown: dict[int, Snippet]) -> list[Hit]:
     return hits_of(
         db,
         [(doc, 0.0) for doc in page],

@@ -28,7 +28,7 @@ KEPT_S = 30.0
 """How long a process waits for the next request: starting one takes longer than most searches."""
 
 
-class Answer(msgspec.Struct):
+class WorkerReply(msgspec.Struct):
     """A worker's answer."""
 
     ids: list[list[int]] = []
@@ -38,7 +38,7 @@ class Answer(msgspec.Struct):
     damage: str | None = None
 
 
-ready(Answer)
+ready(WorkerReply)
 
 
 @cache
@@ -88,7 +88,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
         pass
 
 
-class Job:
+class RegexJob:
     """One request to several processes at once; call `run` on a separate thread, `kill` from any."""
 
     def __init__(self, processes: Processes, request: Mapping[str, Any], shares: int, ticket: Ticket) -> None:
@@ -99,12 +99,12 @@ class Job:
         self._lock = threading.Lock()
         self._taken: list[subprocess.Popen[bytes]] = []
 
-    def run(self) -> list[Answer]:
+    def run(self) -> list[WorkerReply]:
         """The answer of each share. Cancelled when its time is over, or if a process ended by itself."""
         try:
             for number in range(self._shares):
                 self._begin(number)
-            answers = [msgspec.json.decode(self._line_of(process), type=Answer) for process in self._taken]
+            answers = [msgspec.json.decode(self._line_of(process), type=WorkerReply) for process in self._taken]
         except BaseException:
             with self._lock:
                 taken, self._taken = self._taken, []
@@ -153,7 +153,7 @@ class Job:
         return self._ticket.ended() if self._ticket.over() else Cancelled("it needed more memory than it may use")
 
 
-def all_of(answers: Sequence[Answer]) -> tuple[list[int], dict[int, tuple[str, list[tuple[int, int]]]]]:
+def all_of(answers: Sequence[WorkerReply]) -> tuple[list[int], dict[int, tuple[str, list[tuple[int, int]]]]]:
     """Ids in the order of the queries, the newest of each first; and what is shown of them. Rows that were rewritten
     meanwhile may be in several answers.
     """

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sessiond.index import cursors
-from sessiond.index.filters import Filter, page_limit, parse_filter
+from sessiond.index.filters import CheckedFilter, page_limit, parse_filter
 from sessiond.index.hits import Snippet, hits_of
 from sessiond.index.match import Matcher
 from sessiond.index.plan import Plan, plans
@@ -54,7 +54,7 @@ class _Position(msgspec.Struct, array_like=True):
 ready(_Position)
 
 
-def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, held: cursors.Held) -> SearchPage:
+def search_text(db: sqlite3.Connection, request: SearchQuery, limits: Limits, held: cursors.HitOrders) -> SearchPage:
     """One page. InvalidParams for an invalid limit, filter or cursor; the query itself is never an error."""
     limit = page_limit(request.limit, limits.default_list_page, limits.list_page)
     wanted = parse_filter(request.filter, search=True)
@@ -163,7 +163,7 @@ def _newest(db: sqlite3.Connection, plan: Plan, count: int) -> list[int]:
     return [doc for (doc,) in db.execute(sql, plan.params)]
 
 
-def _hits(db: sqlite3.Connection, shown: list[tuple[int, float]], wanted: Filter, query: Query) -> list[Hit]:
+def _hits(db: sqlite3.Connection, shown: list[tuple[int, float]], wanted: CheckedFilter, query: Query) -> list[Hit]:
     matcher = Matcher(query.texts())
 
     def show(_: int, texts: Sequence[tuple[str, str]]) -> Snippet:

@@ -27,11 +27,11 @@ import msgspec
 from sessiond import pipes
 from sessiond.errors import Unavailable
 from sessiond.index import cursors
-from sessiond.index.filters import Filter, page_limit, parse_filter
+from sessiond.index.filters import CheckedFilter, page_limit, parse_filter
 from sessiond.index.hits import Snippet, hits_of
 from sessiond.index.match import Matcher
 from sessiond.index.plan import plans
-from sessiond.index.query import Query, Text, parse, wording
+from sessiond.index.query import PhraseTerm, Query, parse, wording
 from sessiond.index.readers import Readers, Ticket
 from sessiond.index.search import most_relevant
 from sessiond.index.snippets import SNIPPET_CHARS
@@ -83,7 +83,7 @@ class SemanticSearch:
     """Call `search`, `changed` and `close` on the loop. `is_behind`: whether whole sessions are still being indexed."""
 
     def __init__(
-        self, index_path: str, limits: Limits, readers: Readers, held: cursors.Held, is_behind: Callable[[], bool]
+        self, index_path: str, limits: Limits, readers: Readers, held: cursors.HitOrders, is_behind: Callable[[], bool]
     ) -> None:
         self._limits = limits
         self._is_behind = is_behind
@@ -298,13 +298,15 @@ def fused(said: Sequence[int], meant: Sequence[tuple[int, float, int, int, int]]
     return order
 
 
-def _prepare(db: sqlite3.Connection, query: Query, wanted: Filter, *, first: bool) -> tuple[str, list[Any], list[int]]:
+def _prepare(
+    db: sqlite3.Connection, query: Query, wanted: CheckedFilter, *, first: bool
+) -> tuple[str, list[Any], list[int]]:
     """The index's instance; for the first page also the documents that the worker may find, as SQL, and the hits of text search."""
     instance: str = db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()[0]
     if not first:
         return instance, [], []
     conditions = tuple(
-        group for group in query.groups if not any(isinstance(atom, Text) and not atom.negated for atom in group)
+        group for group in query.groups if not any(isinstance(atom, PhraseTerm) and not atom.negated for atom in group)
     )
     found = plans(db, Query(conditions, query.thinking, query.tools), wanted)
     asked = (
@@ -315,7 +317,7 @@ def _prepare(db: sqlite3.Connection, query: Query, wanted: Filter, *, first: boo
     return instance, [[plan.where, plan.params] for plan in found if plan is not None], most_relevant(db, asked)
 
 
-def _hits(db: sqlite3.Connection, page: list[array[int]], wanted: Filter, query: Query) -> list[Hit]:
+def _hits(db: sqlite3.Connection, page: list[array[int]], wanted: CheckedFilter, query: Query) -> list[Hit]:
     matcher = Matcher(query.texts())
     near = {item[0]: (item[2], item[3], item[4]) for item in page}
 

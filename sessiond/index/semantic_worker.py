@@ -202,7 +202,7 @@ def _identity(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-class Lines:
+class LineBuffer:
     """Reads lines from a file descriptor, without ever blocking for more than is there."""
 
     def __init__(self, descriptor: int) -> None:
@@ -232,7 +232,7 @@ def _be_nice() -> None:
         os.nice(10)
 
 
-def serve(worker: Worker, lines: Lines, answer: Any) -> None:
+def serve(worker: Worker, lines: LineBuffer, answer: Any) -> None:
     """Serve until the input ends, or there was no work for IDLE_S."""
     pause = 0.0
     # Only one thread works at a time: this one answers, the other has all the time it needs.
@@ -266,7 +266,7 @@ def main() -> None:
     try:
         worker = Worker(sys.argv[1], sys.argv[2])
         answer({"awake": True})
-        serve(worker, Lines(0), answer)
+        serve(worker, LineBuffer(0), answer)
     except Exception as error:
         answer({"error": f"{type(error).__name__}: {error}"})
         raise

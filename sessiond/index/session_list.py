@@ -18,7 +18,7 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.index import cursors
-from sessiond.index.filters import Conditions, Filter, fits, page_limit, parse_filter, session_conditions
+from sessiond.index.filters import CheckedFilter, Conditions, fits, page_limit, parse_filter, session_conditions
 from sessiond.index.schema import DELETED, UNKNOWN
 from sessiond.index.sessions import keys_of
 from sessiond.index.values import DEFAULT_SORT, IndexedInfo, ListQuery, Page, Unseen
@@ -92,7 +92,7 @@ def _fitting(rows: list[Any], most: int) -> int:
 
 
 def _first(
-    db: sqlite3.Connection, wanted: Filter, sort: str, count: int, unseen: Mapping[str, Unseen]
+    db: sqlite3.Connection, wanted: CheckedFilter, sort: str, count: int, unseen: Mapping[str, Unseen]
 ) -> tuple[list[Any], _Moved]:
     """The rows, and the sessions whose place differs from that in the file."""
     conditions = Conditions()
@@ -150,7 +150,9 @@ def _later(db: sqlite3.Connection, wanted: Any, sort: str, count: int, after: _P
     return _in_order(rows, order)[:count]
 
 
-def _moved(db: sqlite3.Connection, wanted: Filter, order: str, after: _Position) -> Iterator[tuple[Any, int, bytes]]:
+def _moved(
+    db: sqlite3.Connection, wanted: CheckedFilter, order: str, after: _Position
+) -> Iterator[tuple[Any, int, bytes]]:
     """Sessions that the first page had elsewhere than its epoch, if they come after the cursor."""
     conditions = Conditions()
     session_conditions(msgspec.structs.replace(wanted, since=None, until=None, name=None), conditions)

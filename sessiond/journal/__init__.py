@@ -5,9 +5,9 @@ the one state machine that changes it. writer: its thread, and the futures of th
 """
 
 from sessiond.journal.damage import Loss
-from sessiond.journal.recovery import Damage
+from sessiond.journal.recovery import DamagedRange
 from sessiond.journal.replay import Key
-from sessiond.journal.segments import Held, ReadOnlyState
+from sessiond.journal.segments import JournalExtent, ReadOnlyState
 from sessiond.journal.writer import JournalWriter, Recovery
 
-__all__ = ["Damage", "Held", "JournalWriter", "Key", "Loss", "ReadOnlyState", "Recovery"]
+__all__ = ["DamagedRange", "JournalExtent", "JournalWriter", "Key", "Loss", "ReadOnlyState", "Recovery"]

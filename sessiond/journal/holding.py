@@ -9,7 +9,7 @@ from threading import Lock
 
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.journal.held import Sound, held_folder, held_path, key_of, pending_in, without_ended
-from sessiond.journal.record import Entry, Record, RecordKind
+from sessiond.journal.record import Record, RecordEntry, RecordKind
 from sessiond.journal.recovery import SegmentFile
 from sessiond.journal.replay import Key, Ledger
 
@@ -44,7 +44,7 @@ class HeldFiles:
     def readable(self) -> list[SegmentFile]:
         return [file for file in self._files.values() if file.readable]
 
-    def note(self, entry: Entry, segment: int) -> None:
+    def note(self, entry: RecordEntry, segment: int) -> None:
         """A record was written to that segment."""
         if entry.kind is not RecordKind.CHANGES and (entry.store, entry.session) in self._keys:
             self._ending.add(segment)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from sessiond.fs import FileSystem
 from sessiond.journal.damage import Loss, damaged_folder, is_note, missing, note_path
 from sessiond.journal.record import SegmentHeader, decode_segment_header, encode_segment
-from sessiond.journal.recovery import Copy, Note, Remove, Repair, Rewrite, SegmentFile, copy_path
+from sessiond.journal.recovery import Copy, RecordLoss, Remove, Repair, Rewrite, SegmentFile, copy_path
 from sessiond.journal.replay import Key
 from sessiond.journal.scanner import scan
 
@@ -33,7 +33,7 @@ def purge_steps(
                     yield None, Copy(copy, rotten)
                 lost = missing(found.records, header.first_lsn, found.last_lsn)
                 loss = Loss(copy, lost, f"{posixpath.basename(file.path)}: {gap.reason}")
-                yield None, Note(note_path(folder, file.number, loss), loss)
+                yield None, RecordLoss(note_path(folder, file.number, loss), loss)
             if found.gaps or len(kept) < len(found.records):
                 yield file, Rewrite(file.path, encode_segment(header, kept, found.last_lsn))
     copies = damaged_folder(folder)

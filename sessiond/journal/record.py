@@ -42,7 +42,7 @@ class RecordKind(enum.IntEnum):
     """Earlier records no longer belong to the session."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RecordEntry(msgspec.Struct, frozen=True):
     """A record before it has a place in the journal. `payload` is opaque here; only CHANGES has one."""
 
     kind: RecordKind
@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 class Record(msgspec.Struct, frozen=True):
     lsn: int
-    entry: Entry
+    entry: RecordEntry
     back: int = 0
     """How many bytes this begins after the place up to which the segment was synced when it was written."""
 
@@ -118,7 +118,7 @@ def decode_synced(data: bytes) -> Synced | None:
     return Synced(*_SYNCED.unpack(rest))
 
 
-def check_entry(entry: Entry) -> str | None:
+def check_entry(entry: RecordEntry) -> str | None:
     """A short reason why an entry cannot be a record, or None."""
     if not entry.session:
         return "no session named"
@@ -131,7 +131,7 @@ def check_entry(entry: Entry) -> str | None:
     return None
 
 
-def body_bytes(entry: Entry) -> int:
+def body_bytes(entry: RecordEntry) -> int:
     return len(entry.store.encode()) + len(entry.session.encode()) + len(entry.payload)
 
 
@@ -167,7 +167,7 @@ def decode_record(data: bytes, offset: int, seed: int) -> tuple[Record, int] | s
     names_end = store_bytes + session_bytes
     try:
         store, session = body[:store_bytes].decode(), body[store_bytes:names_end].decode()
-        entry = Entry(RecordKind(kind), store, session, seq, b"" if kind == RecordKind.VOID else body[names_end:])
+        entry = RecordEntry(RecordKind(kind), store, session, seq, b"" if kind == RecordKind.VOID else body[names_end:])
     except ValueError:  # includes UnicodeDecodeError
         return "unknown kind or bad name"
     record = Record(lsn, entry, back)
@@ -182,7 +182,7 @@ def encode_segment(header: SegmentHeader, records: Iterable[Record], last_lsn: i
         missing = (last_lsn if record is None else record.first_lsn - 1) - lsn
         if missing > 0:
             lsn += missing
-            parts.append(encode_record(Record(lsn, Entry(RecordKind.VOID, "", "", missing)), header.seed))
+            parts.append(encode_record(Record(lsn, RecordEntry(RecordKind.VOID, "", "", missing)), header.seed))
         if record is not None:
             lsn = record.lsn
             parts.append(encode_record(Record(lsn, record.entry), header.seed))

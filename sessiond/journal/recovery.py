@@ -36,7 +36,7 @@ from sessiond.journal.scanner import Gap, Scan, scan
 _NAME = re.compile(r"([0-9]{8,16})\.journal")
 
 
-class Damage(msgspec.Struct, frozen=True):
+class DamagedRange(msgspec.Struct, frozen=True):
     """Bytes `start` to `end` (excluded) of a segment could not be read."""
 
     path: str
@@ -73,14 +73,14 @@ class Remove(msgspec.Struct, frozen=True):
     path: str
 
 
-class Note(msgspec.Struct, frozen=True):
+class RecordLoss(msgspec.Struct, frozen=True):
     """Note a loss, unless it was noted before."""
 
     path: str
     loss: Loss
 
 
-Repair: TypeAlias = Copy | Note | Rewrite | Remove
+Repair: TypeAlias = Copy | RecordLoss | Rewrite | Remove
 
 
 class SegmentFile(msgspec.Struct):
@@ -97,7 +97,7 @@ class Contents(msgspec.Struct):
     records: list[tuple[int, Record]]
     """Segment number and record, by lsn. Held records come first, under the negative number of their file."""
     repairs: list[Repair]
-    damage: list[Damage]
+    damage: list[DamagedRange]
     losses: dict[str, Loss]
     """Everything lost now and earlier, by the path of its note, including acknowledged losses."""
     journal_id: bytes | None
@@ -325,7 +325,7 @@ class _Reader:
             copy = copy_path(self._folder, number, start, kept, torn=torn_only)
             self.contents.repairs.append(Copy(copy, kept))
         for gap in found.gaps:
-            self.contents.damage.append(Damage(path, gap.start, gap.end, gap.reason, gap.torn, copy))
+            self.contents.damage.append(DamagedRange(path, gap.start, gap.end, gap.reason, gap.torn, copy))
         if not torn_only:
             reason = "; ".join(gap.reason for gap in found.gaps if not gap.torn)
             self._note(number, Loss(copy or path, lost, f"{posixpath.basename(path)}: {reason}"))
@@ -334,19 +334,19 @@ class _Reader:
         note = note_path(self._folder, number, loss)
         if note not in self.contents.losses:
             self.contents.losses[note] = loss
-            self.contents.repairs.append(Note(note, loss))
+            self.contents.repairs.append(RecordLoss(note, loss))
 
     def _all_gone(self, synced: Synced) -> None:
         """All segments are missing, although records of the journal were synced."""
         contents, path = self.contents, segment_path(self._folder, synced.number)
         if synced.lsn >= synced.first_lsn:
             reason = f"all segments are missing, with the records {synced.first_lsn} to {synced.lsn}"
-            contents.damage.append(Damage(path, 0, 0, reason, torn=False, copy=None))
+            contents.damage.append(DamagedRange(path, 0, 0, reason, torn=False, copy=None))
             self._note(synced.number, Loss(path, synced.lsn - synced.first_lsn + 1, reason))
         contents.journal_id, contents.last_lsn = synced.journal_id, synced.lsn
 
     def _lost(self, number: int, path: str, size: int, reason: str, records: int) -> None:
-        self.contents.damage.append(Damage(path, 0, size, reason, torn=False, copy=None))
+        self.contents.damage.append(DamagedRange(path, 0, size, reason, torn=False, copy=None))
         self._note(number, Loss(path, records, f"{posixpath.basename(path)}: {reason}"))
 
     def _unreadable(self, number: int, path: str, following: SegmentHeader | None, error: OSError) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from sessiond.journal.record import Entry, Record, RecordKind
+from sessiond.journal.record import Record, RecordEntry, RecordKind
 
 Key: TypeAlias = tuple[str, str]
 """(store, session)"""
@@ -46,7 +46,7 @@ class Ledger:
         self._needed: dict[int, int] = {}
         """Segment -> how many sessions need it."""
 
-    def apply(self, entry: Entry, segment: int) -> None:
+    def apply(self, entry: RecordEntry, segment: int) -> None:
         key = (entry.store, entry.session)
         match entry.kind:
             case RecordKind.CHANGES:

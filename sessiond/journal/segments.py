@@ -36,8 +36,8 @@ from sessiond.journal.purge import purge_steps
 from sessiond.journal.record import (
     HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
-    Entry,
     Record,
+    RecordEntry,
     RecordKind,
     SegmentHeader,
     Synced,
@@ -48,7 +48,7 @@ from sessiond.journal.record import (
 from sessiond.journal.recovery import (
     Contents,
     Copy,
-    Note,
+    RecordLoss,
     Remove,
     Repair,
     Rewrite,
@@ -74,7 +74,7 @@ class ReadOnlyState(msgspec.Struct, frozen=True):
     """True: until the daemon is restarted. False: writing resumes by itself once there is space."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class JournalExtent(msgspec.Struct, frozen=True):
     """The journal at one moment."""
 
     lsn: int
@@ -178,7 +178,7 @@ class Segments:
             case Copy(path=path, data=data):
                 self._fs.make_dirs(damaged_folder(self._folder))
                 atomic_write(self._fs, path, data)
-            case Note(path=path, loss=loss):
+            case RecordLoss(path=path, loss=loss):
                 self._losses.setdefault(path, self._dated(loss))
                 self._write_loss(path)
             case Rewrite(path=path, data=data):
@@ -195,7 +195,9 @@ class Segments:
 
     # Writing
 
-    def write(self, entries: Sequence[Entry], *, sync: bool, durable: Callable[[int], None] = lambda _: None) -> int:
+    def write(
+        self, entries: Sequence[RecordEntry], *, sync: bool, durable: Callable[[int], None] = lambda _: None
+    ) -> int:
         """Append records, and if `sync` make them and all earlier ones durable. Returns the lsn of the first of them;
         `durable` is called with it as soon as they are durable.
 
@@ -236,7 +238,7 @@ class Segments:
         """What must be on the disk, from segment `oldest` on."""
         return Synced(self._journal_id, self._files[-1].number, self._files[oldest].first_lsn, self._synced_lsn)
 
-    def _encode(self, entries: Sequence[Entry], offset: int, lsn: int) -> bytes:
+    def _encode(self, entries: Sequence[RecordEntry], offset: int, lsn: int) -> bytes:
         parts: list[bytes] = []
         for entry in entries:
             parts.append(encode_record(Record(lsn, entry, offset - self._synced), self._seed))
@@ -244,17 +246,17 @@ class Segments:
             lsn += 1
         return b"".join(parts)
 
-    def _apply(self, entries: Sequence[Entry]) -> None:
+    def _apply(self, entries: Sequence[RecordEntry]) -> None:
         number = self._files[-1].number if self._files else 0
         with self._ledger_lock:
             for entry in entries:
                 self._note(entry, number)
 
-    def _note(self, entry: Entry, number: int) -> None:
+    def _note(self, entry: RecordEntry, number: int) -> None:
         self._ledger.apply(entry, number)
         self._held.note(entry, number)
 
-    def count_saved(self, entries: Sequence[Entry]) -> None:
+    def count_saved(self, entries: Sequence[RecordEntry]) -> None:
         """SAVED marks that could not be written still count for trimming: they only save work."""
         self._apply([entry for entry in entries if entry.kind is RecordKind.SAVED])
 
@@ -381,21 +383,21 @@ class Segments:
         self.trim()
         return len(self._files) < before
 
-    def hold(self) -> Held:
+    def hold(self) -> JournalExtent:
         """What may be copied: until `let_go` no segment is removed, and none of these bytes change. The caller must make
         sure that nothing is purged meanwhile.
         """
         self._holds += 1
         # Until it is repaired, the files contain more than what counts; the next start repairs a copy too.
         whole = self._log is None
-        return Held(self.lsn, [(file.path, None if whole else file.size) for file in self._files])
+        return JournalExtent(self.lsn, [(file.path, None if whole else file.size) for file in self._files])
 
     def let_go(self) -> None:
         self._holds -= 1
 
     def purge(self, store: str, session: str) -> None:
         """Remove every byte of a session. ReadOnly, Indeterminate: some may still be there; it may be repeated."""
-        self.write([Entry(RecordKind.GONE, store, session)], sync=True)
+        self.write([RecordEntry(RecordKind.GONE, store, session)], sync=True)
         self.rotate()
         self.trim()
         try:

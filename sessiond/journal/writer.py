@@ -62,10 +62,10 @@ from sessiond.eager import EagerFuture, turn
 from sessiond.errors import Indeterminate, ReadOnly, TooLarge
 from sessiond.fs import FileSystem
 from sessiond.journal.damage import Loss
-from sessiond.journal.record import MAX_BODY_BYTES, Entry, RecordKind, body_bytes, check_entry
-from sessiond.journal.recovery import Damage
+from sessiond.journal.record import MAX_BODY_BYTES, RecordEntry, RecordKind, body_bytes, check_entry
+from sessiond.journal.recovery import DamagedRange
 from sessiond.journal.replay import Key, replay
-from sessiond.journal.segments import Held, ReadOnlyState, Segments
+from sessiond.journal.segments import JournalExtent, ReadOnlyState, Segments
 from sessiond.limits import Limits
 from sessiond.shield import shielded
 
@@ -77,11 +77,11 @@ class Recovery(msgspec.Struct, frozen=True):
 
     pending: dict[Key, list[bytes]]
     """(store, session) -> the payloads of its changes that are not known to be saved, in order."""
-    damage: list[Damage]
+    damage: list[DamagedRange]
 
 
-class _Waiting(msgspec.Struct, frozen=True):
-    entry: Entry
+class _QueuedEntry(msgspec.Struct, frozen=True):
+    entry: RecordEntry
     future: asyncio.Future[Any] | None
     """Resolves with the lsn for changes, with None for a mark. Nothing waits for a SAVED mark."""
     on_durable: OnDurable | None = None
@@ -99,7 +99,7 @@ OnDurable: TypeAlias = Callable[[], bool]
 loop may learn of it a moment later.
 """
 _MOMENT_S = 0.001
-_Item: TypeAlias = _Waiting | _Order
+_Item: TypeAlias = _QueuedEntry | _Order
 _Outcome: TypeAlias = int | ReadOnly | Indeterminate
 """The lsn of the first record of a batch, or why nothing of it was written."""
 _ANSWERED_EARLY = 4
@@ -117,7 +117,7 @@ class JournalWriter:
         self._batch_bytes = limits.commit_batch_bytes
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Item] = SimpleQueue()
-        self._outcomes: deque[tuple[list[_Waiting], _Outcome]] = deque()
+        self._outcomes: deque[tuple[list[_QueuedEntry], _Outcome]] = deque()
         """What the thread has finished and the loop has not settled yet."""
         self._loop_knows = True
         """The thread has woken the loop for all of them."""
@@ -198,7 +198,7 @@ class JournalWriter:
         Raises TooLarge at once. The future may raise ReadOnly (nothing was written) or Indeterminate (it may or may not be
         there). Cancelling the future does not withdraw the changes.
         """
-        entry = Entry(RecordKind.CHANGES, store, session, seq, payload)
+        entry = RecordEntry(RecordKind.CHANGES, store, session, seq, payload)
         if body_bytes(entry) > self._record_bytes:
             raise TooLarge(f"a change of {len(payload)} bytes is too large to be recorded", limit=self._record_bytes)
         return self._hand_over(entry, on_durable)
@@ -217,14 +217,14 @@ class JournalWriter:
     def note_saved(self, store: str, session: str, seq: int) -> None:
         """Every change up to `seq` is durable in the session's file and its folder. Nothing waits for the mark."""
         if not self._closed:
-            self._queue.put(_Waiting(Entry(RecordKind.SAVED, store, session, seq), None))
+            self._queue.put(_QueuedEntry(RecordEntry(RecordKind.SAVED, store, session, seq), None))
 
     def note_gone(self, store: str, session: str) -> asyncio.Future[None]:
         """Earlier changes no longer count for the session. When the future is done, no restart brings them back.
 
         Errors as in `commit`; with ReadOnly the session's changes are still pending.
         """
-        return self._hand_over(Entry(RecordKind.GONE, store, session))
+        return self._hand_over(RecordEntry(RecordKind.GONE, store, session))
 
     async def purge(self, store: str, session: str) -> None:
         """Like `note_gone`, and afterwards no byte of the session is in the journal's files. Commits wait while it rewrites
@@ -258,11 +258,11 @@ class JournalWriter:
         return counts[0]
 
     @contextlib.asynccontextmanager
-    async def held(self) -> AsyncIterator[Held]:
+    async def held(self) -> AsyncIterator[JournalExtent]:
         """The present journal, with everything acknowledged, for a copy: none of it is removed meanwhile. Also works on a
         journal that is read-only. ReadOnly if it is closed. Nothing may be purged meanwhile.
         """
-        found: list[Held] = []
+        found: list[JournalExtent] = []
         order = self._order(lambda: found.append(self._segments.hold()))
         try:  # from here on: a caller that is cancelled while waiting has to let go, too
             await shielded(order)
@@ -281,14 +281,14 @@ class JournalWriter:
 
     # From the loop to the thread and back
 
-    def _hand_over(self, entry: Entry, on_durable: OnDurable | None = None) -> asyncio.Future[Any]:
+    def _hand_over(self, entry: RecordEntry, on_durable: OnDurable | None = None) -> asyncio.Future[Any]:
         if wrong := check_entry(entry):
             raise ValueError(wrong)
         future: EagerFuture[Any] = EagerFuture()
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:
-            self._queue.put(_Waiting(entry, future, on_durable))
+            self._queue.put(_QueuedEntry(entry, future, on_durable))
         return future
 
     def _order(self, call: Callable[[], None]) -> asyncio.Future[None]:
@@ -328,9 +328,9 @@ class JournalWriter:
         if self._known_losses > known:
             self._tell(self.on_loss)
 
-    def _take(self) -> tuple[list[_Waiting], _Order | None]:
+    def _take(self) -> tuple[list[_QueuedEntry], _Order | None]:
         """Everything that waits, up to the next order and the size of a batch."""
-        batch: list[_Waiting] = []
+        batch: list[_QueuedEntry] = []
         size = 0
         item = self._next()
         while not isinstance(item, _Order):
@@ -352,7 +352,7 @@ class JournalWriter:
             self._loop_knows = True
         return self._queue.get() if item is None else item
 
-    def _write(self, batch: list[_Waiting]) -> None:
+    def _write(self, batch: list[_QueuedEntry]) -> None:
         segments = self._segments
         entries = [waiting.entry for waiting in batch]
         marks = [waiting for waiting in batch if waiting.entry.kind is not RecordKind.CHANGES]
@@ -397,7 +397,7 @@ class JournalWriter:
 
         self._tell(settle)
 
-    def _announce(self, batch: list[_Waiting], outcome: _Outcome) -> None:
+    def _announce(self, batch: list[_QueuedEntry], outcome: _Outcome) -> None:
         self._outcomes.append((batch, outcome))
         self._loop_knows = False
         hurry = True
@@ -423,7 +423,7 @@ class JournalWriter:
         self._segments.fail(error)
 
 
-def _settle(batch: list[_Waiting], outcome: _Outcome) -> None:
+def _settle(batch: list[_QueuedEntry], outcome: _Outcome) -> None:
     for place, waiting in enumerate(batch):
         if waiting.future is None or waiting.future.done():
             continue

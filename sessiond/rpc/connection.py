@@ -42,8 +42,8 @@ from sessiond.rpc.envelope import (
     ABSENT,
     NULL_ID,
     Envelope,
+    InvalidMessage,
     Item,
-    Refused,
     answer_raw,
     decode,
     encode_json,
@@ -52,17 +52,17 @@ from sessiond.rpc.envelope import (
 )
 from sessiond.rpc.envelope import notification as encode_notification
 from sessiond.rpc.errors import InvalidRequest, MethodNotFound, NotInitialized, of_fault, wire_error
-from sessiond.rpc.jobs import Earlier, InFlight, Job, Request, Work, all_of, cancelled_id, cancelled_token, command
+from sessiond.rpc.jobs import Earlier, InFlight, Request, Routed, Work, all_of, cancelled_id, cancelled_token, command
 from sessiond.rpc.lsp_gate import LspGate
 from sessiond.rpc.methods import METHODS, Order
 from sessiond.rpc.progress import WorkDone
-from sessiond.rpc.reading import BATCH, CHOKED, FULL, OVER, Reading
+from sessiond.rpc.reading import BATCH, CHOKED, FULL, OVER, ReadPause
 from sessiond.transports.channel import Channel
 from sessiond.transports.framing import Fault
 
 if TYPE_CHECKING:
     from sessiond.rpc.documents import Documents
-    from sessiond.rpc.methods import Daemon
+    from sessiond.rpc.methods import DaemonControl
     from sessiond.service.sessions import Service
 
 _LOG_ERROR = 1
@@ -72,7 +72,7 @@ class Host(Protocol):
     """What a connection needs from its server."""
 
     service: Service
-    daemon: Daemon
+    daemon: DaemonControl
     limits: Limits
     documents: Documents | None
     initialize_result: bytes
@@ -110,7 +110,7 @@ class Connection:
         """What arrived while a barrier was in flight, in order."""
         self._beginning: Request | None = None
         """The request whose handler is in its first step."""
-        self._reading = Reading(channel)
+        self._reading = ReadPause(channel)
         self._dropped = False
         self._winding_up = False
         self._linger = False
@@ -127,7 +127,7 @@ class Connection:
         return self._server.service
 
     @property
-    def daemon(self) -> Daemon:
+    def daemon(self) -> DaemonControl:
         return self._server.daemon
 
     @property
@@ -167,7 +167,7 @@ class Connection:
             self._knock(item)
         elif type(item) is Envelope:
             self._take(item)
-        elif isinstance(item, Refused):
+        elif isinstance(item, InvalidMessage):
             self._channel.send(item.answer())
         elif isinstance(item, list):
             self._reading.hold(BATCH)
@@ -276,7 +276,7 @@ class Connection:
             if request_id:
                 self._channel.send(failure(request_id, error))
             return
-        if isinstance(found, Job):
+        if isinstance(found, Routed):
             name = found.name or envelope.method or ""
             request = Request(request_id, name, found.weight, found.outlives, found.order)
             self._start(request, found.work, envelope.params)
@@ -284,7 +284,7 @@ class Connection:
             self._channel.send(answer_raw(request_id, found or b"null"))
             self._server.greet(self)
 
-    def _route(self, envelope: Envelope) -> Job | bytes | None:
+    def _route(self, envelope: Envelope) -> Routed | bytes | None:
         """Anything except a plain call of our own methods: a job, a result in JSON, or None. Raises SessiondError."""
         method = envelope.method
         if method is None:
@@ -298,7 +298,7 @@ class Connection:
         if self._shut_down:
             raise InvalidRequest("the connection was shut down; only `exit` may follow")
         if own is not None:
-            return Job(own.call, own.weight, own.outlives, own.order)
+            return Routed(own.call, own.weight, own.outlives, own.order)
         if method in _QUIET:
             _QUIET[method](self, envelope.params)
             return None
@@ -306,7 +306,7 @@ class Connection:
             return self._route_lsp(method, envelope)
         raise MethodNotFound(method)
 
-    def _route_lsp(self, method: str, envelope: Envelope) -> Job | bytes | None:
+    def _route_lsp(self, method: str, envelope: Envelope) -> Routed | bytes | None:
         if method == "initialize":
             return self._initialize(envelope)
         gate = self._lsp
@@ -324,7 +324,7 @@ class Connection:
         if method in lifecycle.FEATURES:
             is_request = envelope.id is not ABSENT
             order: Order = "after" if method == "workspace/symbol" else "free"
-            return Job(lambda _, params: gate.call(method, params, is_request), order=order)
+            return Routed(lambda _, params: gate.call(method, params, is_request), order=order)
         raise MethodNotFound(method)
 
     def _initialize(self, envelope: Envelope) -> bytes | None:
@@ -470,14 +470,14 @@ class Connection:
         self._done(request, b"[" + b",".join(answers) + b"]" if answers else None)
 
     async def _answer_item(self, request: Request, item: Item) -> bytes | None:
-        if isinstance(item, Refused):
+        if isinstance(item, InvalidMessage):
             return item.answer()
         request_id = b"" if item.id is ABSENT else bytes(item.id)
         try:
             found = self._route(item)
         except SessiondError as error:
             return failure(request_id, error) if request_id else None
-        if isinstance(found, Job):
+        if isinstance(found, Routed):
             return await self._answer(request, request_id, item.method or "", found.work, item.params)
         return answer_raw(request_id, found or b"null") if request_id and item.method is not None else None
 

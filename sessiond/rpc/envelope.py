@@ -38,7 +38,7 @@ class Envelope(msgspec.Struct):
     error: msgspec.Raw = ABSENT
 
 
-class Refused(msgspec.Struct, frozen=True):
+class InvalidMessage(msgspec.Struct, frozen=True):
     """A message that is refused. `id`: as in the answer."""
 
     id: bytes
@@ -48,7 +48,7 @@ class Refused(msgspec.Struct, frozen=True):
         return failure(self.id, self.error)
 
 
-Item = Envelope | Refused
+Item = Envelope | InvalidMessage
 
 _envelopes = msgspec.json.Decoder(Envelope)
 _batches = msgspec.json.Decoder(list[msgspec.Raw])
@@ -84,18 +84,18 @@ def decode(message: bytes, batch_limit: int) -> Item | list[Item]:
                 return _decode_batch(message, batch_limit)
             return _check(_envelopes.decode(message))
     except msgspec.ValidationError as error:
-        return Refused(recover_id(message), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
+        return InvalidMessage(recover_id(message), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
     except (msgspec.DecodeError, RecursionError) as error:
         flaw = _explain(message, error)
-    return Refused(recover_id(message), flaw)
+    return InvalidMessage(recover_id(message), flaw)
 
 
 def _decode_batch(message: bytes, limit: int) -> Item | list[Item]:
     parts = _batches.decode(message)
     if not parts:
-        return Refused(NULL_ID, InvalidRequest("an empty batch"))
+        return InvalidMessage(NULL_ID, InvalidRequest("an empty batch"))
     if len(parts) > limit:
-        return Refused(NULL_ID, TooLarge(f"a batch of more than {limit} requests", limit=limit))
+        return InvalidMessage(NULL_ID, TooLarge(f"a batch of more than {limit} requests", limit=limit))
     return [_decode_one(bytes(part)) for part in parts]
 
 
@@ -103,17 +103,17 @@ def _decode_one(part: bytes) -> Item:
     try:
         return _check(_envelopes.decode(part))
     except msgspec.DecodeError as error:
-        return Refused(recover_id(part), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
+        return InvalidMessage(recover_id(part), InvalidRequest(f"not a JSON-RPC 2.0 message: {error}"))
 
 
 def _check(envelope: Envelope) -> Item:
     raw_id = b"" if envelope.id is ABSENT else bytes(envelope.id)
     if raw_id and not _is_id(raw_id):
-        return Refused(NULL_ID, InvalidRequest("an id is an integer, a string or null"))
+        return InvalidMessage(NULL_ID, InvalidRequest("an id is an integer, a string or null"))
     if envelope.jsonrpc != "2.0":
-        return Refused(raw_id or NULL_ID, InvalidRequest('`"jsonrpc": "2.0"` is missing'))
+        return InvalidMessage(raw_id or NULL_ID, InvalidRequest('`"jsonrpc": "2.0"` is missing'))
     if envelope.method is None and envelope.result is ABSENT and envelope.error is ABSENT:
-        return Refused(raw_id or NULL_ID, InvalidRequest("`method` is missing"))
+        return InvalidMessage(raw_id or NULL_ID, InvalidRequest("`method` is missing"))
     return envelope
 
 

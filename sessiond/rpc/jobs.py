@@ -19,7 +19,7 @@ Work: TypeAlias = Callable[[Call, msgspec.Raw], Awaitable[object]]
 """Takes the connection and undecoded params, returns the result."""
 
 
-class Job(NamedTuple):
+class Routed(NamedTuple):
     """What to do, its weight among the requests in flight, whether it continues after its connection has ended, and what it
     may overtake.
     """
@@ -143,7 +143,7 @@ _cancel_params = msgspec.json.Decoder(_CancelParams).decode
 _token_params = msgspec.json.Decoder(_TokenParams).decode
 
 
-def command(params: msgspec.Raw) -> Job:
+def command(params: msgspec.Raw) -> Routed:
     """`workspace/executeCommand`: every method of ours as a command, its params as the one argument. Raises
     InvalidParams.
     """
@@ -159,7 +159,7 @@ def command(params: msgspec.Raw) -> Job:
     if len(arguments) > 1:
         raise InvalidParams("arguments: expected one object, the params of the request", field="arguments")
     argument = arguments[0] if arguments else ABSENT
-    return Job(lambda call, _: method.call(call, argument), method.weight, method.outlives, method.order, name)
+    return Routed(lambda call, _: method.call(call, argument), method.weight, method.outlives, method.order, name)
 
 
 def cancelled_id(params: msgspec.Raw) -> bytes:

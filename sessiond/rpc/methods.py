@@ -27,7 +27,7 @@ BULKY_WEIGHT = 32
 """The weight in flight of a request whose answer may be a page of megabytes."""
 
 
-class Client(Protocol):
+class RemoteClient(Protocol):
     """A connection as handlers see it: the service's `Peer` and a way to learn of its end."""
 
     id: int
@@ -42,7 +42,7 @@ class Client(Protocol):
         """Call `callback` once when the connection is gone; at once if it already is."""
 
 
-class Daemon(Protocol):
+class DaemonControl(Protocol):
     """What the wire needs from the process as a whole. The composition root implements it."""
 
     def hello(self) -> HelloResult: ...
@@ -55,7 +55,7 @@ class Daemon(Protocol):
     async def acknowledge(self) -> int:
         """Acknowledge all damage to the journal. Returns how many losses that covers. ReadOnly."""
 
-    async def listen(self, peer: Client, kind: str, host: str | None, port: int) -> Address:
+    async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
         """Listen as long as `peer` is connected."""
 
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
@@ -69,10 +69,10 @@ class Call(Protocol):
     def service(self) -> Service: ...
 
     @property
-    def daemon(self) -> Daemon: ...
+    def daemon(self) -> DaemonControl: ...
 
     @property
-    def peer(self) -> Client: ...
+    def peer(self) -> RemoteClient: ...
 
     def progress(self, token: int | str, title: str) -> Progress: ...
 

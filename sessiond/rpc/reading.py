@@ -8,7 +8,7 @@ FULL, CHOKED, BATCH, OVER = 1, 2, 4, 8
 """Reasons: too much is in flight, the peer does not read, a batch runs alone, the connection ends."""
 
 
-class Reading:
+class ReadPause:
     """The channel is read as long as there is no reason against it."""
 
     def __init__(self, channel: Channel) -> None:

@@ -17,7 +17,7 @@ from sessiond.transports.channel import Channel
 
 if TYPE_CHECKING:
     from sessiond.rpc.documents import Documents
-    from sessiond.rpc.methods import Daemon
+    from sessiond.rpc.methods import DaemonControl
     from sessiond.service.sessions import Service
 
 
@@ -29,7 +29,7 @@ class Server:
     def __init__(
         self,
         service: Service,
-        daemon: Daemon,
+        daemon: DaemonControl,
         *,
         limits: Limits,
         version: str,

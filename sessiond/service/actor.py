@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from sessiond.eager import EagerTask, spawn
 from sessiond.errors import SessiondError
 from sessiond.model.session import Absent, Session
-from sessiond.service.jobs import Guard, Job, Lane, Turn
+from sessiond.service.jobs import Guard, Job, Lane, SessionTurn
 from sessiond.service.planning import Draft
 from sessiond.service.subscribers import EarlyReply, Peer
 
@@ -103,9 +103,9 @@ class Actor(ABC):
                 pass
         return cast("T", await self._put(Job(look=look, whole=whole)).outcome())
 
-    def turn(self) -> Turn:
+    def turn(self) -> SessionTurn:
         """A place in the queue, for callers that need the turns of two sessions at once: taken now, held by `async with`."""
-        turn = Turn()
+        turn = SessionTurn()
         self._put(Job(alone=turn.hold))
         return turn
 

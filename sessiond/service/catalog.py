@@ -49,7 +49,7 @@ characters.
 """
 
 
-class _Waiting:
+class _UnindexedSession:
     """What the index does not know yet about one session."""
 
     __slots__ = ("drop_after", "messages", "notes", "one", "session")
@@ -83,7 +83,7 @@ class Catalog:
         """The index knows every session in every store. Cleared while it is checked: at start, and when it was lost."""
         self.listed = asyncio.Event()
         """Set when the index knows what lists show; that is read first."""
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _UnindexedSession] = {}
         self._filling: set[str] = set()
         self._putting: dict[str, asyncio.Task[None]] = {}
         """Long sessions that a thread puts into the index. Changes to one of them wait meanwhile, or they would count as
@@ -116,7 +116,7 @@ class Catalog:
         self._note(wire_id)
         waiting, session = self._waiting.get(wire_id), one.session
         if waiting is None:
-            waiting = self._waiting[wire_id] = _Waiting(one, one.there)
+            waiting = self._waiting[wire_id] = _UnindexedSession(one, one.there)
         elif session is not None:
             waiting.one, waiting.session = one, session
         for change in changes:
@@ -138,14 +138,14 @@ class Catalog:
     def _feed_some(self) -> None:
         """Pass on what waits, except new text of long replies that were passed on a moment ago."""
         now = asyncio.get_running_loop().time()
-        later: dict[str, _Waiting] = {}
+        later: dict[str, _UnindexedSession] = {}
         for wire_id, one in self._waiting.items():
             held = [message_id for message_id in one.messages if self._growing.get(message_id, 0.0) > now]
             for message_id in held:
                 message = one.session.unjoined(message_id)
                 if message is not None and message.status == "streaming":
                     del one.messages[message_id]
-                    later.setdefault(wire_id, _Waiting(one.one, one.session)).messages[message_id] = None
+                    later.setdefault(wire_id, _UnindexedSession(one.one, one.session)).messages[message_id] = None
         self.feed()
         if later:
             for wire_id, one in later.items():

@@ -25,7 +25,7 @@ from sessiond.service.catalog import Catalog, indexed
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.planning import Draft
-from sessiond.store.port import Incoming, Saved, Store
+from sessiond.store.port import IncomingSession, SavedSession, Store
 
 log = logging.getLogger(__name__)
 PART_BYTES = 8 * MIB
@@ -37,7 +37,7 @@ _INDEXED_CHARS = 60_000
 _SMALL_METADATA = 4096
 
 
-class Place:
+class ImportTarget:
     """Where sessions arrive: a store and what belongs to it. Several may be put at a time; they are indexed one after
     another.
     """
@@ -51,9 +51,9 @@ class Place:
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
-    async def held(self, local_id: str) -> Held | None:
+    async def held(self, local_id: str) -> PinnedSession | None:
         """The session of that id, with all messages in memory; None if it does not exist. BadFile."""
-        held = Held(self.open_sessions, self.open_sessions.of(self.store, local_id))
+        held = PinnedSession(self.open_sessions, self.open_sessions.of(self.store, local_id))
         try:
             await held.one.look(lambda _: None, whole=True)
         except BaseException as error:
@@ -77,7 +77,7 @@ class Place:
         messages = session.messages()
         return await self._arrived(session, _parts(messages), lambda one: one.stored.put(session))
 
-    async def put_large(self, session: Session, incoming: Incoming, count: int) -> SessionInfo:
+    async def put_large(self, session: Session, incoming: IncomingSession, count: int) -> SessionInfo:
         """Store one that came in parts. `session`: everything except its `count` messages."""
         described = await self._arrived(session, _read_back(incoming), lambda _: incoming.finish(session), count)
         return msgspec.structs.replace(described, message_count=count)
@@ -86,7 +86,7 @@ class Place:
         self,
         session: Session,
         parts: AsyncIterator[list[Message]],
-        put: Callable[[OpenSession], Awaitable[Saved]],
+        put: Callable[[OpenSession], Awaitable[SavedSession]],
         count: int | None = None,
     ) -> SessionInfo:
         one = self.open_sessions.of(self.store, session.local_id)
@@ -117,7 +117,7 @@ class Place:
                 await self.catalog.recheck(self.store, local_id)
 
 
-class Held:
+class PinnedSession:
     """A session that an import reads or extends: it remains in memory until `let_go`."""
 
     def __init__(self, open_sessions: OpenSessions, one: OpenSession) -> None:
@@ -142,7 +142,7 @@ class Held:
 class ImportedSession:
     """What all kinds have in common. `added`: how many messages are, or would be, new."""
 
-    def __init__(self, place: Place, start: SessionStart) -> None:
+    def __init__(self, place: ImportTarget, start: SessionStart) -> None:
         self.place = place
         self.local_id = start.suggested_id
         self.info = dict(start.info)
@@ -182,14 +182,14 @@ class ImportedSession:
 
 
 class New(ImportedSession):
-    def __init__(self, place: Place, start: SessionStart, now: str) -> None:
+    def __init__(self, place: ImportTarget, start: SessionStart, now: str) -> None:
         super().__init__(place, start)
         self._now = now
         self._session: Session | None = None
         """Without its messages."""
         self._ids: set[str] = set()
         self._messages: list[Message] = []
-        self._incoming: Incoming | None = None
+        self._incoming: IncomingSession | None = None
         self._whole_only = False
 
     def _shell(self, first_time: str | None) -> Session:
@@ -245,7 +245,7 @@ class New(ImportedSession):
 class Grown(ImportedSession):
     """`held`: the session as it exists here."""
 
-    def __init__(self, place: Place, start: SessionStart, held: Held) -> None:
+    def __init__(self, place: ImportTarget, start: SessionStart, held: PinnedSession) -> None:
         super().__init__(place, start)
         self._held = held
         self._new: dict[str, dict[str, Json]] = {}
@@ -312,7 +312,7 @@ class Imagined(ImportedSession):
     """
 
     def __init__(
-        self, place: Place, start: SessionStart, held: Held | None, earlier: Imagined | None, now: str
+        self, place: ImportTarget, start: SessionStart, held: PinnedSession | None, earlier: Imagined | None, now: str
     ) -> None:
         super().__init__(place, start)
         self._held = held
@@ -359,7 +359,7 @@ class Imagined(ImportedSession):
         return msgspec.structs.replace(described, message_count=len(self._ids))
 
 
-class Refused(ImportedSession):
+class SkippedSession(ImportedSession):
     """One that was refused, for a reason that was reported: the rest of it is ignored."""
 
     async def take(self, wire: dict[str, Json], weight: int) -> None:
@@ -391,7 +391,7 @@ async def _parts(messages: Sequence[Message]) -> AsyncIterator[list[Message]]:
         yield part
 
 
-async def _read_back(incoming: Incoming) -> AsyncIterator[list[Message]]:
+async def _read_back(incoming: IncomingSession) -> AsyncIterator[list[Message]]:
     async for found in incoming.messages():
         async for part in _parts(found):
             yield part

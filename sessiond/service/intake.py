@@ -19,13 +19,21 @@ import msgspec
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
-from sessiond.importers.reader import PROCESS_BYTES, Reader
+from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import Event, Ignored, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
 from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
 from sessiond.schema.types import FileWarning, SessionInfo
-from sessiond.service.imported_session import Grown, Held, Imagined, ImportedSession, New, Place, Refused
+from sessiond.service.imported_session import (
+    Grown,
+    Imagined,
+    ImportedSession,
+    ImportTarget,
+    New,
+    PinnedSession,
+    SkippedSession,
+)
 from sessiond.service.native_import import NativeIntake
 from sessiond.service.sources import Sources, mark_of
 from sessiond.shield import shielded
@@ -78,14 +86,14 @@ class _File(msgspec.Struct):
 
 class Intake:
     def __init__(
-        self, place: Place, sources: Sources, now: Callable[[], str], wanted: Wanted, progress: Progress | None
+        self, place: ImportTarget, sources: Sources, now: Callable[[], str], wanted: Wanted, progress: Progress | None
     ) -> None:
         self._place = place
         self._sources = sources
         self._now = now
         self._wanted = wanted
         self._progress = progress or (lambda _: None)
-        self._reader = Reader()
+        self._reader = ImportReader()
         self._sessions: dict[str, SessionInfo] = {}
         self._skipped = 0
         self._untouched = 0
@@ -294,7 +302,7 @@ class Intake:
                 file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot be extended: {error.message}"
             )
             file.whole = False
-            return Refused(place, start)
+            return SkippedSession(place, start)
         if self._wanted.dry_run:
             earlier = self._imagined.get(start.suggested_id)
             imagined = self._imagined[start.suggested_id] = Imagined(place, start, held, earlier, now)
@@ -305,12 +313,12 @@ class Intake:
         one = file.arriving[source_id]
         self._warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
         file.whole = False
-        file.arriving[source_id] = Refused(self._place, SessionStart(source_id, one.local_id, {}))
+        file.arriving[source_id] = SkippedSession(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
 
     async def _finish(self, one: ImportedSession, mark: str | None, file: _File) -> None:
         """Store it as a whole or not at all, even if this is cancelled."""
-        if isinstance(one, Refused):
+        if isinstance(one, SkippedSession):
             file.kept += 1
             return
         if not file.found.sure and not one.added and not isinstance(one, Grown):
@@ -386,7 +394,7 @@ class Intake:
             if held is not None:
                 await self._give_name(held, name)
 
-    async def _give_name(self, held: Held, name: str) -> None:
+    async def _give_name(self, held: PinnedSession, name: str) -> None:
         one = held.one
         try:
             if not held.session.name:

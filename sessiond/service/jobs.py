@@ -176,7 +176,7 @@ class Lane:
         self.release()
 
 
-class Turn:
+class SessionTurn:
     """From the turn on, nothing else happens to the session until this is over."""
 
     def __init__(self) -> None:

@@ -15,12 +15,12 @@ from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, Too
 from sessiond.formats import registry as formats
 from sessiond.importers import exported
 from sessiond.importers.record import open_source
-from sessiond.importers.sections import Section, sections
+from sessiond.importers.sections import SessionLines, sections
 from sessiond.limits import MIB
 from sessiond.model.session import Session
 from sessiond.model.values import Json
 from sessiond.schema.types import SessionInfo
-from sessiond.service.imported_session import Place
+from sessiond.service.imported_session import ImportTarget
 from sessiond.service.offload import heavy
 from sessiond.shield import shielded
 
@@ -33,7 +33,7 @@ class NativeIntake:
 
     def __init__(
         self,
-        place: Place,
+        place: ImportTarget,
         warn: Callable[[str, int | None, str], None],
         took: Callable[[SessionInfo | None, int], None],
         *,
@@ -90,7 +90,7 @@ class NativeIntake:
                     return
                 await take(one)
 
-    async def _section(self, found: Section, path: str) -> None:
+    async def _section(self, found: SessionLines, path: str) -> None:
         fmt = formats.get("jsonl")
         local_id = found.local_id
         if local_id is None and found.line == 1:
@@ -109,7 +109,7 @@ class NativeIntake:
 
         await self._decoded("jsonl", local_id, {fmt.main_path(local_id): found.content}, lambda _: path, line_of)
 
-    async def _document(self, found: exported.Exported, path: str) -> None:
+    async def _document(self, found: exported.ExportedSection, path: str) -> None:
         for problem in found.problems:
             self._warn(problem.path, problem.line, problem.reason)
         if found.local_id is None:

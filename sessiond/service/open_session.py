@@ -52,7 +52,7 @@ from sessiond.service.planning import Draft
 from sessiond.service.size_limits import SizeLimits
 from sessiond.service.subscribers import Peer, Subscribers
 from sessiond.shield import shielded
-from sessiond.store.port import OutsideChange, Saved, Store, Stored
+from sessiond.store.port import OutsideChange, SavedSession, Store, Stored
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Neighbours(Protocol):
     def info(self, one: OpenSession) -> SessionInfo: ...
     def loaded(self, one: OpenSession) -> None: ...
     def changed(self, one: OpenSession, changes: list[Change]) -> None: ...
-    def saved(self, one: OpenSession, saved: Saved) -> None: ...
+    def saved(self, one: OpenSession, saved: SavedSession) -> None: ...
     def gone(self, one: OpenSession) -> None: ...
     def attached(self, one: OpenSession, peer: Peer) -> None: ...
     def detached(self, one: OpenSession, peer: Peer) -> None: ...
@@ -417,14 +417,14 @@ class OpenSession(Actor):
 
     # Saving
 
-    async def save(self) -> Saved | None:
+    async def save(self) -> SavedSession | None:
         """Bring the file up to date with all earlier changes. None: there was nothing to do. ReadOnly, BadFile, Unavailable;
         everything remains in the journal then.
         """
         with self.in_use():
             for _ in range(_ATTEMPTS):
                 try:
-                    return cast("Saved | None", await self._put(Job(save=True)).outcome())
+                    return cast("SavedSession | None", await self._put(Job(save=True)).outcome())
                 except OutsideChange:
                     await self.stored.changed()  # this waits until the file no longer changes
                 await self.alone(self.merge)
@@ -456,7 +456,7 @@ class OpenSession(Actor):
         if not self.busy:
             self._around.idle(self)
 
-    async def _save_now(self) -> Saved | None:
+    async def _save_now(self) -> SavedSession | None:
         saved = await self.stored.save(self.there)
         if saved is not None:
             self.dirty_since = self.changed_at if self.dirty else None
@@ -464,7 +464,7 @@ class OpenSession(Actor):
             self._around.saved(self, saved)
         return saved
 
-    async def save_alone(self) -> Saved | None:
+    async def save_alone(self) -> SavedSession | None:
         """As `save`, for a job that runs alone."""
         for _ in range(_ATTEMPTS):
             await self.need(whole=True)

@@ -30,7 +30,7 @@ from sessiond.service.open_session import OpenSession
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
 from sessiond.store.move_guard import MoveGuard
-from sessiond.store.port import Event, HealthChanged, Recovered, Saved, Store, Touched, WatchChanged
+from sessiond.store.port import Event, HealthChanged, Recovered, SavedSession, Store, Touched, WatchChanged
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -190,7 +190,7 @@ class OpenSessions:
         self.note_dirty(one)
         self.catalog.replaced(one)
 
-    def saved(self, one: OpenSession, saved: Saved) -> None:
+    def saved(self, one: OpenSession, saved: SavedSession) -> None:
         del saved
         if not one.dirty:
             self.dirty.discard(one)

@@ -14,7 +14,7 @@ from sessiond.model.wire import encode as _encode
 from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Restored, Resync, Saved
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import SessionInfo, ShownChange, Wire
-from sessiond.store.port import Saved as SavedFile
+from sessiond.store.port import SavedSession as SavedFile
 
 OF_THE_DAEMON = Origin(client="sessiond", connection=0)
 

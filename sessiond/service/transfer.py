@@ -136,11 +136,11 @@ class Transfer:
         self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
     ) -> Intake:
         # A daemon that imports nothing does not load fourteen importers, and the loop is not the place to load them.
-        from sessiond.service.imported_session import Place
+        from sessiond.service.imported_session import ImportTarget
         from sessiond.service.intake import Intake, Wanted
         from sessiond.service.sources import Sources
 
-        place = Place(self._open_sessions, self._catalog, store)
+        place = ImportTarget(self._open_sessions, self._catalog, store)
         sources = self._sources.setdefault(store.name, Sources(store, self._catalog))
         return Intake(place, sources, self._open_sessions.now, Wanted(format, since, dry_run), progress)
 

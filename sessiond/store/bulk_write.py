@@ -19,7 +19,7 @@ from sessiond.model.session import Session
 from sessiond.shield import shielded
 from sessiond.store.context import Run
 from sessiond.store.files import MARK, StoreFiles
-from sessiond.store.port import Saved
+from sessiond.store.port import SavedSession
 
 _READ_BYTES = 1 * MIB
 
@@ -83,7 +83,7 @@ class Receiving:
                 yield found
 
 
-class Incoming:
+class BulkWrite:
     """The same for the service, off the loop. ReadOnly if the disk fails; then only `abandon` may follow."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Incoming:
         receiving: Receiving,
         run: Run,
         guard: Callable[[str], AbstractContextManager[None]],
-        take: Callable[[Receiving, Session], Awaitable[Saved]],
+        take: Callable[[Receiving, Session], Awaitable[SavedSession]],
     ) -> None:
         self._receiving = receiving
         self._run = run
@@ -102,7 +102,7 @@ class Incoming:
         with self._guard(f"{self._receiving.path} cannot be written"):
             await shielded(self._run(self._receiving.add, messages))
 
-    async def finish(self, session: Session) -> Saved:
+    async def finish(self, session: Session) -> SavedSession:
         with self._guard(f"{self._receiving.path} cannot be written"):
             return await shielded(self._take(self._receiving, session))
 

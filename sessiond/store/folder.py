@@ -15,7 +15,7 @@ from sessiond.fs import DiskFailed
 from sessiond.limits import Limits
 from sessiond.model.changes import Change, decode_changes
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.bulk_write import Incoming, Receiving
+from sessiond.store.bulk_write import BulkWrite, Receiving
 from sessiond.store.context import Journal, Run, StoreContext
 from sessiond.store.files import StoreFiles
 from sessiond.store.port import (
@@ -23,7 +23,7 @@ from sessiond.store.port import (
     HealthChanged,
     Listed,
     Recovered,
-    Saved,
+    SavedSession,
     StoreProblem,
     Touched,
     Trashed,
@@ -229,23 +229,23 @@ class FolderStore:
 
     # New sessions in parts
 
-    def receive(self, local_id: str, created_at: str) -> Incoming | None:
+    def receive(self, local_id: str, created_at: str) -> BulkWrite | None:
         self._around.check_writable()
         in_parts = self._around.format.abilities.in_parts
         if in_parts is None:
             return None
         most = self._around.limits.glanced_file_bytes
         receiving = Receiving(self._files, local_id, in_parts(local_id, created_at), most)
-        return Incoming(receiving, self._run, self._around.on_disk, self._take)
+        return BulkWrite(receiving, self._run, self._around.on_disk, self._take)
 
-    async def _take(self, receiving: Receiving, session: Session) -> Saved:
+    async def _take(self, receiving: Receiving, session: Session) -> SavedSession:
         local_id = session.local_id
         if await self.look(local_id) is not None:
             raise AlreadyExists(f"the session {local_id!r} already exists in the store {self.name!r}")
         await self._run(self._files.clear_leftovers, local_id)
         size = await self._run(receiving.finish, session)
         self._around.journal.note_saved(self.name, local_id, session.seq)
-        return Saved(local_id, receiving.path, size, self._around.now())
+        return SavedSession(local_id, receiving.path, size, self._around.now())
 
     # Trash
 

@@ -44,7 +44,7 @@ class Lost(Exception):
     """Hints were lost: everything must be compared."""
 
 
-class Source(Protocol):
+class HintSource(Protocol):
     """Where hints come from. `wait` and `close` on one thread, `wake` on any."""
 
     def wait(self) -> set[str]:
@@ -66,7 +66,7 @@ class Hints:
         self._told = told
         self._failed = failed
         self._stop = threading.Event()
-        self._source: Source | None = None
+        self._source: HintSource | None = None
         self._thread: threading.Thread | None = None
 
     async def open(self, path: str, inner: Callable[[str], bool]) -> None:
@@ -84,7 +84,7 @@ class Hints:
             await off_loop(self._thread.join)
             await off_loop(self._source.close)
 
-    def _run(self, source: Source) -> None:
+    def _run(self, source: HintSource) -> None:
         try:
             while not self._stop.is_set():
                 found = [path for path in source.wait() if is_theirs(path)]
@@ -94,7 +94,7 @@ class Hints:
             self._failed(error)
 
 
-def source_of(path: str, inner: Callable[[str], bool]) -> Source:
+def source_of(path: str, inner: Callable[[str], bool]) -> HintSource:
     """Blocks. OSError, RuntimeError."""
     return Folders(path, inner) if sys.platform == "linux" else Notify(path)
 

@@ -32,7 +32,7 @@ class FileWarning(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
 
-class Saved(msgspec.Struct, frozen=True, rename="camel"):
+class SavedSession(msgspec.Struct, frozen=True, rename="camel"):
     """The session's file is current. `bytes` is its size, `saved_at` RFC 3339."""
 
     local_id: str
@@ -59,7 +59,7 @@ class Trashed(msgspec.Struct, frozen=True):
     """`deleted`, `cleared`, `truncated` or `edited`."""
 
 
-class Incoming(Protocol):
+class IncomingSession(Protocol):
     """A whole new session that is stored a part at a time. Nobody sees it before `finish`. After ReadOnly, only `abandon`
     may follow.
     """
@@ -67,7 +67,7 @@ class Incoming(Protocol):
     async def add(self, messages: Sequence[Message]) -> None:
         """Add the next messages, in the order of their seqs."""
 
-    async def finish(self, session: Session) -> Saved:
+    async def finish(self, session: Session) -> SavedSession:
         """Durable when this returns. `session`: everything except the messages. AlreadyExists. Only the owner of the id calls this."""
 
     async def abandon(self) -> None:
@@ -179,10 +179,10 @@ class Stored(Protocol):
     async def begin(self) -> None:
         """Called before the first commit of a new session: AlreadyExists if the session exists."""
 
-    async def put(self, session: Session) -> Saved:
+    async def put(self, session: Session) -> SavedSession:
         """Store a whole new session, durable when this returns (fork, import, move). AlreadyExists."""
 
-    async def save(self, session: Session) -> Saved | None:
+    async def save(self, session: Session) -> SavedSession | None:
         """Bring the file up to date. None if there was nothing to do. OutsideChange: merge, then try again."""
 
     def save_even_blank(self) -> None:
@@ -246,7 +246,7 @@ class Store(Protocol):
 
     def file_path(self, local_id: str) -> str: ...
 
-    def receive(self, local_id: str, created_at: str) -> Incoming | None:
+    def receive(self, local_id: str, created_at: str) -> IncomingSession | None:
         """For a session that is too large for memory; None if this store can only take it as a whole."""
 
     async def trash(self) -> list[Trashed]: ...

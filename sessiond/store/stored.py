@@ -30,7 +30,7 @@ from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
 from sessiond.store.files import UNSEEN, Print, Snapshot
 from sessiond.store.partial_load import lacks
-from sessiond.store.port import Complete, FileWarning, OutsideChange, Saved
+from sessiond.store.port import Complete, FileWarning, OutsideChange, SavedSession
 from sessiond.store.reconcile import Merging, Rest
 from sessiond.store.trash import copy_name
 
@@ -180,7 +180,7 @@ class StoredSession:
         if await self.exists():
             raise AlreadyExists(f"the session {self.local_id!r} already exists in the store {self._around.name!r}")
 
-    async def put(self, session: Session) -> Saved:
+    async def put(self, session: Session) -> SavedSession:
         await self._check_free()
         around = self._around
         try:
@@ -196,7 +196,7 @@ class StoredSession:
 
     # Saving
 
-    async def save(self, session: Session) -> Saved | None:
+    async def save(self, session: Session) -> SavedSession | None:
         known = self._known
         self._around.check_reachable()
         if known.twice and not self._behind:
@@ -295,7 +295,7 @@ class StoredSession:
         found = {path: files.print_of(path) for path in files.shared_files()}
         return {path: one for path, one in found.items() if one is not None}
 
-    def _saved(self, session: Session, pending: list[Change], prints: dict[str, Print]) -> Saved:
+    def _saved(self, session: Session, pending: list[Change], prints: dict[str, Print]) -> SavedSession:
         """The files now have the versions `prints`, and hold `session` with the changes `pending`."""
         known, around = self._known, self._around
         known.prints = prints
@@ -306,7 +306,7 @@ class StoredSession:
             known.problems = [problem for problem in known.problems if not problem.fatal]
         around.note_saved(known, pending[-1].seq if pending else session.seq)
         path = around.path(self.local_id)
-        return Saved(local_id=self.local_id, path=path, bytes=self.size, saved_at=around.now())
+        return SavedSession(local_id=self.local_id, path=path, bytes=self.size, saved_at=around.now())
 
     # Removing
 

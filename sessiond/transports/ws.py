@@ -27,9 +27,9 @@ from sessiond.transports.listener import Listener
 from sessiond.transports.stream import StreamChannel
 from sessiond.transports.ws_framing import WsFraming
 from sessiond.transports.ws_http import (
-    Answer,
     Door,
-    Refused,
+    HttpResponse,
+    RequestRefused,
     Site,
     read_head,
     serialize,
@@ -62,7 +62,7 @@ class WsListener(Listener):
         return _FULL if len(self.channels) + len(self._coming) >= self._limits.connections else None
 
     def _last_word(self, word: bytes) -> bytes:
-        return serialize(Answer(503, "application/json", word), "")
+        return serialize(HttpResponse(503, "application/json", word), "")
 
     def _make_channel(self, peer: socket.socket) -> StreamChannel:
         self._coming.discard(peer)
@@ -118,7 +118,7 @@ class WsChannel(StreamChannel):
                 head, rest = bytes(self._head[:end]), bytes(self._head[end:])
                 self._head = None
                 self._request(head, rest)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._head = None
             self._finish(refused.answer)
 
@@ -142,9 +142,11 @@ class WsChannel(StreamChannel):
         assert self._head is not None
         size = end if end >= len(_END_OF_HEAD) else len(self._head)
         if size > self._limits.http_header_bytes:
-            raise Refused(431, f"the headers are longer than {self._limits.http_header_bytes} bytes", kind="tooLarge")
+            raise RequestRefused(
+                431, f"the headers are longer than {self._limits.http_header_bytes} bytes", kind="tooLarge"
+            )
         if not 0x41 <= self._head[0] <= 0x5A:  # a TLS hello, or another protocol: it would wait for an answer
-            raise Refused(400, "this port speaks HTTP and WebSocket, without TLS", kind="invalidRequest")
+            raise RequestRefused(400, "this port speaks HTTP and WebSocket, without TLS", kind="invalidRequest")
 
     def _request(self, head: bytes, rest: bytes) -> None:
         protocol, request = read_head(head)
@@ -153,7 +155,7 @@ class WsChannel(StreamChannel):
             self._upgrade(protocol, request, rest)
             return
         if request.method not in ("GET", "HEAD"):
-            raise Refused(405, "only GET is served here", kind="invalidRequest")
+            raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
         assert self._transport is not None
         self._transport.pause_reading()
         self._answering = self._loop.create_task(self._serve(request))
@@ -162,10 +164,10 @@ class WsChannel(StreamChannel):
         token = token_of(request.headers)
         trusted = self._listener.admits(token)
         if token is not None and not trusted:
-            raise Refused(401, "wrong token", "the file that `sessiond status` shows contains it")
+            raise RequestRefused(401, "wrong token", "the file that `sessiond status` shows contains it")
         response = protocol.accept(request)
         if response.status_code != 101:
-            self._finish(Answer(response.status_code, _TEXT, bytes(response.body)))
+            self._finish(HttpResponse(response.status_code, _TEXT, bytes(response.body)))
             return
         self._write(response.serialize(), soon=True)
         self._frames.opened = True
@@ -192,14 +194,14 @@ class WsChannel(StreamChannel):
             answer = await self._listener.site.get(
                 path, query, authorization[0] if len(authorization) == 1 else "", self._listener.port
             )
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = refused.answer
         except OSError as error:
             _log.error("%s could not be read: %s", path, error)
-            answer = Answer(500, _TEXT, b"this file could not be read\n")
-        self._finish(answer or Answer(404, _TEXT, b"there is nothing here\n"), head_only=request.method == "HEAD")
+            answer = HttpResponse(500, _TEXT, b"this file could not be read\n")
+        self._finish(answer or HttpResponse(404, _TEXT, b"there is nothing here\n"), head_only=request.method == "HEAD")
 
-    def _finish(self, answer: Answer, *, head_only: bool = False) -> None:
+    def _finish(self, answer: HttpResponse, *, head_only: bool = False) -> None:
         if self._transport is None:
             return
         if self._deadline is not None:

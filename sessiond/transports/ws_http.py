@@ -27,7 +27,7 @@ TOKEN_SUBPROTOCOL = "sessiond.token."  # noqa: S105  (a prefix)
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{1,5})?")
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """An answer in HTTP. `type` is the media type of `body`."""
 
     status: int
@@ -35,7 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """This request is not served; `answer` says why."""
 
     def __init__(self, status: int, message: str, hint: str = "", kind: str = "unauthorized") -> None:
@@ -43,13 +43,13 @@ class Refused(Exception):
         data = {"kind": kind, "hint": hint} if hint else {"kind": kind}
         error = {"code": -31004 if kind == "unauthorized" else -32600, "message": message, "data": data}
         body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-        self.answer = Answer(status, "application/json", body)
+        self.answer = HttpResponse(status, "application/json", body)
 
 
 class Site(Protocol):
     """Answers a plain GET on the same port."""
 
-    async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
+    async def get(self, path: str, query: str, authorization: str, port: int) -> HttpResponse | None:
         """`path` begins with a slash and has no query; None: not found."""
 
 
@@ -67,14 +67,14 @@ class Door:
         hosts = headers.get_all("Host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if not (_is_loopback(_name_of(host)) or host in self._hosts or _name_of(host) in self._hosts):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 f"the host {host!r} is not served here",
                 "use 127.0.0.1 or localhost, or add the name to allowed_hosts under [daemon] in config.toml",
             )
         origins = headers.get_all("Origin")
         if origins and not (len(origins) == 1 and self._may_ask(origins[0].lower(), host)):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 f"a page of {', '.join(origins)} may not use this",
                 "if it is yours, add it to allowed_origins under [daemon] in config.toml",
@@ -91,7 +91,7 @@ def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
     protocol.receive_data(head)
     events = protocol.events_received()
     if not events or not isinstance(events[0], Request):
-        raise Refused(400, "unsupported or malformed HTTP request", kind="invalidRequest")
+        raise RequestRefused(400, "unsupported or malformed HTTP request", kind="invalidRequest")
     return protocol, events[0]
 
 
@@ -111,7 +111,7 @@ def token_of(headers: Headers) -> str | None:
     return None
 
 
-def serialize(answer: Answer, host: str, *, head_only: bool = False) -> bytes:
+def serialize(answer: HttpResponse, host: str, *, head_only: bool = False) -> bytes:
     """The bytes of an answer after which the connection ends. `host`: from the request, already checked."""
     rows = [
         f"HTTP/1.1 {answer.status} {http.HTTPStatus(answer.status).phrase}",

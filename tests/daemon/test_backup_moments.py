@@ -18,7 +18,7 @@ from sessiond.daemon.expiry import Expiry
 from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem, off_loop
-from sessiond.journal import Held, JournalWriter
+from sessiond.journal import JournalExtent, JournalWriter
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.store.mounts import Mounts
@@ -105,7 +105,7 @@ async def test_a_store_that_is_adopted_meanwhile_is_in_the_copy(
     held = rig.journal.held
 
     @contextlib.asynccontextmanager
-    async def adopted_first() -> AsyncIterator[Held]:
+    async def adopted_first() -> AsyncIterator[JournalExtent]:
         store = await rig.mounts.mount("theirs", str(theirs), "jsonl")
         await store.session("late").put(Session("late", NOW))
         async with held() as found:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 from sessiond.errors import Indeterminate, ReadOnly
 from sessiond.fs import FileSystem
-from sessiond.journal.record import Entry, RecordKind
+from sessiond.journal.record import RecordEntry, RecordKind
 from sessiond.journal.replay import replay
 from sessiond.journal.segments import Segments
 from sessiond.journal.writer import OnDurable
@@ -34,10 +34,10 @@ class InlineJournal:
     def commit(
         self, store: str, session: str, seq: int, payload: bytes, on_durable: OnDurable | None = None
     ) -> Awaitable[int]:
-        return self._done(Entry(RecordKind.CHANGES, store, session, seq, payload))
+        return self._done(RecordEntry(RecordKind.CHANGES, store, session, seq, payload))
 
     def note_saved(self, store: str, session: str, seq: int) -> None:
-        mark = Entry(RecordKind.SAVED, store, session, seq)
+        mark = RecordEntry(RecordKind.SAVED, store, session, seq)
         try:
             self._segments.write([mark], sync=False)
         except ReadOnly:
@@ -47,12 +47,12 @@ class InlineJournal:
         self._segments.trim()
 
     def note_gone(self, store: str, session: str) -> Awaitable[None]:
-        return self._done(Entry(RecordKind.GONE, store, session))
+        return self._done(RecordEntry(RecordKind.GONE, store, session))
 
     async def purge(self, store: str, session: str) -> None:
         self._segments.purge(store, session)
 
-    def _done(self, entry: Entry) -> asyncio.Future:
+    def _done(self, entry: RecordEntry) -> asyncio.Future:
         future = asyncio.get_running_loop().create_future()
         try:
             future.set_result(self._segments.write([entry], sync=True))

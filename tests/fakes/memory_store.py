@@ -8,7 +8,7 @@ from sessiond.errors import AlreadyExists, SessionNotFound
 from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.port import Complete, Event, Listed, OutsideChange, Saved, StoreProblem, Touched, Trashed
+from sessiond.store.port import Complete, Event, Listed, OutsideChange, SavedSession, StoreProblem, Touched, Trashed
 
 
 class MemoryStore:
@@ -167,15 +167,15 @@ class StoredInMemory:
         if self.local_id in self._store.sessions:
             raise AlreadyExists(f"there is a session {self.local_id!r} already")
 
-    async def put(self, session: Session) -> Saved:
+    async def put(self, session: Session) -> SavedSession:
         await self.begin()
         self._store.sessions[self.local_id] = self._mine = session
         return self._saved(session)
 
-    def _saved(self, session: Session) -> Saved:
-        return Saved(self.local_id, self._store.file_path(self.local_id), 0, session.updated_at)
+    def _saved(self, session: Session) -> SavedSession:
+        return SavedSession(self.local_id, self._store.file_path(self.local_id), 0, session.updated_at)
 
-    async def save(self, session: Session) -> Saved | None:
+    async def save(self, session: Session) -> SavedSession | None:
         if not self.dirty:
             return None
         if await self.changed():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessiond.formats import agent_q
 from sessiond.formats.sexp import Dialect, read
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.model.session import Session
 from sessiond.model.values import epoch_ms, timestamp
 from tests.formats.lisp_sessions import NASTY, load, message, plain, save, session_of, sessions, written
@@ -49,7 +49,7 @@ def report(folder: Path, *, env: dict[str, str] | None = None) -> list[dict[str,
 
 
 def as_json(printed: str) -> Any:
-    return Source(printed, Dialect.EMACS).json(read(printed, Dialect.EMACS))
+    return SexpText(printed, Dialect.EMACS).json(read(printed, Dialect.EMACS))
 
 
 def check_report(told: dict[str, Any], session: Session) -> None:

@@ -13,7 +13,7 @@ from sessiond.formats.lisp_times import emacs_time
 from sessiond.formats.sexp import Dialect, SexpError, read
 from sessiond.formats.sexp_print import symbol
 from sessiond.formats.sexp_strings import emacs_char
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 
 CALL = {"id": "c", "name": "f", "arguments": {}}
 
@@ -65,7 +65,7 @@ def test_fields_of_a_session(wrong: Any) -> None:
 )
 def test_times_as_emacs_writes_them(written: str, at: str | None) -> None:
     """Every form that `format-time-string` takes; anything else is not a time."""
-    source = Source(written, Dialect.EMACS)
+    source = SexpText(written, Dialect.EMACS)
     assert emacs_time(source, read(written, Dialect.EMACS)) == at
 
 
@@ -81,13 +81,13 @@ def test_times_as_emacs_writes_them(written: str, at: str | None) -> None:
 )
 def test_values_of_odd_forms(written: str, value: Any) -> None:
     """What JSON has no form for is kept as it is written."""
-    assert Source(written, Dialect.EMACS).json(read(written, Dialect.EMACS)) == value
+    assert SexpText(written, Dialect.EMACS).json(read(written, Dialect.EMACS)) == value
 
 
 def test_what_is_nested_too_deep_is_kept_as_it_is_written() -> None:
     """JSON has an end where lists have none."""
     written = "(" * 200 + "x" + ")" * 200
-    value = Source(written, Dialect.EMACS).json(read(written, Dialect.EMACS))
+    value = SexpText(written, Dialect.EMACS).json(read(written, Dialect.EMACS))
     depth = 0
     while isinstance(value, list):
         [value] = value

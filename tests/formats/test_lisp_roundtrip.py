@@ -14,7 +14,7 @@ from sessiond.formats import agent_q, sibyl
 from sessiond.formats.base import Tail
 from sessiond.formats.lisp_file import apply_edits
 from sessiond.formats.sexp import Dialect, read
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.model.changes import Noted, StateSet
 from sessiond.model.message import Message
@@ -211,7 +211,7 @@ def littered(text: str, fmt: ModuleType, data: st.DataObject) -> tuple[str, list
     """The text with litter between the elements of its lists; what of it stands between messages must stay."""
     dialect = Dialect.EMACS if fmt is agent_q else Dialect.COMMON
     form = read(text, dialect)
-    source = Source(text, dialect)
+    source = SexpText(text, dialect)
     listed = source.plist(form)[":messages"]
     between = [one.start for one in listed.items] + [listed.end - 1] if listed.items else []
     inside = [one.start for node in (form, *listed.items) for one in node.items]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessiond.formats.sexp import Dialect, Kind, Node, SexpError, read
 from sessiond.formats.sexp_print import json_form, string, symbol
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.limits import MAX_SEXP_DEPTH
 from tests.formats.lisp_sessions import NASTY, json, text, words
 
@@ -32,7 +32,7 @@ def shape(source: str, dialect: Dialect) -> Any:
 
 
 def as_json(source: str, dialect: Dialect) -> Any:
-    return Source(source, dialect).json(read(source, dialect))
+    return SexpText(source, dialect).json(read(source, dialect))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_any_text_is_a_tree_or_an_error(dialect: Dialect, source: str) -> None:
         position = error.position
     else:
         position = node.start
-        Source(source, dialect).json(node)
+        SexpText(source, dialect).json(node)
         assert node.end <= len(source)
     assert 0 <= position <= len(source)
 
@@ -188,7 +188,7 @@ def test_any_keyword_comes_back(dialect: Dialect, name: str) -> None:
     printed = symbol(f":{name}", dialect)
     node = read(printed, dialect)
     assert (node.start, node.end, node.kind) == (0, len(printed), Kind.ATOM)
-    found = Source(printed, dialect).symbol(node)
+    found = SexpText(printed, dialect).symbol(node)
     clean = name.encode("utf-8", "replace").decode() == name
     if dialect is EMACS or name == name.lower():
         assert not clean or found == f":{name}"

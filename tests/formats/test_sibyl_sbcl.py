@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from sessiond.formats import sibyl
 from sessiond.formats.sexp import Dialect, read
 from sessiond.formats.sexp_print import string
-from sessiond.formats.sexp_values import Source
+from sessiond.formats.sexp_values import SexpText
 from sessiond.model.session import Session
 from sessiond.model.values import epoch_ms, timestamp
 from tests.formats.lisp_sessions import NASTY, load, message, plain, save, session_of, sessions, written
@@ -45,7 +45,7 @@ def report(folder: Path, *ids: str) -> list[dict[str, Any]]:
 
 
 def arguments_of(printed: str) -> Any:
-    return Source(printed, Dialect.COMMON).json(read(printed, Dialect.COMMON))
+    return SexpText(printed, Dialect.COMMON).json(read(printed, Dialect.COMMON))
 
 
 def check_report(told: dict[str, Any], session: Session) -> None:

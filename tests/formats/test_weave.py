@@ -8,11 +8,11 @@ import pytest
 
 from sessiond.formats.sidecar import (
     EPOCH,
-    Entry,
     Mark,
     Seen,
-    Shown,
+    ShownInMain,
     Sidecar,
+    SidecarEntry,
     Woven,
     build,
     decode_sidecar,
@@ -32,9 +32,9 @@ def seen(text: str, **more: Any) -> Seen:
     return Seen(key=key_of(text), role="user", content=text, timestamp=AT, near="n", **more)
 
 
-def entry(number: int, text: str, *, copy: bool = False, **more: Any) -> Entry:
+def entry(number: int, text: str, *, copy: bool = False, **more: Any) -> SidecarEntry:
     whole = {**message(number, content=text).wire()} if copy else None
-    return Entry(id=f"id-{number}", seq=number, key=key_of(text), copy=whole, near="n", **more)
+    return SidecarEntry(id=f"id-{number}", seq=number, key=key_of(text), copy=whole, near="n", **more)
 
 
 def woven(items: list[Seen], side: Sidecar | None = None, main: bytes = MAIN, floor: int = 0) -> Woven:
@@ -45,7 +45,7 @@ def told(result: Woven) -> list[tuple[str, int, Any]]:
     return [(one.id, one.seq, one.content) for one in result.messages]
 
 
-def side(*entries: Entry, mark: bytes | None = None, was: bytes | None = None, **more: Any) -> Sidecar:
+def side(*entries: SidecarEntry, mark: bytes | None = None, was: bytes | None = None, **more: Any) -> Sidecar:
     """By default of a version that somebody else wrote over."""
     return Sidecar(
         id="s", seq=9, through=9, entries=list(entries), mark=Mark.of(mark if mark is not None else b"ours", 9),
@@ -80,7 +80,7 @@ def test_an_id_that_is_there_twice_is_two_messages() -> None:
     first = woven(items)
     assert len({one.id for one in first.messages}) == 2
     known = side(
-        *[Entry(id=one.id, seq=one.seq, key=item.key) for one, item in zip(first.messages, items, strict=True)]
+        *[SidecarEntry(id=one.id, seq=one.seq, key=item.key) for one, item in zip(first.messages, items, strict=True)]
     )
     again = woven(items, known)
     assert told(again) == told(first)
@@ -106,7 +106,7 @@ def test_an_unseen_message_that_others_know_was_taken_out() -> None:
 
 def test_a_hidden_message_stays() -> None:
     """What the main file must not hold is there whoever wrote it, and is no reason to write it."""
-    hidden = Entry(id="h", seq=2, copy=message(2, "system", "hidden").wire())
+    hidden = SidecarEntry(id="h", seq=2, copy=message(2, "system", "hidden").wire())
     result = woven([seen("a"), seen("b")], side(entry(1, "a"), hidden, entry(3, "b")))
     assert [one.content for one in result.messages] == ["a", "hidden", "b"]
     assert not result.put_back
@@ -123,7 +123,7 @@ def test_the_version_from_before_a_crash(copies: bool) -> None:
 
 def test_a_stream_seen_half_written_is_whole() -> None:
     """The beginning of a streamed text that only the daemon has whole is an old state of it, not an edit."""
-    grown = Entry(
+    grown = SidecarEntry(
         id="id-1", seq=1, key=key_of("Hello"), copy=message(1, content="Hello", status="done").wire(), near="n"
     )
     result = woven([seen("Hel")], side(grown))
@@ -154,7 +154,7 @@ def test_a_file_with_nothing_in_common_costs_little() -> None:
 def test_a_sidecar_comes_back() -> None:
     """What `build` makes is read as the same, and has no claim on anything but its own main file."""
     session = session_of(message(1, thinking="hm"), message(2, "system"), tags=["t"])
-    shown = {1: Shown.of(session.messages()[0], seen("text 1"))}
+    shown = {1: ShownInMain.of(session.messages()[0], seen("text 1"))}
     built = build(
         session, lambda one: shown.get(one.seq), before=None, main_before=None, main_after=MAIN, info={"tags": ["t"], "name": None},
         keep_copies=True, shown_info={"name": None},

@@ -19,7 +19,7 @@ from sessiond.index.query import parse
 from sessiond.journal.record import SEGMENT_HEADER_BYTES, decode_segment_header
 from sessiond.journal.recovery import read_journal
 from sessiond.journal.scanner import scan
-from sessiond.rpc.envelope import Envelope, Refused
+from sessiond.rpc.envelope import Envelope, InvalidMessage
 from sessiond.rpc.envelope import decode as decode_envelope
 from sessiond.transports.framing import Decoder, Fault
 from tests.fakes.crashfs import CrashFS
@@ -62,7 +62,7 @@ def test_envelope(message: bytes) -> None:
     """An envelope or a refusal whose answer is JSON-RPC; what is taken is valid JSON for everybody."""
     decoded = decode_envelope(message, 10)
     for item in decoded if isinstance(decoded, list) else [decoded]:
-        if isinstance(item, Refused):
+        if isinstance(item, InvalidMessage):
             answer = json.loads(item.answer())
             assert answer["jsonrpc"] == "2.0"
             assert answer["error"]["data"]["kind"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.importers import document
-from sessiond.importers.document import Item, items, members
+from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.jsontext import NotJson, decode, encoded, fit, is_fit
 from sessiond.importers.record import SkippedLine, open_source
 from sessiond.model.values import check_json
@@ -35,7 +35,7 @@ class Slow(io.BytesIO):
         return super().read(min(size if size and size > 0 else 7, 7))
 
 
-def scan(raw: bytes, *arrays: str, file: type[io.BytesIO] = io.BytesIO) -> list[Item | SkippedLine]:
+def scan(raw: bytes, *arrays: str, file: type[io.BytesIO] = io.BytesIO) -> list[DocumentItem | SkippedLine]:
     return list(items("x", lambda _: file(raw), frozenset(arrays)))
 
 
@@ -44,7 +44,7 @@ def test_an_arrays_elements_are_those_that_json_reads(value: list[Any], indent: 
     """Whatever stands in strings, and however the bytes are cut, the elements are the same."""
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
     for file in (io.BytesIO, Slow):
-        found = [item.value for item in scan(raw, file=file) if isinstance(item, Item)]
+        found = [item.value for item in scan(raw, file=file) if isinstance(item, DocumentItem)]
         assert json.dumps(found) == json.dumps(value)
 
 
@@ -53,7 +53,7 @@ def test_an_objects_members_and_the_elements_of_one(value: dict[str, Any], many:
     """Named arrays come element by element, everything else whole."""
     value["many"] = many
     raw = json.dumps(value).encode()
-    found = [item for item in scan(raw, "many", file=Slow) if isinstance(item, Item)]
+    found = [item for item in scan(raw, "many", file=Slow) if isinstance(item, DocumentItem)]
     assert json.dumps([item.value for item in found if item.element]) == json.dumps(many)
     rest = {item.key: item.value for item in found if not item.element}
     assert json.dumps(rest) == json.dumps({k: v for k, v in value.items() if k != "many"})
@@ -65,7 +65,7 @@ def test_a_document_that_is_cut_off_gives_whole_elements_and_says_so(value: list
     raw = json.dumps(value).encode()
     cut = raw[: data.draw(st.integers(1, len(raw) - 1))]
     found = scan(cut)
-    whole = [item.value for item in found if isinstance(item, Item)]
+    whole = [item.value for item in found if isinstance(item, DocumentItem)]
     # A number that is cut is a number still; everything before it is exact.
     assert [json.dumps(v) for v in whole[:-1]] == [json.dumps(v) for v in value[: len(whole)][:-1]]
     assert isinstance(found[-1], SkippedLine)
@@ -83,7 +83,7 @@ def test_an_element_over_the_limit_is_passed_over(monkeypatch: pytest.MonkeyPatc
     """What is too large for a message is reported with its line, and the next element is read."""
     monkeypatch.setattr(document, "MAX_ELEMENT_BYTES", 400_000)
     found = scan(b'[1,\n{"a": "' + b"x" * 2_000_000 + b'", "b": [' + b"1," * 300_000 + b"1]},\n2]")
-    assert [item.value for item in found if isinstance(item, Item)] == [1, 2]
+    assert [item.value for item in found if isinstance(item, DocumentItem)] == [1, 2]
     assert [(s.line, "larger" in s.reason) for s in found if isinstance(s, SkippedLine)] == [(2, True)]
 
 
@@ -144,4 +144,4 @@ def test_a_repaired_value_is_told_and_taken() -> None:
     """An element that had to be put right comes with what was done to it."""
     told, item = scan(b'["caf\xe9"]')
     assert isinstance(told, SkippedLine) and told.taken
-    assert isinstance(item, Item) and item.value == "caf\ufffd"
+    assert isinstance(item, DocumentItem) and item.value == "caf\ufffd"

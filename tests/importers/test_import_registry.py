@@ -16,7 +16,7 @@ from sessiond.exporters import export
 from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.record import MessageRecord, SkippedLine, open_source
-from sessiond.importers.registry import Found, Place
+from sessiond.importers.registry import Found, FoundPlace
 from sessiond.model.session import Session
 from sessiond.model.values import is_session_id
 
@@ -134,9 +134,9 @@ def test_known_places_follow_the_environment(tmp_path: Path) -> None:
     (tmp_path / ".local/share/goose/sessions/sessions.db").write_text("")
     places = registry.known_places(str(tmp_path), {"CODEX_HOME": str(tmp_path / "elsewhere")})
     assert places == [
-        Place("claude-code", str(tmp_path / ".claude/projects")),
-        Place("codex", str(tmp_path / "elsewhere/sessions")),
-        Place("goose", str(tmp_path / ".local/share/goose/sessions/sessions.db")),
+        FoundPlace("claude-code", str(tmp_path / ".claude/projects")),
+        FoundPlace("codex", str(tmp_path / "elsewhere/sessions")),
+        FoundPlace("goose", str(tmp_path / ".local/share/goose/sessions/sessions.db")),
     ]
 
 
@@ -247,7 +247,7 @@ def test_an_id_is_fit_for_a_file_name_and_always_the_same() -> None:
 
 def test_what_comes_before_a_fault_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an importer fails in the middle, its events until then are a batch, and the fault comes with the next one."""
-    from sessiond.importers.reading import Counter, Reading
+    from sessiond.importers.reading import Counter, SourceReading
 
     class Failing:
         def read(self, path: str, open_: object) -> Iterator[SkippedLine]:
@@ -255,7 +255,7 @@ def test_what_comes_before_a_fault_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
             raise RuntimeError("the fault")
 
     monkeypatch.setitem(registry.BY_NAME, "failing", Failing())
-    reading = Reading("failing", "x", Counter())
+    reading = SourceReading("failing", "x", Counter())
     assert [event.reason for event in reading.batch() if isinstance(event, SkippedLine)] == ["before"]
     for _ in range(2):
         with pytest.raises(RuntimeError, match="the fault"):
@@ -265,11 +265,11 @@ def test_what_comes_before_a_fault_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_batch_is_bounded(tmp_path: Path) -> None:
     """However many events a file has, so many are in memory at once; all of them come, in order, and bytes are counted."""
-    from sessiond.importers.reading import Counter, Reading
+    from sessiond.importers.reading import Counter, SourceReading
 
     path = lines(tmp_path / f"{S}.jsonl", *(turn(f"u{n}") for n in range(500)))
     counter = Counter()
-    reading = Reading("claude-code", str(path), counter)
+    reading = SourceReading("claude-code", str(path), counter)
     sizes, ids = [], []
     while batch := reading.batch():
         sizes.append(len(batch))

@@ -17,7 +17,7 @@ from sessiond.index.chunks import DamagedChunk, unpack
 from sessiond.index.feed_queue import Step
 from sessiond.index.index import Index
 from sessiond.index.prepared import Prepared, prepare, prepare_requested, requested, texts_of
-from sessiond.index.preparer import Job, Preparer
+from sessiond.index.preparer import PreparedBatch, Preparer
 from sessiond.index.text import searchable
 from sessiond.model.message import Message
 from tests.index.feeding import all_hits, info, key, listed, message, note, opened
@@ -63,7 +63,7 @@ class Collected:
         with self._changed:
             self._changed.notify_all()
 
-    def wait(self, jobs: list[Job]) -> list[Prepared]:
+    def wait(self, jobs: list[PreparedBatch]) -> list[Prepared]:
         with self._changed:
             for job in jobs:
                 self._changed.wait_for(lambda job=job: job.ready)  # type: ignore[misc]
@@ -263,7 +263,7 @@ async def test_searches_say_that_whole_sessions_wait(tmp_path: Path) -> None:
     """While a part of a whole session is not written, a search is incomplete; lists and single changes do not wait for it."""
     async with opened(tmp_path) as index:
         index.incomplete = False
-        never = Job([message(1, "late word")])
+        never = PreparedBatch([message(1, "late word")])
         index.put_info(info("s"))
         index._writer.submit(Step("s", 1, lambda batch: batch.add_part("s", never.result()), True, never))
         index.put_info(info("other"))

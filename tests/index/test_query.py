@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.index.query import Query, Text, Where, parse
+from sessiond.index.query import PhraseTerm, Query, Where, parse
 
 
-def text(words: str, **more: bool) -> Text:
-    return Text(tuple(words.split()), **more)  # type: ignore[arg-type]
+def text(words: str, **more: bool) -> PhraseTerm:
+    return PhraseTerm(tuple(words.split()), **more)  # type: ignore[arg-type]
 
 
 DAY = 24 * 3600 * 1000
@@ -43,8 +43,8 @@ DAY = 24 * 3600 * 1000
         ("foo:bar", ((text("foo bar"),),)),
         ("http://x.org/y", ((text("http x org y"),),)),
         ("日本 Pythonで", ((text("日 本"),), (text("python で"),))),
-        ("getUser()", ((Text(("getuser",), ("get", "user")),),)),
-        ("getUs*", ((Text(("getus",), ("get", "us"), prefix=True),),)),
+        ("getUser()", ((PhraseTerm(("getuser",), ("get", "user")),),)),
+        ("getUs*", ((PhraseTerm(("getus",), ("get", "us"), prefix=True),),)),
         ("role:user -tag:x", ((Where("role", "user"),), (Where("tag", "x", negated=True),))),
         (
             'tag:"my tag" model:m-1 cwd:/a store:s',

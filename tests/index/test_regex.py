@@ -12,7 +12,7 @@ import pytest
 
 from sessiond.errors import Cancelled, InvalidParams
 from sessiond.index import regex
-from sessiond.index.regex_processes import Answer, all_of
+from sessiond.index.regex_processes import WorkerReply, all_of
 from sessiond.limits import Limits
 from tests.index.feeding import all_hits, info, key, message, note, opened, search
 
@@ -145,7 +145,10 @@ async def test_shares_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_was_written_anew_meanwhile_is_one_hit() -> None:
     """A document that one share saw before and another after a change."""
-    answers = [Answer(ids=[[9], [5, 3]], shown={5: ("old", [])}), Answer(ids=[[], [6, 5]], shown={6: ("x", [])})]
+    answers = [
+        WorkerReply(ids=[[9], [5, 3]], shown={5: ("old", [])}),
+        WorkerReply(ids=[[], [6, 5]], shown={6: ("x", [])}),
+    ]
     ids, shown = all_of(answers)
     assert ids == [9, 6, 5, 3]
     assert shown.keys() == {5, 6}

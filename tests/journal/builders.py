@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sessiond.journal.record import (
-    Entry,
     Record,
+    RecordEntry,
     RecordKind,
     SegmentHeader,
     encode_record,
@@ -17,19 +17,19 @@ ID = bytes(range(16))
 HEADER = SegmentHeader(ID, 1, 1)
 
 
-def changes(session: str, seq: int, payload: bytes = b"[]", store: str = "default") -> Entry:
-    return Entry(RecordKind.CHANGES, store, session, seq, payload)
+def changes(session: str, seq: int, payload: bytes = b"[]", store: str = "default") -> RecordEntry:
+    return RecordEntry(RecordKind.CHANGES, store, session, seq, payload)
 
 
-def saved(session: str, seq: int, store: str = "default") -> Entry:
-    return Entry(RecordKind.SAVED, store, session, seq)
+def saved(session: str, seq: int, store: str = "default") -> RecordEntry:
+    return RecordEntry(RecordKind.SAVED, store, session, seq)
 
 
-def gone(session: str, store: str = "default") -> Entry:
-    return Entry(RecordKind.GONE, store, session)
+def gone(session: str, store: str = "default") -> RecordEntry:
+    return RecordEntry(RecordKind.GONE, store, session)
 
 
-def segment(batches: Iterable[Sequence[Entry]], header: SegmentHeader = HEADER) -> tuple[bytes, list[int]]:
+def segment(batches: Iterable[Sequence[RecordEntry]], header: SegmentHeader = HEADER) -> tuple[bytes, list[int]]:
     """A segment as the writer makes it, each batch synced before the next; and where each record begins."""
     data, offsets, lsn = bytearray(encode_segment_header(header)), [], header.first_lsn
     for batch in batches:

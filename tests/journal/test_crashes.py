@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sessiond.errors import Indeterminate, ReadOnly
-from sessiond.journal.record import Entry
+from sessiond.journal.record import RecordEntry
 from sessiond.journal.recovery import Contents
 from sessiond.journal.replay import replay
 from sessiond.journal.segments import Segments
@@ -262,7 +262,7 @@ def test_a_failed_sync_at_any_place_is_final_and_nothing_acknowledged_is_lost(sk
         failed = True
         before = user.promises.acked
         with pytest.raises(ReadOnly):
-            user.segments.write([Entry(changes("a", 1).kind, "default", "a", 99, b"no")], sync=True)
+            user.segments.write([RecordEntry(changes("a", 1).kind, "default", "a", 99, b"no")], sync=True)
         assert user.promises.acked == before
     promises = user.promises
     for image in fs.crash_images(limit=60):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sessiond.errors import Indeterminate
-from sessiond.journal import Held, JournalWriter
+from sessiond.journal import JournalExtent, JournalWriter
 from sessiond.journal.recovery import read_journal
 from sessiond.journal.replay import replay
 from sessiond.limits import Limits
@@ -18,7 +18,7 @@ from tests.fakes.crashfs import CrashFS
 LIMITS = Limits(reserve_bytes=4096, segment_bytes=200)
 
 
-def copy(fs: CrashFS, held: Held) -> dict[str, list[bytes]]:
+def copy(fs: CrashFS, held: JournalExtent) -> dict[str, list[bytes]]:
     """What a daemon would find pending in a copy of these bytes."""
     fs.make_dirs("/copy")
     for path, size in held.files:

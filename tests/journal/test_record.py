@@ -14,8 +14,8 @@ from sessiond.journal.record import (
     HEADER_BYTES,
     MAX_BODY_BYTES,
     SEGMENT_HEADER_BYTES,
-    Entry,
     Record,
+    RecordEntry,
     RecordKind,
     SegmentHeader,
     check_entry,
@@ -32,7 +32,7 @@ _DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "journal.md"
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 entries = st.builds(
-    Entry,
+    RecordEntry,
     st.sampled_from([RecordKind.CHANGES, RecordKind.SAVED, RecordKind.GONE]),
     names,
     names,

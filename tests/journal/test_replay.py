@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.record import Entry, Record, RecordKind
+from sessiond.journal.record import Record, RecordEntry, RecordKind
 from sessiond.journal.replay import Ledger, replay
 from tests.journal.builders import changes, gone, saved
 
@@ -17,11 +17,11 @@ entries = st.one_of(
 )
 
 
-def _records(*given_entries: Entry) -> list[Record]:
+def _records(*given_entries: RecordEntry) -> list[Record]:
     return [Record(place + 1, entry) for place, entry in enumerate(given_entries)]
 
 
-def _pending(*given_entries: Entry) -> dict[str, list[int]]:
+def _pending(*given_entries: RecordEntry) -> dict[str, list[int]]:
     found = replay(_records(*given_entries))
     return {session: [record.entry.seq for record in records] for (_, session), records in found.items()}
 
@@ -47,11 +47,11 @@ def test_stores_are_kept_apart() -> None:
 
 def test_void_records_mean_nothing() -> None:
     """What was taken out neither adds nor ends anything."""
-    assert _pending(changes("a", 1), Entry(RecordKind.VOID, "", "", 3)) == {"a": [1]}
+    assert _pending(changes("a", 1), RecordEntry(RecordKind.VOID, "", "", 3)) == {"a": [1]}
 
 
 @given(st.lists(st.tuples(entries, st.booleans()), max_size=30))
-def test_the_running_state_agrees_with_replay(steps: list[tuple[Entry, bool]]) -> None:
+def test_the_running_state_agrees_with_replay(steps: list[tuple[RecordEntry, bool]]) -> None:
     """After any history the ledger knows the same sessions as a replay of it, and needs the segments of what is
     pending.
     """
@@ -70,7 +70,7 @@ def test_the_running_state_agrees_with_replay(steps: list[tuple[Entry, bool]]) -
 
 
 @given(st.lists(entries, max_size=30), st.data())
-def test_trimmed_segments_change_nothing_that_is_pending(history: list[Entry], data: st.DataObject) -> None:
+def test_trimmed_segments_change_nothing_that_is_pending(history: list[RecordEntry], data: st.DataObject) -> None:
     """Replaying from the oldest segment that is needed gives what replaying from the first one gives."""
     records = _records(*history)
     ledger = Ledger()

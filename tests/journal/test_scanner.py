@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.record import SEGMENT_HEADER_BYTES, Entry, SegmentHeader
+from sessiond.journal.record import SEGMENT_HEADER_BYTES, RecordEntry, SegmentHeader
 from sessiond.journal.scanner import Scan, scan
 from tests.journal.builders import HEADER, changes, saved, segment
 
@@ -16,12 +16,12 @@ entries = st.builds(changes, st.sampled_from("abc"), st.integers(1, 9), st.binar
 batches = st.lists(st.lists(entries, min_size=1, max_size=3), min_size=1, max_size=5)
 
 
-def _entries(found: Scan) -> list[Entry]:
+def _entries(found: Scan) -> list[RecordEntry]:
     return [record.entry for record in found.records]
 
 
 @given(batches)
-def test_a_sound_segment_gives_all_its_records(given_batches: list[list[Entry]]) -> None:
+def test_a_sound_segment_gives_all_its_records(given_batches: list[list[RecordEntry]]) -> None:
     """What the writer wrote is read in order, with nothing to complain about."""
     data, _ = segment(given_batches)
     found = scan(data, HEADER, last=True)
@@ -41,7 +41,9 @@ def test_any_bytes_give_a_scan(data: bytes, last: bool) -> None:
 
 
 @given(batches, st.data())
-def test_a_cut_segment_gives_the_records_before_the_cut(given_batches: list[list[Entry]], data: st.DataObject) -> None:
+def test_a_cut_segment_gives_the_records_before_the_cut(
+    given_batches: list[list[RecordEntry]], data: st.DataObject
+) -> None:
     """Cut anywhere, the last segment gives all records that are whole, and the rest is torn, never corrupt."""
     raw, offsets = segment(given_batches)
     cut = data.draw(st.integers(SEGMENT_HEADER_BYTES, len(raw)))
@@ -54,7 +56,7 @@ def test_a_cut_segment_gives_the_records_before_the_cut(given_batches: list[list
 
 
 @given(batches, st.data())
-def test_a_turned_bit_is_never_passed_over(given_batches: list[list[Entry]], data: st.DataObject) -> None:
+def test_a_turned_bit_is_never_passed_over(given_batches: list[list[RecordEntry]], data: st.DataObject) -> None:
     """One wrong bit costs the one record that it is in; the others are given, and the gap is told: corruption where a
     later record proves that it was synced, else torn; in a segment that is not the last always corruption.
     """
@@ -73,7 +75,7 @@ def test_a_turned_bit_is_never_passed_over(given_batches: list[list[Entry]], dat
 
 
 @given(batches, st.binary(min_size=1, max_size=80))
-def test_a_torn_end_is_no_corruption(given_batches: list[list[Entry]], end: bytes) -> None:
+def test_a_torn_end_is_no_corruption(given_batches: list[list[RecordEntry]], end: bytes) -> None:
     """Whatever a crash leaves behind the last record is torn, but for zeros: they are room for more."""
     raw, _ = segment(given_batches)
     found = scan(raw + end, HEADER, last=True)

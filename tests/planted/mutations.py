@@ -178,7 +178,7 @@ MUTATIONS = [
     Planted(
         "a loss is forgotten at the next start",
         "journal/recovery.py",
-        "            self.contents.repairs.append(Note(note, loss))\n",
+        "            self.contents.repairs.append(RecordLoss(note, loss))\n",
         "            pass\n",
         ("tests/daemon/test_damaged_journal.py", "-k", "doctor_is_not_content"),
     ),
@@ -620,8 +620,8 @@ MUTATIONS = [
     Planted(
         "half an exchange is put back",
         "formats/append_only.py",
-        " copy=now.wire(), since=since))\n",
-        " copy=now.wire()))\n",
+        " copy=now.wire(), since=since)\n",
+        " copy=now.wire())\n",
         ("tests/store/test_old_copies.py", "-k", "half"),
     ),
     # The owner of a session

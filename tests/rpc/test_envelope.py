@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.rpc.envelope import Envelope, Refused, decode, depth, recover_id, success
+from sessiond.rpc.envelope import Envelope, InvalidMessage, decode, depth, recover_id, success
 
 values = st.recursive(
     st.none()
@@ -42,7 +42,7 @@ def test_any_bytes(message: bytes) -> None:
     """No bytes raise; what is refused can be answered, and the answer is JSON."""
     found = decode(message, 10)
     for item in found if isinstance(found, list) else [found]:
-        if isinstance(item, Refused):
+        if isinstance(item, InvalidMessage):
             assert json.loads(item.answer())["error"]["data"]["kind"] in (
                 "parseError",
                 "invalidRequest",
@@ -59,7 +59,7 @@ def test_params_come_through(params: Any, ascii_only: bool) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": params}
     found = decode(json.dumps(request, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), 10)
     if too_big(params):
-        assert isinstance(found, Refused)
+        assert isinstance(found, InvalidMessage)
         assert found.error.kind == "invalidParams"
     else:
         assert isinstance(found, Envelope)
@@ -94,7 +94,7 @@ def test_23_a_number_that_would_be_rounded_is_refused(number: str) -> None:
     found = decode(
         b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["1.00000000000000000001",%s]}}' % number.encode(), 10
     )
-    assert isinstance(found, Refused)
+    assert isinstance(found, InvalidMessage)
     assert found.error.kind == "invalidParams"
     assert "would be rounded" in found.error.message
 

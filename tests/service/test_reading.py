@@ -16,8 +16,8 @@ import pytest
 from sessiond import pipes
 from sessiond.importers import reader as reading
 from sessiond.importers import reading_worker, registry
-from sessiond.importers.reader import Reader, ReadingFault
-from sessiond.importers.reading import Counter, Reading
+from sessiond.importers.reader import ImportReader, ReadingFault
+from sessiond.importers.reading import Counter, SourceReading
 from sessiond.importers.record import Event, Ignored, InfoUpdate, SessionEnd, SkippedLine
 from tests.service.test_intake import Served, record, transcript, wire_id
 
@@ -25,7 +25,7 @@ from tests.service.test_intake import Served, record, transcript, wire_id
 @pytest.fixture
 def elsewhere():
     """A reader that uses its process, whatever the size."""
-    reader = Reader()
+    reader = ImportReader()
     reader.large = True
     yield reader
     reader.close()
@@ -44,7 +44,7 @@ def found(path: Path, importer: str = "claude-code") -> registry.Found:
     return registry.Found(importer, str(path), 0)
 
 
-async def read(reader: Reader, path: Path, importer: str = "claude-code") -> list[Event]:
+async def read(reader: ImportReader, path: Path, importer: str = "claude-code") -> list[Event]:
     async with aclosing(reader.batches(found(path, importer))) as batches:
         return [event async for batch, _ in batches for event in batch]
 
@@ -55,7 +55,7 @@ async def to_the_end(batches: AsyncIterator[reading.Batch]) -> None:
 
 
 def here(path: Path, importer: str = "claude-code") -> list[Event]:
-    whole = Reading(importer, str(path), Counter())
+    whole = SourceReading(importer, str(path), Counter())
     events: list[Event] = []
     while batch := whole.batch():
         events += batch
@@ -72,7 +72,7 @@ def test_every_event_goes_through_the_pipe() -> None:
     assert reading_worker.unpacked(rows) == events
 
 
-async def test_the_process_reads_the_same(elsewhere: Reader, tmp_path: Path) -> None:
+async def test_the_process_reads_the_same(elsewhere: ImportReader, tmp_path: Path) -> None:
     """Several files one after the other, also damaged ones, give the same events as here; bytes are counted."""
     paths = [transcript(tmp_path / "p", range(1, 700)), transcript(tmp_path / "q", range(1, 3))]
     broken = tmp_path / "p" / "broken.jsonl"
@@ -83,7 +83,7 @@ async def test_the_process_reads_the_same(elsewhere: Reader, tmp_path: Path) -> 
         assert elsewhere.counter.bytes == path.stat().st_size
 
 
-async def test_a_file_that_is_not_there(elsewhere: Reader, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_there(elsewhere: ImportReader, tmp_path: Path) -> None:
     """An OSError with its path, and the next file is read."""
     with pytest.raises(FileNotFoundError) as caught:
         await read(elsewhere, tmp_path / "none.jsonl")
@@ -92,7 +92,7 @@ async def test_a_file_that_is_not_there(elsewhere: Reader, tmp_path: Path) -> No
     assert await read(elsewhere, path) == here(path)
 
 
-async def test_who_leaves_half_way_is_not_answered_later(elsewhere: Reader, tmp_path: Path) -> None:
+async def test_who_leaves_half_way_is_not_answered_later(elsewhere: ImportReader, tmp_path: Path) -> None:
     """After a file that was given up, the next one's events are its own."""
     long, short = transcript(tmp_path / "p", range(1, 3000)), transcript(tmp_path / "q", range(1, 4))
     async with aclosing(elsewhere.batches(found(long))) as batches:
@@ -100,7 +100,7 @@ async def test_who_leaves_half_way_is_not_answered_later(elsewhere: Reader, tmp_
     assert await read(elsewhere, short) == here(short)
 
 
-async def test_a_process_that_is_killed(elsewhere: Reader, tmp_path: Path) -> None:
+async def test_a_process_that_is_killed(elsewhere: ImportReader, tmp_path: Path) -> None:
     """A fault of that file; another process reads the next one."""
     long, short = transcript(tmp_path / "p", range(1, 20_000)), transcript(tmp_path / "q", range(1, 4))
     async with aclosing(elsewhere.batches(found(long))) as batches:
@@ -112,7 +112,7 @@ async def test_a_process_that_is_killed(elsewhere: Reader, tmp_path: Path) -> No
     assert await read(elsewhere, short) == here(short)
 
 
-async def test_a_path_that_is_no_text_is_read_here(elsewhere: Reader, tmp_path: Path) -> None:
+async def test_a_path_that_is_no_text_is_read_here(elsewhere: ImportReader, tmp_path: Path) -> None:
     """Names that are not UTF-8 cannot be written into the pipe; they are read all the same."""
     path = transcript(tmp_path / "p", range(1, 4))
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.jsonl"))
@@ -131,10 +131,10 @@ async def test_an_import_through_the_process(served: Served, tmp_path: Path, mon
     good = transcript(tmp_path / "p", range(1, 5), "11111111-2222-3333-4444-555555555551")
     bad = transcript(tmp_path / "p", range(1, 3000), "11111111-2222-3333-4444-555555555552")
     last = transcript(tmp_path / "p", range(1, 6), "11111111-2222-3333-4444-555555555553")
-    readers: list[Reader] = []
+    readers: list[ImportReader] = []
     made = reading.Reader.__init__
 
-    def noted(self: Reader) -> None:
+    def noted(self: ImportReader) -> None:
         made(self)
         readers.append(self)
 

@@ -11,7 +11,7 @@ from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly, SessiondErro
 from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.service.sessions import Service
-from sessiond.store.port import Saved
+from sessiond.store.port import SavedSession
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.memory_store import MemoryStore, StoredInMemory
@@ -32,7 +32,7 @@ class Theia(MemoryStore):
 
 
 class Forgetful(StoredInMemory):
-    async def put(self, session: Session) -> Saved:
+    async def put(self, session: Session) -> SavedSession:
         session.notes = []
         return await super().put(session)
 
@@ -145,7 +145,7 @@ async def test_a_store_that_cannot_save_one_session_saves_the_others(
         await two.new(peer, session_id=session_id, messages=[user("1")])
     save = StoredInMemory.save
 
-    async def sometimes(stored: StoredInMemory, session: Session) -> Saved | None:
+    async def sometimes(stored: StoredInMemory, session: Session) -> SavedSession | None:
         if stored.local_id == "b":
             raise ReadOnly("the disk is full")
         return await save(stored, session)

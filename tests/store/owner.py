@@ -13,7 +13,7 @@ from sessiond.errors import AlreadyExists, BadFile, SessionNotFound, Unavailable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session
 from sessiond.store.folder import FolderStore
-from sessiond.store.port import FileWarning, OutsideChange, Saved
+from sessiond.store.port import FileWarning, OutsideChange, SavedSession
 from sessiond.store.stored import StoredSession
 
 _ATTEMPTS = 16
@@ -40,7 +40,7 @@ class Vanished:
 
 @dataclass
 class WasSaved:
-    saved: Saved
+    saved: SavedSession
 
 
 class Owner:
@@ -133,7 +133,7 @@ class Owner:
         assert self.sessions.get(session.local_id) is session, "it was replaced"
         await self.of(session.local_id).commit(session, list(changes))
 
-    async def put(self, session: Session) -> Saved:
+    async def put(self, session: Session) -> SavedSession:
         if session.local_id in self.sessions:
             raise AlreadyExists(session.local_id)
         return await self.of(session.local_id).put(session)
@@ -143,11 +143,11 @@ class Owner:
             self.sessions.pop(local_id, None)
             self.stored.pop(local_id, None)
 
-    async def save(self, local_id: str) -> Saved | None:
+    async def save(self, local_id: str) -> SavedSession | None:
         async with self.lane(local_id):
             return await self._save(local_id)
 
-    async def _save(self, local_id: str) -> Saved | None:
+    async def _save(self, local_id: str) -> SavedSession | None:
         stored = self.of(local_id)
         for _ in range(_ATTEMPTS):
             if not stored.dirty:

@@ -18,7 +18,7 @@ from sessiond.limits import Limits
 from sessiond.model.session import Session
 from sessiond.service.sessions import Service
 from sessiond.store.mounts import Mounts
-from sessiond.store.port import Saved
+from sessiond.store.port import SavedSession
 from sessiond.store.stored import StoredSession
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
@@ -151,7 +151,7 @@ async def test_what_somebody_writes_while_a_session_moves_is_in_the_trash(
     path = Path(mounts.stores["default"].file_path("a"))
     put = StoredSession.put
 
-    async def put_while_somebody_writes(stored: StoredSession, session: Session) -> Saved:
+    async def put_while_somebody_writes(stored: StoredSession, session: Session) -> SavedSession:
         saved = await put(stored, session)
         with path.open("a") as file:
             file.write('{"role": "user", "content": "by hand"}\n')
@@ -172,7 +172,7 @@ async def test_what_somebody_writes_into_what_a_move_has_just_made_is_in_the_tra
     await service.new(peer, session_id="a", messages=[user("kept")])
     put = StoredSession.put
 
-    async def put_and_somebody_writes(stored: StoredSession, session: Session) -> Saved:
+    async def put_and_somebody_writes(stored: StoredSession, session: Session) -> SavedSession:
         saved = await put(stored, session)
         with (disk.path / "a.jsonl").open("a") as file:
             file.write('{"role": "user", "content": "by hand"}\n')

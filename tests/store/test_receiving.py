@@ -14,7 +14,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.model.message import Message
 from sessiond.model.session import Session, content_equal
 from sessiond.store.folder import FolderStore
-from sessiond.store.port import Incoming
+from sessiond.store.port import IncomingSession
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, message
 
@@ -36,7 +36,7 @@ def whole() -> Session:
     return session
 
 
-async def receive(store: FolderStore) -> Incoming:
+async def receive(store: FolderStore) -> IncomingSession:
     incoming = store.receive("a", NOW)
     assert incoming is not None
     for part in PARTS:

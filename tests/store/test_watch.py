@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.fs import RealFileSystem
-from sessiond.store.hints import Folders, Lost, Notify, Source
+from sessiond.store.hints import Folders, HintSource, Lost, Notify
 from sessiond.store.port import Touched
 from sessiond.store.watch import Watch
 from tests.store.conftest import House, begun
@@ -19,7 +19,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
-def told(source: Source, path: Path) -> set[str]:
+def told(source: HintSource, path: Path) -> set[str]:
     """All that is told, relative, until something of `path` is."""
     found: set[str] = set()
     while str(path) not in found:
@@ -27,7 +27,7 @@ def told(source: Source, path: Path) -> set[str]:
     return {str(Path(one).relative_to(path.parent)) for one in found}
 
 
-def wait_for_ever(source: Source) -> None:
+def wait_for_ever(source: HintSource) -> None:
     while True:
         source.wait()
 

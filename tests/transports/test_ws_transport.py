@@ -18,17 +18,17 @@ from sessiond.limits import Limits
 from sessiond.transports import ws
 from sessiond.transports.framing import Fault
 from sessiond.transports.ws_framing import WsFraming
-from sessiond.transports.ws_http import Answer, Door
+from sessiond.transports.ws_http import Door, HttpResponse
 from tests.transports.test_listeners import Acceptor
 
 TOKEN = "the-token"
 
 
 class Files:
-    async def get(self, path: str, query: str, authorization: str, port: int) -> Answer | None:
+    async def get(self, path: str, query: str, authorization: str, port: int) -> HttpResponse | None:
         if path == "/broken":
             raise OSError("no")
-        return Answer(200, "text/plain", f"{path} {query} {authorization}".encode()) if path == "/file" else None
+        return HttpResponse(200, "text/plain", f"{path} {query} {authorization}".encode()) if path == "/file" else None
 
 
 Made = tuple[ws.WsListener, Acceptor]
