@@ -1135,8 +1135,8 @@ MUTATIONS = [
     Planted(
         "the client clears a session twice",
         "client/requests.py",
-        'return Request("session/clear", {"sessionId": session_id}, _session, again=False)',
-        'return Request("session/clear", {"sessionId": session_id}, _session)',
+        'return Request("session/clear", {"sessionId": session_id}, t.SessionResult, again=False)',
+        'return Request("session/clear", {"sessionId": session_id}, t.SessionResult)',
         ("tests/client/test_client.py", "-k", "must_not_be_repeated"),
     ),
     Planted(
