@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sessiond.client import Sessiond, connect
 from sessiond.endpoint import read_endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,15 +77,12 @@ class Shell:
         self._running.append(process)
         return process
 
-    def client(self, *, start: bool = True) -> Any:
-        """A blocking client of this home's daemon."""
-        from sessiond.cli.client import Client
-        from sessiond.endpoint import places
-
+    def client(self, *, start: bool = True, name: str = "test") -> Sessiond:
+        """A blocking client of this home's daemon. `name`: what others see."""
         if start:
             assert self("status").code == 0
             self("list")
-        return Client.connect(places(self.env), start=False)
+        return connect(home=str(self.path), start=False, name=name, timeout_s=DEADLINE_S)
 
     @property
     def data(self) -> Path:

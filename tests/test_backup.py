@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sessiond.backups.copying import SUMS, Tree, decode_sums
 from sessiond.backups.verify import prove
+from sessiond.client import Progress
 from sessiond.errors import SessiondError
 from sessiond.fs import RealFileSystem
 from sessiond.store.move_guard import MoveGuard
@@ -292,18 +292,16 @@ def test_a_cancelled_backup_leaves_nothing(home: Shell, tmp_path: Path) -> None:
     """$/cancelRequest while it runs ends it as `cancelled`, and neither the folder nor a part of it is there."""
     filled(home, 1500)
     with home.client() as client:
-        wanted = {"path": str(tmp_path / "copy"), "workDoneToken": 1}
-        seen: list[str] = []
+        begun: list[str] = []
 
-        def told(_method: str, params: dict[str, Any]) -> None:
-            seen.append(params["value"]["kind"])
-            if params["value"]["kind"] == "report" and seen.count("report") == 1:
+        def told(progress: Progress) -> None:
+            if progress.percentage is not None and not begun:
+                begun.extend(os.listdir(tmp_path))
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            client.call("daemon/backup", wanted, notified=told)
-        assert os.listdir(tmp_path) == [".copy.sessiond-" + os.listdir(tmp_path)[0].split("-")[1]]
-        client.cancel(notified=lambda *_: None)
+            client.backup(str(tmp_path / "copy"), on_progress=told)
+        assert [name.partition("-")[0] for name in begun] == [".copy.sessiond"]
         assert os.listdir(tmp_path) == []
 
 

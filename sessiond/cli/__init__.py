@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from sessiond.cli.output import one_line
+from sessiond.cli.output import ENDED, one_line
 from sessiond.cli.streams import OutputFailed
+from sessiond.client.failures import AnswerLost, NotText
 from sessiond.endpoint import APP, NoHome
 from sessiond.errors import DaemonUnreachable, SessiondError
 from sessiond.reach import Unreachable
@@ -32,10 +33,10 @@ def main(arguments: Sequence[str]) -> int:
         return EX_INTERRUPTED
     except click.ClickException as error:
         return complain(error.format_message(), None, EX_FAILED)
-    except (Unreachable, DaemonUnreachable, NoHome) as error:
+    except (Unreachable, NoHome) as error:
         return complain(str(error), None, EX_UNAVAILABLE)
     except SessiondError as error:
-        return complain(error.message, error.hint, EX_FAILED)
+        return _failed(error)
     except KeyboardInterrupt:
         return EX_INTERRUPTED
     except OutputFailed as error:
@@ -46,6 +47,17 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         return complain(str(error), None, EX_FAILED)
     return result if isinstance(result, int) else 0
+
+
+def _failed(error: SessiondError) -> int:
+    """Say why a request failed. The exit code."""
+    if isinstance(error, AnswerLost):
+        return complain(ENDED, None, EX_FAILED)
+    if isinstance(error, DaemonUnreachable):
+        return complain(error.message, None, EX_UNAVAILABLE)
+    if isinstance(error, NotText):
+        return complain("an argument is not valid UTF-8", "check the terminal's encoding", EX_FAILED)
+    return complain(error.message, error.hint, EX_FAILED)
 
 
 def complain(message: str, hint: str | None, code: int) -> int:

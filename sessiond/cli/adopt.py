@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, print_json, say
 from sessiond.cli.paths import on_wire
+from sessiond.client import requests
 
 
 @click.command("adopt", short_help="Make another tool's session folder a store, in place.")
@@ -20,16 +20,16 @@ from sessiond.cli.paths import on_wire
 @as_json
 def command(path: str, name: str | None, form: str | None, as_json: bool) -> None:
     """Make a folder in which another tool keeps its sessions a store. The files stay there, and still belong to that tool."""
-    params: dict[str, Any] = {"path": on_wire(os.path.abspath(path))}
-    params |= {key: value for key, value in (("name", name), ("format", form)) if value is not None}
-    with Client.connect() as client:
-        result = client.call("store/adopt", params)
+    request = requests.adopt(on_wire(os.path.abspath(path)), name=name, format=form)
+    with connect() as client:
+        answer = client.answer(request)
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
         return
-    store = result["store"]
-    sessions = result["sessions"]
-    found = count(len(sessions) if isinstance(sessions, list) else sessions, "session")
-    say(f"store {store['name']} ({store['format']}): {found}; sessiond list --store {store['name']}")
-    for warning in result["warnings"]:
-        say(f"warning: {warning['path']}: {warning['message']}")
+    adopted = answer.value
+    store = adopted.store
+    say(
+        f"store {store.name} ({store.format}): {count(adopted.sessions, 'session')}; sessiond list --store {store.name}"
+    )
+    for warning in adopted.warnings:
+        say(f"warning: {warning.path}: {warning.message}")

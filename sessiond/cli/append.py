@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import uuid
-from typing import Any
 
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import print_json, say
+from sessiond.client import requests
+from sessiond.client.types import NewMessage
 
 
 @click.command("append", short_help="Add a message; returns once it is durable.")
@@ -31,19 +31,9 @@ def command(session_id: str, text: str | None, role: str, as_json: bool) -> None
                 f"standard input is not valid UTF-8 (byte {error.start})", param_hint="TEXT"
             ) from None
         text = text.removesuffix("\n")
-    message = {"id": f"m-{uuid.uuid4()}", "role": role, "content": text}
-    result = _append({"sessionId": session_id, "messages": [message]})
+    with connect() as client:
+        answer = client.answer(requests.append(session_id, [NewMessage(role=role, content=text)]))
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
     else:
-        say(f"{session_id} #{result['seq']}")
-
-
-def _append(params: dict[str, Any]) -> Any:
-    """Tries twice if the daemon goes away: the message has an id, so one that is already durable is not added again."""
-    try:
-        with Client.connect() as client:
-            return client.call("session/append", params)
-    except ConnectionError:
-        with Client.connect() as client:
-            return client.call("session/append", params)
+        say(f"{session_id} #{answer.value.seq}")

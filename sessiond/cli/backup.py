@@ -6,18 +6,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 import msgspec
 
 from sessiond.cli import EX_FAILED
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, print_json, say
 from sessiond.cli.paths import on_wire
+from sessiond.client import requests
+from sessiond.client.blocking import Sessiond
+from sessiond.client.requests import Answer
+from sessiond.client.types import BackedUp, Progress
 
-Report = Callable[[dict[str, Any]], None]
+Report = Callable[[Progress], None]
 
 
 @click.command("backup", short_help="Make a consistent copy of everything, or verify one.")
@@ -32,32 +35,25 @@ def command(directory: str, verify: bool, as_json: bool) -> int:
     path = os.path.abspath(os.path.expanduser(directory))
     if verify:
         return _verify(path, as_json=as_json)
-    with Client.connect() as client, _bar() as report:
-        result = _make(client, path, report)
+    with connect() as client, _bar() as report:
+        answer = _make(client, path, report)
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
         return 0
-    say(f"{count(result['files'], 'file')}, {result['bytes']:,} bytes in {path}")
-    for warning in result.get("warnings", []):
-        print(clean(f"warning: {warning['path']}: {warning['message']}"), file=sys.stderr)
+    copied = answer.value
+    say(f"{count(copied.files, 'file')}, {copied.bytes:,} bytes in {path}")
+    for warning in copied.warnings:
+        print(clean(f"warning: {warning.path}: {warning.message}"), file=sys.stderr)
     return 0
 
 
-def _make(client: Client, path: str, report: Report) -> dict[str, Any]:
-    def notified(method: str, told: dict[str, Any]) -> None:
-        if method == "$/progress":
-            report(told.get("value", {}))
-
+def _make(client: Sessiond, path: str, report: Report) -> Answer[BackedUp]:
     try:
-        result: dict[str, Any] = client.call(
-            "daemon/backup", {"path": on_wire(path), "workDoneToken": "backup"}, notified=notified
-        )
-    except KeyboardInterrupt:
-        client.cancel(notified=notified)  # returns once nothing of it is left, or if it was already complete
+        return client.answer(requests.backup(on_wire(path), on_progress=report))
+    except KeyboardInterrupt:  # raised once nothing of it is left, or if it was already complete
         done = "the backup was already complete" if os.path.lexists(path) else "nothing is left of the backup"
         print(f"interrupted; {done}", file=sys.stderr)
         raise click.Abort from None
-    return result
 
 
 def _verify(path: str, *, as_json: bool) -> int:
@@ -78,17 +74,18 @@ def _verify(path: str, *, as_json: bool) -> int:
 def _bar() -> Iterator[Report]:
     """A progress line on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda _value: None
+        yield lambda _progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("copying", total=100)
 
-        def report(value: dict[str, Any]) -> None:
-            if "percentage" in value:
-                bar.update(task, description=clean(str(value["message"])), completed=value["percentage"])
+        def report(progress: Progress) -> None:
+            if progress.percentage is not None:
+                bar.update(task, description=clean(progress.message), completed=progress.percentage)
 
         yield report

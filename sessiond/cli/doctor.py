@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import click
 
@@ -19,6 +18,8 @@ from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, print_json, say
 from sessiond.cli.repair_config import mend_config
 from sessiond.cli.status import ask, index_problem, problem_of, unpromised_in_words
+from sessiond.client import requests
+from sessiond.client.types import Status
 from sessiond.config import StoreConfig, load
 from sessiond.daemon.data_version import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
@@ -92,7 +93,7 @@ def _acknowledged(where: Places, fs: FileSystem, *, locked: bool, quietly: bool)
     client = None if locked else connect_if_running(where)
     if client is not None:
         with client:
-            count: int = client.call("daemon/acknowledge")["acknowledged"]
+            count = client.ask(requests.acknowledge()).value.acknowledged
     else:
         lock = None if locked else _alone(fs, where)
         try:
@@ -137,13 +138,14 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         return  # nothing in it is ours to judge or repair
     yield from _folders(where)
     yield from _unpromised([where.data, *(store.path for store in config.stores if store.name != "default")])
-    status = None
+    status: Status | None = None
     if not repairing:
         try:
-            status = ask()
+            answer = ask()
         except (SessiondError, OSError) as error:
             yield Finding("daemon", str(error), f"its log is in {where.log}")
         else:
+            status = None if answer is None else answer.value
             yield from _daemon(where, status)
     if status is None and fs.stat(where.data + "/journal") is not None:
         yield from examine_journal(fs, where.data + "/journal", config.limits, repairing=repairing)
@@ -202,21 +204,21 @@ def _close_folder(path: str) -> str | None:
     return None if privacy_problem(os.path.realpath(path)) else "its mode is now 0700"
 
 
-def _daemon(where: Places, status: dict[str, Any] | None) -> Iterator[Finding]:
+def _daemon(where: Places, status: Status | None) -> Iterator[Finding]:
     if status is None:
         record = read_endpoint(where.data)
         yield Finding("no daemon is running" + (f" (the last one had pid {record.pid})" if record else ""))
         return
-    yield Finding(f"daemon version {status['version']}, pid {status['pid']}, at {status['socket']}")
-    if status.get("readOnly"):
+    yield Finding(f"daemon version {status.version}, pid {status.pid}, at {status.socket}")
+    if status.read_only is not None:
         hint = "free some disk space, then run `sessiond stop`; the next client starts the daemon again"
-        yield Finding("journal", f"read-only: {status['readOnly']['reason']}", hint)
-    for damage in status.get("damage", ()):
-        yield lost(Loss(damage["path"], damage["records"], damage["reason"], damage["since"]))
-    for store in status["stores"]:
+        yield Finding("journal", f"read-only: {status.read_only.reason}", hint)
+    for damage in status.damage:
+        yield lost(Loss(damage.path, damage.records, damage.reason, damage.since))
+    for store in status.stores:
         problem = problem_of(store)
         if problem is not None:
-            yield Finding(f"store {store['name']}", problem, f"check {store['path']}")
-    if status["index"]["state"] == "failing":
+            yield Finding(f"store {store.name}", problem, f"check {store.path}")
+    if status.index.state == "failing":
         hint = f"free disk space for {where.cache}, or make it writable; indexing then resumes by itself"
-        yield Finding("search index", index_problem(status["index"]), hint)
+        yield Finding("search index", index_problem(status.index), hint)

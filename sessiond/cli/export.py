@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessiond.cli import EX_FAILED, options
-from sessiond.cli.client import Client
-from sessiond.cli.output import clean, count, one_line, print_json, say
+from sessiond.cli.client import connect
+from sessiond.cli.output import ENDED, clean, count, one_line, print_json, say
+from sessiond.client.blocking import Sessiond
+from sessiond.client.failures import AnswerLost
+from sessiond.client.types import Exported
 from sessiond.errors import SessiondError
 
+if TYPE_CHECKING:
+    from sessiond.cli.export_run import Exporter
+
+Result = tuple[str, Exported]
+"""The id of a session, and what its export made."""
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
 
@@ -49,7 +58,7 @@ def command(
         raise click.UsageError(
             "Which sessions? Name them, or select them with --all or a filter such as --tag or --since."
         )
-    with Client.connect() as client:
+    with connect() as client:
         ids = list(session_ids) or _found(client, given, everything)
         several = len(ids) != 1 or not session_ids
         folder = several or (output is not None and (output.endswith("/") or os.path.isdir(os.path.expanduser(output))))
@@ -65,58 +74,65 @@ def command(
     if several and not results:
         print(count(0, "session"), file=sys.stderr)
     if several and form == "json" and output is None and not as_json:
-        results = [_array(results)]
+        results = [("", _array(results))]
     _tell(exporter.blanked, results, alone=not several, redact=redact, as_json=as_json)
     return EX_FAILED if failed else 0
 
 
-def _found(client: Client, given: dict[str, Any], everything: bool) -> list[str]:
-    from sessiond.cli.list import sessions
+def _found(client: Sessiond, given: dict[str, Any], everything: bool) -> list[str]:
+    from sessiond.cli.pages import sessions
 
     wanted = options.filter_of(**given)
     filters = [wanted, {**wanted, "archived": True}] if everything and not given["archived"] else [wanted]
-    params = [{"sort": "createdAt", "filter": one} for one in filters]
-    found = [sessions(client, None, one, whole=True)["sessions"] for one in params]
+    found = [sessions(client, None, "createdAt", one, whole=True).sessions for one in filters]
     if not any(found):
         options.check_exists(client, store=given["store"])
-    return [info["sessionId"] for page in found for info in page]
+    return [info.session_id for page in found for info in page]
 
 
-def _each(exporter: Any, ids: list[str], place: Any, *, alone: bool) -> tuple[list[dict[str, Any]], bool]:
+def _each(
+    exporter: Exporter, ids: list[str], place: Callable[[str], str] | None, *, alone: bool
+) -> tuple[list[Result], bool]:
     """The result of each export, and whether any failed. Among several, one that fails does not stop the others."""
     results, failed = [], False
     for session_id in ids:
         try:
             path = None if place is None else place(session_id)
-            results.append({"sessionId": session_id, **exporter.export(session_id, path)})
+            results.append((session_id, exporter.export(session_id, path)))
         except (SessiondError, OSError) as error:
             if alone:
                 raise
             failed = True
-            reason = error.message if isinstance(error, SessiondError) else str(error)
+            reason = ENDED if isinstance(error, AnswerLost) else str(error)
             print(one_line(f"sessiond: {session_id}: {reason}"), file=sys.stderr)
     return results, failed
 
 
-def _array(results: list[dict[str, Any]]) -> dict[str, Any]:
+def _array(results: list[Result]) -> Exported:
     """All documents in one array, which any JSON reader reads and `sessiond import` imports."""
-    return {"content": "[" + ",\n".join(result["content"].rstrip("\n") for result in results) + "]\n"}
+    return Exported(content="[" + ",\n".join((made.content or "").rstrip("\n") for _, made in results) + "]\n")
 
 
-def _tell(blanked: Counter[str], results: list[dict[str, Any]], *, alone: bool, redact: bool, as_json: bool) -> None:
+def _tell(blanked: Counter[str], results: list[Result], *, alone: bool, redact: bool, as_json: bool) -> None:
     if redact:
         kinds = ", ".join(f"{number:,} × {kind}" for kind, number in sorted(blanked.items()))
         print(f"blanked: {kinds or 'nothing'}", file=sys.stderr)
     if as_json:
-        document: dict[str, Any] = {"sessions": results}
+        document: dict[str, Any] = {
+            "sessions": [{"sessionId": session_id, **_document(made)} for session_id, made in results]
+        }
         if alone:
-            document = {key: value for key, value in results[0].items() if key != "sessionId"}
+            document = _document(results[0][1])
         print_json({**document, "redacted": dict(blanked)} if redact else document)
         return
-    for result in results:
-        if "path" in result:
-            say(f"{result['path']}: {result['bytes']} bytes")
+    for _, made in results:
+        if made.content is None:
+            say(f"{made.path}: {made.bytes} bytes")
         elif sys.stdout.isatty():
-            sys.stdout.write(clean(result["content"]))
+            sys.stdout.write(clean(made.content))
         else:
-            sys.stdout.buffer.write(result["content"].encode())
+            sys.stdout.buffer.write(made.content.encode())
+
+
+def _document(made: Exported) -> dict[str, Any]:
+    return {"path": made.path, "bytes": made.bytes} if made.content is None else {"content": made.content}

@@ -7,10 +7,10 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
-from sessiond.cli.client import Client
 from sessiond.cli.paths import here, on_wire
+from sessiond.client.blocking import Sessiond
+from sessiond.client.types import Exported
 from sessiond.endpoint import places
 from sessiond.errors import AlreadyExists, InvalidParams, TooLarge
 from sessiond.exporters import SUFFIXES
@@ -40,7 +40,7 @@ class Folder:
 class Exporter:
     """Exports one session at a time. `blanked` counts what was blanked, by kind."""
 
-    def __init__(self, client: Client, form: str, *, redact: bool, overwrite: bool) -> None:
+    def __init__(self, client: Sessiond, form: str, *, redact: bool, overwrite: bool) -> None:
         self.blanked: Counter[str] = Counter()
         self._client = client
         self._form = form
@@ -48,21 +48,20 @@ class Exporter:
         self._overwrite = overwrite
         self._ours: list[str] = []
 
-    def export(self, session_id: str, path: str | None) -> dict[str, Any]:
-        """`{path, bytes}`, or without a path `{content}`. SessiondError, OSError."""
+    def export(self, session_id: str, path: str | None) -> Exported:
+        """With `path` and `bytes`, or without a path with `content`. SessiondError, OSError."""
         content = self._redacted(session_id).encode() if self._redact else self._fetch(session_id, self._form)
-        return {"content": content.decode()} if path is None else self._write(path, content)
+        return Exported(content=content.decode()) if path is None else self._write(path, content)
 
     def _fetch(self, session_id: str, form: str) -> bytes:
         """The whole export, however large."""
-        params = {"sessionId": session_id, "format": form}
+        session = self._client.session(session_id)
         try:
-            content: str = self._client.call("session/export", params)["content"]
-            return content.encode()
+            return (session.export(form).content or "").encode()
         except TooLarge:
             with tempfile.TemporaryDirectory(prefix="sessiond-export-") as folder:  # 0700
                 path = os.path.join(folder, "export")
-                self._client.call("session/export", {**params, "path": on_wire(path)})
+                session.export(form, on_wire(path))
                 with open(path, "rb") as file:
                     return file.read()
 
@@ -80,7 +79,7 @@ class Exporter:
         self.blanked.update(report)
         return "".join(export(twin, twin.messages(), self._form))
 
-    def _write(self, path: str, content: bytes) -> dict[str, Any]:
+    def _write(self, path: str, content: bytes) -> Exported:
         from sessiond.fs import RealFileSystem, atomic_write
 
         self._check(path)
@@ -94,14 +93,14 @@ class Exporter:
             except FileExistsError:
                 raise AlreadyExists(f"{path} already exists", hint=_HINT) from None
             fs.sync_dir(os.path.dirname(path))
-        return {"path": path, "bytes": len(content)}
+        return Exported(path=path, bytes=len(content))
 
     def _check(self, path: str) -> None:
         """As the daemon does: never write into a folder that it manages."""
         if not self._ours:
             where = places()
-            stores = self._client.call("daemon/status")["stores"]
-            ours = [where.data, where.config, where.cache, *(here(store["path"]) for store in stores)]
+            stores = self._client.status().stores
+            ours = [where.data, where.config, where.cache, *(here(store.path) for store in stores)]
             self._ours = [os.path.realpath(folder) for folder in ours]
         real = os.path.realpath(path)
         for folder in self._ours:

@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary, warning_text
-from sessiond.cli.import_run import Target, bring_in, request
+from sessiond.cli.import_run import Choice, Target, bring_in, request
 from sessiond.cli.output import count, one_line, print_json, say
 from sessiond.cli.streams import must_be_read
+from sessiond.client.blocking import Sessiond
+from sessiond.client.failures import AnswerLost
+from sessiond.client.types import SessionInfo
 from sessiond.errors import SessiondError
 from sessiond.importers import registry
 
@@ -28,23 +31,23 @@ _REST = 2.0
 costs a third of a core at most."""
 
 
-def follow(targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
+def follow(targets: list[Target], choice: Choice, as_json: bool) -> None:
     """Until interrupted, or until nobody reads the output. If the daemon ends, goes on with the next one."""
-    follower = _Follower(targets, params, as_json)
+    follower = _Follower(targets, choice, as_json)
     first = True
     watching = _changes([target.path for target in targets])
     next(watching)  # from here on nothing is missed
     while True:
         must_be_read()
-        with Client.connect() as client:
-            try:
+        try:
+            with connect() as client:
                 follower.everything(client, first=first)
                 first = False
                 for paths in watching:
                     must_be_read()
                     follower.changed(client, paths)
-            except ConnectionError:
-                continue
+        except AnswerLost:
+            continue
 
 
 def _changes(targets: list[str]) -> Iterator[set[str]]:
@@ -85,9 +88,9 @@ def _mark(path: str) -> str | None:
 
 
 class _Follower:
-    def __init__(self, targets: list[Target], params: dict[str, Any], as_json: bool) -> None:
+    def __init__(self, targets: list[Target], choice: Choice, as_json: bool) -> None:
         self._targets = targets
-        self._params = params
+        self._choice = choice
         self._as_json = as_json
         self._waiting: dict[str, float] = {}
         """Path -> when it may be read again (monotonic)."""
@@ -96,20 +99,21 @@ class _Follower:
         """Warnings seen once: a line that is still being written is not damage."""
         self._told: set[str] = set()
 
-    def everything(self, client: Client, *, first: bool) -> None:
+    def everything(self, client: Sessiond, *, first: bool) -> None:
         """Import everything; also after a daemon ended, because nobody knows what it still imported."""
-        result = bring_in(client, self._targets, self._params)
-        self._told.update(warning_text(warning) for warning in result["warnings"])
+        total = bring_in(client, self._targets, self._choice)
+        result = total.value
+        self._told.update(warning_text(warning) for warning in result.warnings)
         if not first:
-            self._show(result, [])
+            self._show(result.sessions, total.plain, [])
         elif self._as_json:
-            print_json(result)
+            print_json(total.plain)
         else:
             summary(result, dry_run=False)
             say(f"following {count(len(self._targets), 'place')}; press Ctrl-C to end")
         sys.stdout.flush()
 
-    def changed(self, client: Client, paths: set[str]) -> None:
+    def changed(self, client: Sessiond, paths: set[str]) -> None:
         now = time.monotonic()
         for path in paths:
             self._waiting.setdefault(path, self._free.pop(path, now))
@@ -118,23 +122,25 @@ class _Follower:
             if os.path.isfile(path):
                 self._read(client, path)
 
-    def _read(self, client: Client, path: str) -> None:
+    def _read(self, client: Sessiond, path: str) -> None:
         target = self._target(path)
         if target is None:
             return
         begun = time.monotonic()
         try:
-            result = request(client, target, self._params, lambda _: None)
+            answer = request(client, target, self._choice, lambda _: None)
+        except AnswerLost:
+            raise
         except SessiondError as error:
             print(one_line(f"sessiond: {path}: {error.message}"), file=sys.stderr)
             return
         ended = time.monotonic()
         self._free[path] = ended + _REST * (ended - begun)
-        met = {warning_text(warning) for warning in result["warnings"]}
+        met = {warning_text(warning) for warning in answer.value.warnings}
         fresh = sorted((met & self._suspect) - self._told)
         self._suspect = {text for text in self._suspect if path not in text} | met
         self._told.update(fresh)
-        self._show(result, fresh)
+        self._show(answer.value.sessions, answer.plain, fresh)
 
     def _target(self, path: str) -> Target | None:
         """The file as a target of its own, if one of the targets covers it."""
@@ -147,14 +153,15 @@ class _Follower:
                     return Target(path, None if found.importer == registry.NATIVE else found.importer)
         return None
 
-    def _show(self, result: dict[str, Any], warnings: list[str]) -> None:
+    def _show(self, sessions: list[SessionInfo], plain: dict[str, Any], warnings: list[str]) -> None:
+        """`plain`: the result as the daemon sent it."""
         for text in warnings:
             print(text, file=sys.stderr, flush=True)
-        if not result["sessions"]:
+        if not sessions:
             return
         if self._as_json:
-            print_json(result)
+            print_json(plain)
             return
-        for info in result["sessions"]:
-            say(one_line(f"{info['sessionId']}  {count(info['messageCount'], 'message')}  {info.get('name') or ''}"))
+        for info in sessions:
+            say(one_line(f"{info.session_id}  {count(info.message_count, 'message')}  {info.name or ''}"))
         sys.stdout.flush()

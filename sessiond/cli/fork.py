@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import print_json, say
+from sessiond.client import requests
 
 
 @click.command("fork", short_help="Copy a session, to continue it another way.")
@@ -20,14 +19,9 @@ from sessiond.cli.output import print_json, say
 @options.as_json
 def command(session_id: str, at_seq: int | None, name: str | None, as_json: bool) -> None:
     """Copy a session, to continue it another way. Prints the copy's id."""
-    params: dict[str, Any] = {"sessionId": session_id}
-    if at_seq is not None:
-        params["atSeq"] = at_seq
-    if name is not None:
-        params["name"] = name
-    with Client.connect() as client:
-        result = client.call("session/fork", params)
+    with connect() as client:
+        answer = client.answer(requests.fork(session_id, at_seq, name))
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
     else:
-        say(result["session"]["sessionId"])
+        say(answer.value.session.session_id)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import click
 
-from sessiond.cli.client import Client
-from sessiond.cli.list import sessions
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists
 from sessiond.cli.output import count, local_time, print_json, say, table
+from sessiond.cli.pages import sessions
+from sessiond.client.blocking import Sessiond
+from sessiond.client.types import SessionInfo
 from sessiond.errors import SessionNotFound
 
 _SETTLED_DAYS = 1.0
@@ -41,47 +42,41 @@ def command(empty: bool, archived: bool, days: float | None, store: str | None, 
     """
     if not archived and days is None:
         empty = True
-    with Client.connect() as client:
-        found = _found(client, {"store": store} if store else {}, empty=empty, archived=archived, days=days)
+    with connect() as client:
+        found = _found(client, store or None, empty=empty, archived=archived, days=days)
         if not found:
             check_exists(client, store=store)
         gone = [info for info in found if _remove(client, info)] if yes else found
     if as_json:
-        print_json({"removed": [info["sessionId"] for info in gone], "dryRun": not yes})
+        print_json({"removed": [info.session_id for info in gone], "dryRun": not yes})
     else:
         _say(gone, yes=yes)
 
 
 def _found(
-    client: Client, wanted: dict[str, Any], *, empty: bool, archived: bool, days: float | None
-) -> list[dict[str, Any]]:
+    client: Sessiond, store: str | None, *, empty: bool, archived: bool, days: float | None
+) -> list[SessionInfo]:
     limit_days = days if days is not None else _SETTLED_DAYS if empty and not archived else 0.0
-    wanted = dict(wanted)
-    if limit_days:
-        wanted["until"] = _ago(limit_days)
-    if archived:
-        wanted["archived"] = True
-    found: list[dict[str, Any]] = sessions(client, None, {"filter": wanted}, whole=True)["sessions"]
-    found = [info for info in found if not info["attached"]]
+    wanted = {"store": store, "until": _ago(limit_days) if limit_days else None, "archived": archived or None}
+    found = [info for info in sessions(client, None, None, wanted, whole=True).sessions if not info.attached]
     return [info for info in found if _is_empty(client, info)] if empty else found
 
 
-def _is_empty(client: Client, info: dict[str, Any]) -> bool:
+def _is_empty(client: Sessiond, info: SessionInfo) -> bool:
     """Whether it has no messages, and nothing else that somebody put there: no notes, no state."""
-    if info["messageCount"]:
+    if info.message_count:
         return False
+    session = client.session(info.session_id)
     try:
-        notes = client.call("note/list", {"sessionId": info["sessionId"]})["notes"]
-        values = client.call("state/get", {"sessionId": info["sessionId"]})["values"]
+        return not session.notes() and not session.state()
     except SessionNotFound:
         return False
-    return not notes and not values
 
 
-def _remove(client: Client, info: dict[str, Any]) -> bool:
+def _remove(client: Sessiond, info: SessionInfo) -> bool:
     """Move it to the trash. False if it is gone already."""
     try:
-        client.call("session/delete", {"sessionId": info["sessionId"]})
+        client.session(info.session_id).delete()
     except SessionNotFound:
         return False
     return True
@@ -91,11 +86,10 @@ def _ago(days: float) -> str:
     return (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def _say(gone: list[dict[str, Any]], *, yes: bool) -> None:
+def _say(gone: list[SessionInfo], *, yes: bool) -> None:
     if gone:
         rows = [
-            (info["sessionId"], info.get("name") or "", str(info["messageCount"]), local_time(info["updatedAt"]))
-            for info in gone
+            (info.session_id, info.name or "", str(info.message_count), local_time(info.updated_at)) for info in gone
         ]
         table(("id", "name", "messages", "changed"), rows)
     many = count(len(gone), "session")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
-from sessiond.cli.client import Client
 from sessiond.cli.output import content_text, in_place, local_time, one_line
+from sessiond.cli.pages import read
 from sessiond.cli.terminal import MATCH, PLACE, ROLE, SESSION, TIME, Paint
+from sessiond.client.blocking import Sessiond
+from sessiond.client.types import Hit
 from sessiond.errors import SessiondError
 
 
@@ -24,16 +26,16 @@ class Line(NamedTuple):
     matches: bool
 
 
-def grouped(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
+def grouped(out: TextIO, client: Sessiond, hits: list[Hit], paint: Paint, before: int, after: int) -> None:
     """For people: consecutive hits in one session are grouped under its name."""
     last = None
     for hit in hits:
-        if hit["sessionId"] != last:
+        if hit.session_id != last:
             if last is not None:
                 out.write("\n")
-            name = one_line(hit.get("name") or "")
-            out.write(paint(one_line(hit["sessionId"]), SESSION) + (f"  {name}" if name else "") + "\n")
-            last = hit["sessionId"]
+            name = one_line(hit.name or "")
+            out.write(paint(one_line(hit.session_id), SESSION) + (f"  {name}" if name else "") + "\n")
+            last = hit.session_id
         facts = [paint(_number(hit), PLACE), paint(_role(hit), ROLE), paint(_time(hit), TIME)]
         found = list(text_lines(client, hit, before, after))
         out.write("  ".join(filter(None, facts)) + "\n")
@@ -42,14 +44,14 @@ def grouped(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Pain
             out.write(f"{paint(mark, PLACE) if before or after else ' '} {_painted(paint, line)}\n")
 
 
-def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint, before: int, after: int) -> None:
+def lines(out: TextIO, client: Sessiond, hits: list[Hit], paint: Paint, before: int, after: int) -> None:
     """For scripts: session, number, role, time and text, separated by tabs; context lines likewise."""
     separate = False
     for hit in hits:
         if separate:
             out.write("--\n")
         facts = [
-            paint(one_line(hit["sessionId"]), SESSION), paint(_number(hit), PLACE), paint(_role(hit), ROLE), paint(_time(hit), TIME),
+            paint(one_line(hit.session_id), SESSION), paint(_number(hit), PLACE), paint(_role(hit), ROLE), paint(_time(hit), TIME),
         ]  # fmt: skip
         out.writelines(
             "\t".join([*facts, _painted(paint, line)]) + "\n" for line in text_lines(client, hit, before, after)
@@ -57,27 +59,27 @@ def lines(out: TextIO, client: Client, hits: list[dict[str, Any]], paint: Paint,
         separate = bool(before or after)
 
 
-def sessions(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None, *, people: bool) -> None:
+def sessions(out: TextIO, hits: list[Hit], paint: Paint, limit: int | None, *, people: bool) -> None:
     """Every session once, best first, at most `limit` of them."""
-    names = {hit["sessionId"]: hit.get("name") for hit in hits}
+    names = {hit.session_id: hit.name for hit in hits}
     for session_id, name in islice(names.items(), limit):
         shown = f"  {one_line(name)}" if people and name else ""
         out.write(paint(one_line(session_id), SESSION) + shown + "\n")
 
 
-def counts(out: TextIO, hits: list[dict[str, Any]], paint: Paint, limit: int | None) -> None:
+def counts(out: TextIO, hits: list[Hit], paint: Paint, limit: int | None) -> None:
     """Every session with its number of hits, best first, at most `limit` of them."""
     numbers: dict[str, int] = {}
     for hit in hits:
-        numbers[hit["sessionId"]] = numbers.get(hit["sessionId"], 0) + 1
+        numbers[hit.session_id] = numbers.get(hit.session_id, 0) + 1
     shown = islice(numbers.items(), limit)
     out.writelines(f"{paint(one_line(session_id), SESSION)}\t{number}\n" for session_id, number in shown)
 
 
-def text_lines(client: Client, hit: dict[str, Any], before: int, after: int) -> Iterator[Line]:
+def text_lines(client: Sessiond, hit: Hit, before: int, after: int) -> Iterator[Line]:
     """The lines of a hit that match, with the lines around them; without a match, how it begins."""
-    snippet: str = hit["snippet"]
-    ranges = [(start, end) for start, end in hit.get("ranges") or []]
+    snippet = hit.snippet
+    ranges = [(start, end) for start, end in hit.ranges]
     text, shift = snippet, 0
     if before or after:
         whole = _whole(client, hit)
@@ -107,16 +109,16 @@ def _split(text: str, ranges: Iterable[tuple[int, int]]) -> Iterator[Line]:
         at = end + 1
 
 
-def _whole(client: Client, hit: dict[str, Any]) -> str:
+def _whole(client: Sessiond, hit: Hit) -> str:
     """The content of a hit's message as text; empty if the hit is not a message, or the message is gone by now."""
-    if hit.get("messageId") is None or not hit.get("seq"):
+    if hit.message_id is None or not hit.seq:
         return ""
     try:
-        page = client.call("session/read", {"sessionId": hit["sessionId"], "since": hit["seq"] - 1, "limit": 1})
+        page = client.answer(read(hit.session_id, hit.seq - 1, 1)).value
     except SessiondError:
         return ""
-    found = [message for message in page["messages"] if message["id"] == hit["messageId"]]
-    return content_text(found[0].get("content", "")) if found else ""
+    found = [message for message in page.messages if message.id == hit.message_id]
+    return content_text(found[0].content) if found else ""
 
 
 def _painted(paint: Paint, line: Line) -> str:
@@ -126,15 +128,15 @@ def _painted(paint: Paint, line: Line) -> str:
     return paint.ranges(text[blank:], moved, MATCH).rstrip()
 
 
-def _number(hit: dict[str, Any]) -> str:
-    return "" if hit.get("seq") is None else f"#{hit['seq']}"
+def _number(hit: Hit) -> str:
+    return "" if hit.seq is None else f"#{hit.seq}"
 
 
-def _role(hit: dict[str, Any]) -> str:
-    if hit.get("messageId") is None:
-        return "name" if hit.get("seq") is None else "note"
-    return one_line(hit.get("role") or "")
+def _role(hit: Hit) -> str:
+    if hit.message_id is None:
+        return "name" if hit.seq is None else "note"
+    return one_line(hit.role or "")
 
 
-def _time(hit: dict[str, Any]) -> str:
-    return local_time(hit.get("timestamp") or "")
+def _time(hit: Hit) -> str:
+    return local_time(hit.timestamp)

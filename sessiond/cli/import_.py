@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sessiond.cli import EX_FAILED
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary
 from sessiond.cli.options import as_json, filter_of
 from sessiond.cli.output import count, one_line, print_json
@@ -34,11 +34,11 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
     what is new. With --json and --follow it prints one document a line, whenever something was imported. Exit code 1: a
     file that you named could not be imported.
     """
-    from sessiond.cli.import_run import Target, bring_in
+    from sessiond.cli.import_run import Choice, Target, Total, bring_in
 
     if follow and dry_run:
         raise click.UsageError("--follow and --dry-run cannot be used together.")
-    params = {"store": given["store"], **filter_of(since=given["since"]), "dryRun": dry_run}
+    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run)
     if paths:
         targets = [Target(os.path.abspath(path), given["form"]) for path in paths]
     else:
@@ -49,16 +49,16 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
     if follow:
         from sessiond.cli.follow import follow as go_on
 
-        go_on(targets, params, as_json)
+        go_on(targets, choice, as_json)
         return 0
-    result: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
+    total = Total()
     if targets:
-        with Client.connect() as client:
-            result = bring_in(client, targets, params)
+        with connect() as client:
+            total = bring_in(client, targets, choice)
     if as_json:
-        print_json(result)
+        print_json(total.plain)
     elif targets:
-        summary(result, dry_run)
+        summary(total.value, dry_run)
     return EX_FAILED if paths and any(target.failed for target in targets) else 0
 
 

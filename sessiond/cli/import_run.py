@@ -7,15 +7,29 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+import msgspec
 
-from sessiond.cli.client import Client
 from sessiond.cli.output import clean, count, one_line
 from sessiond.cli.paths import on_wire
+from sessiond.client import requests
+from sessiond.client.blocking import Sessiond
+from sessiond.client.requests import Answer
+from sessiond.client.types import Imported, Progress
+from sessiond.ready import ready
 
-Report = Callable[[dict[str, Any]], None]
+ready(Imported)
+Report = Callable[[Progress], None]
+
+
+class Choice(NamedTuple):
+    """What of a path is imported, and where to."""
+
+    store: str | None
+    since: str | None
+    dry_run: bool
 
 
 class Target:
@@ -28,12 +42,11 @@ class Target:
         self.tool = tool
         self.failed = False
 
-    def judge(self, result: dict[str, Any]) -> None:
+    def judge(self, result: Imported, *, since: str | None) -> None:
         """Set `failed`. `result`: of the import. Nothing new, or nothing since a given time, is not a failure."""
-        nothing = not (result["sessions"] or result["skipped"] or result.get("untouched"))
+        nothing = not (result.sessions or result.skipped or result.untouched)
         # With a given time, single lines that were skipped do not explain why nothing was imported.
-        asked = "untouched" in result
-        told = any(warning["line"] is None or not asked for warning in result["warnings"])
+        told = any(warning.line is None or since is None for warning in result.warnings)
         self.failed = nothing and told and not os.path.isdir(self.path)
 
     def size(self) -> tuple[int, int]:
@@ -50,67 +63,71 @@ class Target:
         return len(sizes), sum(sizes)
 
 
-def bring_in(client: Client, targets: Sequence[Target], params: dict[str, Any]) -> dict[str, Any]:
-    """All of them, as one result of `session/import`. If interrupted, says what was imported and raises click.Abort."""
-    whole: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
+class Total:
+    """The results of several imports as one."""
+
+    def __init__(self) -> None:
+        self.plain: dict[str, Any] = {"sessions": [], "skipped": 0, "warnings": []}
+        """In the shape of one result, with every session as the daemon sent it."""
+
+    @property
+    def value(self) -> Imported:
+        return msgspec.convert(self.plain, Imported)
+
+    def add(self, result: dict[str, Any]) -> None:
+        """A session to which two paths added something counts once, as it is now."""
+        whole = self.plain
+        fresh = {info["sessionId"] for info in result["sessions"]}
+        whole["sessions"] = [info for info in whole["sessions"] if info["sessionId"] not in fresh] + result["sessions"]
+        whole["skipped"] += result["skipped"]
+        if "untouched" in result:
+            whole["untouched"] = whole.get("untouched", 0) + result["untouched"]
+        whole["warnings"] += result["warnings"]
+
+
+def bring_in(client: Sessiond, targets: Sequence[Target], choice: Choice) -> Total:
+    """All of them. If interrupted, says what was imported and raises click.Abort."""
+    total = Total()
     came = 0
     with _bar() as begin:
         for target in targets:
-            last: dict[str, Any] = {}
+            last = [Progress()]
             show = begin(target.path)
 
-            def report(value: dict[str, Any], show: Report = show, last: dict[str, Any] = last) -> None:
-                last.update(value)
-                show(value)
+            def report(progress: Progress, show: Report = show, last: list[Progress] = last) -> None:
+                if progress.bytes is not None:  # the last one says only that it ended
+                    last[0] = progress
+                show(progress)
 
             try:
-                result = request(client, target, params, report)
+                answer = request(client, target, choice, report)
             except KeyboardInterrupt:
-                came = len(whole["sessions"]) + last.get("sessions", 0)
+                came = len(total.plain["sessions"]) + last[0].sessions
                 break
-            target.judge(result)
-            _join(whole, result)
+            target.judge(answer.value, since=choice.since)
+            total.add(answer.plain)
         else:
-            return whole
+            return total
     said = f"interrupted; imported {count(came, 'session')}, each complete. Run the same command again to continue."
     print(said, file=sys.stderr)
     raise click.Abort
 
 
-def request(client: Client, target: Target, params: dict[str, Any], report: Report) -> dict[str, Any]:
-    """One `session/import`. KeyboardInterrupt once the daemon has stopped it."""
-
-    def notified(method: str, told: dict[str, Any]) -> None:
-        if method == "$/progress":
-            report(told.get("value", {}))
-
-    wanted = {**params, "path": on_wire(target.path), "format": target.tool, "workDoneToken": "import"}
-    try:
-        result: dict[str, Any] = client.call("session/import", wanted, notified=notified)
-    except KeyboardInterrupt:
-        client.cancel(notified=notified)
-        raise
-    return result
-
-
-def _join(whole: dict[str, Any], result: dict[str, Any]) -> None:
-    """A session to which two paths added something counts once, as it is now."""
-    fresh = {info["sessionId"] for info in result["sessions"]}
-    whole["sessions"] = [info for info in whole["sessions"] if info["sessionId"] not in fresh] + result["sessions"]
-    whole["skipped"] += result["skipped"]
-    if "untouched" in result:
-        whole["untouched"] = whole.get("untouched", 0) + result["untouched"]
-    whole["warnings"] += result["warnings"]
+def request(client: Sessiond, target: Target, choice: Choice, report: Report | None = None) -> Answer[Imported]:
+    """One `session/import`. KeyboardInterrupt; if it reports, only once the daemon has stopped it."""
+    path = on_wire(target.path)
+    return client.answer(requests.import_(path, format=target.tool, on_progress=report, **choice._asdict()))
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str], Report]]:
     """A progress bar on stderr, if that is a terminal. Yields a function that begins a path and returns its reporter."""
     if not sys.stderr.isatty():
-        yield lambda _path: lambda _value: None
+        yield lambda _path: lambda _progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.fields[path]}", markup=False),
@@ -118,29 +135,29 @@ def _bar() -> Iterator[Callable[[str], Report]]:
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
 
         def begin(path: str) -> Report:
             shown = one_line(path)
             task = bar.add_task("looking", total=None, path=shown if len(shown) <= 30 else "…" + shown[-29:])
             started = time.monotonic()
 
-            def report(value: dict[str, Any]) -> None:
-                if "bytes" in value:
-                    text = progress_text(value, time.monotonic() - started)
-                    bar.update(task, description=text, total=value["totalBytes"], completed=value["bytes"])
-                elif value.get("message"):
-                    bar.update(task, description=clean(str(value["message"]))[:60])
+            def report(progress: Progress) -> None:
+                if progress.bytes is not None:
+                    text = progress_text(progress, time.monotonic() - started)
+                    bar.update(task, description=text, total=progress.total_bytes, completed=progress.bytes)
+                elif progress.message:
+                    bar.update(task, description=clean(progress.message)[:60])
 
             return report
 
         yield begin
 
 
-def progress_text(value: dict[str, Any], seconds: float) -> str:
+def progress_text(progress: Progress, seconds: float) -> str:
     """`12/40 files  3 sessions  1,200 messages  18.2 MB/s`."""
-    speed = value["bytes"] / 1e6 / max(seconds, 0.001)
+    speed = (progress.bytes or 0) / 1e6 / max(seconds, 0.001)
     return (
-        f"{value['files']:,}/{value['totalFiles']:,} files  {count(value['sessions'], 'session')}"
-        f"  {count(value['messages'], 'message')}  {speed:.1f} MB/s"
+        f"{progress.files:,}/{progress.total_files:,} files  {count(progress.sessions, 'session')}"
+        f"  {count(progress.messages, 'message')}  {speed:.1f} MB/s"
     )

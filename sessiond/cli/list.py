@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
-from sessiond.cli.client import Client
-from sessiond.cli.columns import Column, fitted
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
 from sessiond.cli.output import for_people, local_time, note, one_line, print_json, say
-from sessiond.cli.terminal import DIM, SESSION, Paint, colored, columns, pager, paging
-from sessiond.cli.titles import beginnings
+from sessiond.cli.pages import sessions
+from sessiond.cli.terminal import Paint, colored, paging
+from sessiond.client.types import SessionInfo
 
 _FEW = 50
 _SORTS = {"updated": "updatedAt", "created": "createdAt", "messages": "messageCount", "name": "name"}
@@ -62,23 +61,27 @@ def command(
     if reverse:
         sort = sort[1:] if sort.startswith("-") else f"-{sort}"
     people = for_people() and not as_json
-    with Client.connect() as client:
-        found = sessions(client, None if everything else limit or _FEW, {"sort": sort, "filter": filter_of(**given)})
-        if not found["sessions"]:
+    known: dict[str, str] = {}
+    with connect() as client:
+        found = sessions(client, None if everything else limit or _FEW, sort, filter_of(**given))
+        if not found.sessions:
             check_exists(client, store=given["store"])
-        known = beginnings(client, found["sessions"]) if people and not given["deleted"] else {}
-        if found.get("incomplete") and not as_json:
+        if people and not given["deleted"]:
+            from sessiond.cli.titles import beginnings
+
+            known = beginnings(client, found.sessions)
+        if found.incomplete and not as_json:
             from sessiond.cli.status import index_problem
 
-            note(index_problem(client.call("daemon/status")["index"]) or "the index was still being built; list again")
+            note(index_problem(client.status().index) or "the index was still being built; list again")
     if as_json:
-        print_json(found)
+        print_json(found.plain)
         return
-    rows = [_row(info) for info in found["sessions"]]
+    rows = [_row(info) for info in found.sessions]
     if not people:
         for row in rows:
             print("\t".join(one_line(cell) for cell in row))
-        if found["nextCursor"] is not None and limit is None:
+        if found.next_cursor is not None and limit is None:
             note(f"there are more than these {len(rows)}; --all shows them")
         return
     if not rows:
@@ -91,66 +94,19 @@ def command(
     for row in rows:
         if row[0] in known:
             row[1] = f"[{known[row[0]]}]"  # in brackets, so that it does not look like a name
-    _show(rows, more=found["nextCursor"] is not None, paint=Paint(colored(color)), paged=not no_pager)
+    from sessiond.cli.list_table import show
+
+    show(rows, more=found.next_cursor is not None, paint=Paint(colored(color)), paged=not no_pager)
 
 
-_COLUMNS = (
-    Column("id", SESSION),
-    Column("name", least=12, most=48),
-    Column("messages", right=True, rank=1),
-    Column("changed", DIM),
-    Column("model", least=10, most=28, rank=3),
-    Column("tags", least=8, most=28, rank=2),
-    Column("folder", least=14, most=40, rank=4, keep_end=True),
-    Column("store", rank=2, dull="default"),
-)
-"""In this order. If they do not fit, those of the highest rank are dropped first."""
-
-
-def _row(info: dict[str, Any]) -> list[str]:
+def _row(info: SessionInfo) -> list[str]:
     return [
-        info["sessionId"],
-        info.get("name") or "",
-        str(info["messageCount"]),
-        local_time(info["updatedAt"]),
-        info.get("model") or "",
-        " ".join(info.get("tags") or []),
-        info.get("cwd") or "",
-        info["store"],
+        info.session_id,
+        info.name or "",
+        str(info.message_count),
+        local_time(info.updated_at),
+        info.model or "",
+        " ".join(info.tags),
+        info.cwd or "",
+        info.store,
     ]
-
-
-def _show(rows: list[list[str]], *, more: bool, paint: Paint, paged: bool) -> None:
-    home = os.path.expanduser("~")
-    for row in rows:
-        if row[6] == home or row[6].startswith(home + "/"):
-            row[6] = "~" + row[6][len(home) :]
-    with pager(paged) as out:
-        for line in fitted(_COLUMNS, [[one_line(cell) for cell in row] for row in rows], columns(), paint):
-            out.write(line + "\n")
-        if more:
-            out.write(paint("there are more; --all shows them", DIM) + "\n")
-
-
-def sessions(client: Client, limit: int | None, params: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """Up to `limit` sessions (None: all), from as many pages as needed. Shape: the result of `session/list`.
-
-    `whole`: wait until the index knows all sessions again.
-    """
-    found: list[dict[str, Any]] = []
-    cursor: str | None = None
-    incomplete: dict[str, Any] = {}
-    while limit is None or len(found) < limit:
-        page_size = 1000 if limit is None else limit - len(found)
-        more = {"cursor": cursor} if cursor else {}
-        page = client.call("session/list", {**params, **more, "limit": page_size})
-        if page.get("incomplete"):
-            if whole:  # start over: sessions that appear now may belong on any page
-                found, cursor = [], None
-                continue
-            incomplete = {"incomplete": True}
-        found += page["sessions"]
-        cursor = page["nextCursor"]
-        if cursor is None:
-            break
-    return {"sessions": found, "nextCursor": cursor, **incomplete}

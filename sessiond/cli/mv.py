@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import print_json, say
+from sessiond.client import requests
 
 
 @click.command("mv", short_help="Move a session to another store and format.")
@@ -16,11 +17,12 @@ from sessiond.cli.output import print_json, say
 @options.as_json
 def command(session_id: str, store: str, dry_run: bool, as_json: bool) -> None:
     """Move a session to another store, and so to that store's format. Says what that store's own tool will not show."""
-    with Client.connect() as client:
-        result = client.call("session/move", {"sessionId": session_id, "store": store, "dryRun": dry_run})
+    with connect() as client:
+        answer = client.answer(requests.move(session_id, store, dry_run=dry_run))
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
         return
-    say(f"{session_id} {'would become' if dry_run else 'is now'} {result['session']['sessionId']}")
-    for lost in result["lost"]:
-        say(f"not shown there: {lost if isinstance(lost, str) else lost.get('message', lost)}")
+    moved = answer.value
+    say(f"{session_id} {'would become' if dry_run else 'is now'} {moved.session.session_id}")
+    for lost in moved.lost:
+        say(f"not shown there: {lost}")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from sessiond.cli.paths import label
 
 if TYPE_CHECKING:
-    from sessiond.cli.client import Client
+    from click.shell_completion import CompletionItem
+
+    from sessiond.client.blocking import Sessiond
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,18 +23,20 @@ as_json = click.option(
 
 def sessions(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
     """The ids that a shell may complete to: asks a running daemon, starts none, and never complains."""
-    from sessiond.cli.client import Client
+    from click.shell_completion import CompletionItem
+
+    from sessiond.cli.client import connect
+    from sessiond.cli.pages import PAGE
+    from sessiond.cli.pages import sessions as listed
     from sessiond.errors import SessiondError
 
     try:
-        with Client.connect(start=False, patience_s=1.0) as client:
-            found = client.call("session/list", {"limit": 1000})["sessions"]
+        with connect(start=False, timeout_s=1.0) as client:
+            found = listed(client, PAGE, None, {}).sessions
     except (SessiondError, OSError):
         return []
     return [
-        CompletionItem(info["sessionId"], help=info.get("name") or "")
-        for info in found
-        if info["sessionId"].startswith(begun)
+        CompletionItem(info.session_id, help=info.name or "") for info in found if info.session_id.startswith(begun)
     ]
 
 
@@ -75,7 +77,7 @@ def filter_of(**given: Any) -> dict[str, Any]:
 
 
 def _moment(name: str, text: str) -> str:
-    from datetime import datetime
+    from datetime import UTC, datetime
 
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
@@ -85,7 +87,7 @@ def _moment(name: str, text: str) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def check_exists(client: Client, *, store: str | None, session_id: str | None = None) -> None:
+def check_exists(client: Sessiond, *, store: str | None, session_id: str | None = None) -> None:
     """After nothing was found: InvalidParams or SessionNotFound if the reason is that the store or session does not exist.
 
     Checked only then, so that a search that finds something costs no further request.
@@ -93,11 +95,11 @@ def check_exists(client: Client, *, store: str | None, session_id: str | None = 
     from sessiond.errors import BadFile, InvalidParams, Unavailable
 
     if store is not None:
-        stores = sorted(one["name"] for one in client.call("daemon/status")["stores"])
+        stores = sorted(one.name for one in client.status().stores)
         if store not in stores:
             raise InvalidParams(f"store: there is no store {store!r}", hint=f"one of {', '.join(stores)}")
     if session_id is not None:
         try:
-            client.call("session/read", {"sessionId": session_id, "last": 1})
+            client.call("session/read", {"sessionId": session_id, "last": 1}, again=True)
         except (BadFile, Unavailable):
             return  # it exists, although it cannot be read now

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+ENDED = "the daemon closed the connection; the request may or may not have been carried out"
 _BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _NO_TEXT = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 """What Python turns the bytes of a file name into that it cannot decode."""
@@ -39,6 +39,8 @@ def print_json(value: Any) -> None:
     """One JSON document on one line. Characters that a terminal would obey are escaped, which keeps the value the same. So
     is everything beyond ASCII if the output's encoding is not UTF-8.
     """
+    import json  # most commands print no JSON
+
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_IN_JSON)
     if not _is_utf8(sys.stdout):
         text = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
@@ -106,8 +108,14 @@ def content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        return json.dumps(content, ensure_ascii=False)
+        return _one_value(content)
     return "\n".join(_block_text(block) for block in content)
+
+
+def _one_value(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _block_text(block: Any) -> str:
@@ -134,6 +142,6 @@ def message_text(message: dict[str, Any]) -> str:
     for call in message.get("toolCalls") or []:
         if isinstance(call, dict):
             arguments = call.get("arguments")
-            shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            shown = arguments if isinstance(arguments, str) else _one_value(arguments)
             lines.append(one_line(f"→ {call.get('name', '?')} {shown}", 200))
     return "\n".join(lines)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import count, print_json, say
+from sessiond.client import requests
 
 
 @click.command("restore", short_help="Bring a session back from the trash.")
@@ -14,10 +15,10 @@ from sessiond.cli.output import count, print_json, say
 @options.as_json
 def command(session_id: str, as_json: bool) -> None:
     """Bring a session back from the trash; `sessiond list --deleted` shows what is there."""
-    with Client.connect() as client:
-        result = client.call("session/restore", {"sessionId": session_id})
+    with connect() as client:
+        answer = client.answer(requests.restore(session_id))
     if as_json:
-        print_json(result)
+        print_json(answer.plain)
     else:
-        info = result["session"]
-        say(f"{info['sessionId']} is back, with {count(info['messageCount'], 'message')}")
+        info = answer.value.session
+        say(f"{info.session_id} is back, with {count(info.message_count, 'message')}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json
 from sessiond.cli.output import print_json, say
 
@@ -15,9 +15,9 @@ from sessiond.cli.output import print_json, say
 @as_json
 def command(session_ids: tuple[str, ...], permanent: bool, as_json: bool) -> None:
     """Move sessions to the trash; `sessiond restore ID` brings them back."""
-    with Client.connect() as client:
+    with connect() as client:
         for session_id in session_ids:
-            client.call("session/delete", {"sessionId": session_id, "permanent": permanent})
+            client.session(session_id).delete(permanent=permanent)
             if not as_json:
                 where = "gone" if permanent else f"in the trash; sessiond restore {session_id}"
                 say(f"{session_id} is {where}")

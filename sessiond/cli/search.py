@@ -8,11 +8,13 @@ from typing import Any, TextIO
 
 import click
 
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
 from sessiond.cli.output import for_people, note, print_json
+from sessiond.cli.pages import Found, hits
 from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
+from sessiond.client.blocking import Sessiond
 
 _NOTHING = 1
 """The exit code of `-q` if nothing was found. Without `-q`, a search that finds nothing succeeds like any other command."""
@@ -20,7 +22,6 @@ _NOTHING = 1
 _FIRST_OR = re.compile(r"\A([\W_]*\s)?OR(?=\s)")
 """An OR with no word before it: literal, as long as nothing is put in front."""
 _HITS = 50
-_PAGE = 1000
 _PATIENCE_S, _TRIES = 10.0, 20
 """In a search by meaning: people would rather wait for the model and the newest vectors than search again."""
 _HELP = """Find messages in all your sessions.
@@ -114,27 +115,25 @@ def command(
         words.append(within)
         given["cwd"] = None
     text = _narrowed(" ".join(query), [word for word in words if word])
-    params = {"query": text, "filter": filter_of(sessionId=session_id, **given)}
-    if mode is not None:
-        params["mode"] = mode
+    wanted = filter_of(session_id=session_id, **given)
     few = None if everything or per_session else limit or _HITS
-    with Client.connect() as client:
-        found = hits(client, 1 if shown["quiet"] else few, params)
+    with connect() as client:
+        found = hits(client, 1 if shown["quiet"] else few, text, mode, wanted)
         begun = time.monotonic()
         for _ in range(_TRIES if mode == "semantic" else 0):
-            if not found.get("incomplete") or time.monotonic() > begun + _PATIENCE_S:
+            if not found.incomplete or time.monotonic() > begun + _PATIENCE_S:
                 break
-            found = hits(client, 1 if shown["quiet"] else few, params)
-        if not found["hits"]:
+            found = hits(client, 1 if shown["quiet"] else few, text, mode, wanted)
+        if not found.hits:
             check_exists(client, store=given["store"], session_id=session_id)
         if as_json:
-            print_json(found)
+            print_json(found.plain)
         elif shown["quiet"]:
-            return 0 if found["hits"] else _NOTHING
+            return 0 if found.hits else _NOTHING
         else:
             _print(client, found, limit=None if everything else limit, **shown)
-            if found["nextCursor"] and limit is None and not for_people():
-                note(f"{len(found['hits'])} of {found['total']}; --all shows the rest")
+            if found.next_cursor and limit is None and not for_people():
+                note(f"{len(found.hits)} of {found.total}; --all shows the rest")
     return 0
 
 
@@ -171,23 +170,7 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def hits(client: Client, limit: int | None, params: dict[str, Any]) -> dict[str, Any]:
-    """Up to `limit` hits (None: all), from as many pages as needed. Shape: the result of `session/search`."""
-    found: dict[str, Any] = {}
-    cursor: str | None = None
-    while True:
-        page_size = _PAGE if limit is None else min(_PAGE, limit - len(found.get("hits", [])))
-        more = {"cursor": cursor} if cursor else {}
-        page = client.call("session/search", {**params, **more, "limit": page_size})
-        cursor = page["nextCursor"]
-        found = {**page, "hits": [*found.get("hits", []), *page["hits"]]}
-        if cursor is None or (limit is not None and len(found["hits"]) >= limit):
-            return found
-
-
-def _print(
-    client: Client, found: dict[str, Any], *, limit: int | None, color: str, no_pager: bool, **shown: Any
-) -> None:
+def _print(client: Sessiond, found: Found, *, limit: int | None, color: str, no_pager: bool, **shown: Any) -> None:
     from sessiond.cli import hits as layout
 
     people = for_people()
@@ -196,24 +179,24 @@ def _print(
     after = shown["context"] if shown["after_lines"] is None else shown["after_lines"]
     with pager(people and not no_pager) as out:
         if shown["only_sessions"]:
-            layout.sessions(out, found["hits"], paint, limit, people=people)
+            layout.sessions(out, found.hits, paint, limit, people=people)
         elif shown["only_counts"]:
-            layout.counts(out, found["hits"], paint, limit)
+            layout.counts(out, found.hits, paint, limit)
         elif people:
-            layout.grouped(out, client, found["hits"], paint, before, after)
+            layout.grouped(out, client, found.hits, paint, before, after)
         else:
-            layout.lines(out, client, found["hits"], paint, before, after)
-        if found.get("incomplete"):
+            layout.lines(out, client, found.hits, paint, before, after)
+        if found.incomplete:
             _note(out, people, _missing(client))
         if people and not shown["only_sessions"] and not shown["only_counts"]:
-            number = len(found["hits"])
-            rest = f"{number} of {found['total']}; --all shows the rest" if found["nextCursor"] else f"{number} found"
+            number = len(found.hits)
+            rest = f"{number} of {found.total}; --all shows the rest" if found.next_cursor else f"{number} found"
             out.write(paint(rest, "2") + "\n")
 
 
-def _missing(client: Client) -> str:
+def _missing(client: Sessiond) -> str:
     """Why there may be more hits than were found."""
-    problem = index_problem(client.call("daemon/status")["index"])
+    problem = index_problem(client.status().index)
     # Without a problem the index is complete by now.
     return problem or "the index was still being built, so there may be more; search again"
 

@@ -45,7 +45,7 @@ def install(force: bool, no_start: bool, as_json: bool) -> int:
     definition = autostart.this_command(os.environ)
     autostart.check_runs(definition, os.environ)
     other = None if no_start or manager.running() else ask()
-    pid = other["pid"] if other is not None else None
+    pid = other.value.pid if other is not None else None
     done = autostart.install(manager, definition, force=force, start=not no_start)
     if as_json:
         print_json(

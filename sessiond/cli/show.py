@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import count, message_text, print_json, say
+from sessiond.cli.pages import open_
 
 
 @click.command("show", short_help="Show a session and its newest messages.")
@@ -18,20 +19,21 @@ def command(session_id: str, last: int, as_json: bool) -> None:
 
     With --json the document is the result of session/open.
     """
-    with Client.connect() as client:
-        opened = client.call("session/open", {"sessionId": session_id, "last": last})
+    with connect() as client:
+        answer = client.answer(open_(session_id, last=last))
     if as_json:
-        print_json(opened)
+        print_json(answer.plain)
         return
-    info = opened["session"]
-    say(f"{info['sessionId']}  {info.get('name') or '(no name)'}")
-    facts = [count(info["messageCount"], "message"), info["path"], info.get("model"), " ".join(info.get("tags") or [])]
+    opened = answer.value
+    info = opened.session
+    say(f"{info.session_id}  {info.name or '(no name)'}")
+    facts = [count(info.message_count, "message"), info.path, info.model, " ".join(info.tags)]
     say("  ".join(fact for fact in facts if fact))
-    for warning in opened.get("warnings", []):
-        line = "" if warning.get("line") is None else f":{warning['line']}"
-        say(f"warning: {warning['path']}{line}: {warning['message']}")
-    if opened.get("hasMore"):
-        say(f"… for older messages: sessiond show {info['sessionId']} --last {info['messageCount']}")
-    for message in opened["messages"]:
+    for warning in opened.warnings:
+        line = "" if warning.line is None else f":{warning.line}"
+        say(f"warning: {warning.path}{line}: {warning.message}")
+    if opened.has_more:
+        say(f"… for older messages: sessiond show {info.session_id} --last {info.message_count}")
+    for message in opened.messages:
         say()
         say(message_text(message))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import connect
 from sessiond.cli.output import print_json, say
+from sessiond.cli.pages import Shown, open_
+from sessiond.client import requests
+from sessiond.client.blocking import Sessiond
+from sessiond.client.requests import Answer
+from sessiond.client.types import SessionResult
 from sessiond.errors import Conflict
 
 _TRIES = 5
@@ -21,27 +24,27 @@ _TRIES = 5
 @options.as_json
 def command(session_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
     """Add tags to a session, or remove some with --remove. Prints all tags that it has then."""
-    with Client.connect() as client:
-        info = _change(client, session_id, tags, remove)
+    with connect() as client:
+        answer = _change(client, session_id, tags, remove)
     if as_json:
-        print_json({"session": info})
+        print_json({"session": answer.plain["session"]})
     else:
-        say(" ".join(info["tags"]))
+        say(" ".join(answer.value.session.tags))
 
 
-def _change(client: Client, session_id: str, add: tuple[str, ...], remove: tuple[str, ...]) -> dict[str, Any]:
+def _change(
+    client: Sessiond, session_id: str, add: tuple[str, ...], remove: tuple[str, ...]
+) -> Answer[Shown] | Answer[SessionResult]:
     """Read, then write provided that nothing changed in between: if two clients tag at once, both succeed."""
     for attempt in range(_TRIES):
-        info: dict[str, Any] = client.call("session/open", {"sessionId": session_id, "last": 0})["session"]
-        tags = [tag for tag in dict.fromkeys([*info["tags"], *add]) if tag not in remove]
-        if tags == info["tags"]:
-            return info
-        params = {"sessionId": session_id, "tags": tags, "expectedSeq": info["seq"]}
+        opened = client.answer(open_(session_id, last=0))
+        info = opened.value.session
+        tags = [tag for tag in dict.fromkeys([*info.tags, *add]) if tag not in remove]
+        if tags == info.tags:
+            return opened
         try:
-            updated: dict[str, Any] = client.call("session/update", params)["session"]
+            return client.answer(requests.update(session_id, {"tags": tags}, info.seq))
         except Conflict:
             if attempt == _TRIES - 1:
                 raise
-        else:
-            return updated
     raise AssertionError("unreachable")

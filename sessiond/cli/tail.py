@@ -6,12 +6,17 @@ import time
 from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli import options
-from sessiond.cli.client import Client
+from sessiond.cli.client import Single, connect_once
 from sessiond.cli.output import clean, message_text, one_line, print_json, say
+from sessiond.cli.pages import ShownChange, open_
 from sessiond.cli.streams import must_be_read
+from sessiond.client.requests import plain, read_notice, strange
+from sessiond.ready import ready
 
+ready(ShownChange)
 _AGAIN_S = 0.05
 
 
@@ -28,73 +33,69 @@ def command(session_id: str, last: int, as_json: bool) -> None:
     "messages": [...]}. The messages to begin with come the same way.
     """
     follower = _Follower(session_id, as_json)
-    since: int | None = None
     while True:
         must_be_read()
-        with Client.connect() as client:
-            try:
-                since = follower.follow(client, last, since)
-            except ConnectionError:
-                since = follower.seq  # the daemon went away: continue from here with the next one
-                time.sleep(_AGAIN_S)
+        try:
+            with connect_once() as connection:
+                follower.follow(connection, last)
+        except msgspec.MsgspecError as error:
+            raise strange("word of a change", error) from None
+        except ConnectionError:  # the daemon went away: continue with the next one
+            time.sleep(_AGAIN_S)
 
 
 class _Follower:
     def __init__(self, session_id: str, as_json: bool) -> None:
         self.session_id = session_id
         self.as_json = as_json
-        self.seq = 0
+        self.since: int | None = None
+        """The seq of the last change that was shown; None before the session was opened."""
         self.in_stream: str | None = None
         """The message whose text is being printed as it arrives; its line has not ended yet."""
 
-    def follow(self, client: Client, last: int, since: int | None) -> int | None:
-        """Until the connection ends (ConnectionError), or a resync is needed: then returns the seq to continue from."""
-        self._open(client, last, since)
-        for method, params in client.notifications(while_read=True):
-            if params.get("sessionId", params.get("session", {}).get("sessionId")) != self.session_id:
+    def follow(self, connection: Single, last: int) -> None:
+        """Until the connection ends (ConnectionError), or the session must be opened again."""
+        self._open(connection, last)
+        for told in connection.notifications(while_read=True):
+            if told.method is None or not told.method.startswith("session/"):
                 continue
-            if method == "session/changed":
-                for change in params["changes"]:
-                    self.show(change)
-            elif method in ("session/resync", "session/reloaded"):
-                return self.seq
-            elif method == "session/deleted":
+            notice = read_notice(told.params)
+            if notice.about != self.session_id:
+                continue
+            if told.method == "session/changed":
+                for change in notice.changes:
+                    self.show(plain(change))
+            elif told.method in ("session/resync", "session/reloaded"):
+                return
+            elif told.method == "session/deleted":
                 raise click.ClickException(
                     f"{self.session_id} was deleted; to bring it back: sessiond restore {self.session_id}"
                 )
-        return self.seq
 
-    def _open(self, client: Client, last: int, since: int | None) -> None:
-        which = {"last": last} if since is None else {"since": since}
-        opened = client.call("session/open", {"sessionId": self.session_id, **which})
-        changes = opened.get("changes") if since is not None else None
-        if changes is None:
-            changes = [{"kind": "appended", "seq": one["seq"], "messages": [one]} for one in opened["messages"]]
+    def _open(self, connection: Single, last: int) -> None:
+        which = {"last": last} if self.since is None else {"since": self.since}
+        opened = connection.ask(open_(self.session_id, **which)).value
+        if opened.changes is None:
+            changes = [{"kind": "appended", "seq": one["seq"], "messages": [one]} for one in opened.messages]
+        else:
+            changes = [plain(change) for change in opened.changes]
         for change in changes:
             self.show(change)
-        self.seq = max(self.seq, opened["session"]["seq"])
+        self.since = max(self.since or 0, opened.session.seq)
 
-    def show(self, change: dict[str, Any]) -> None:
-        self.seq = max(self.seq, change.get("seq", 0))
+    def show(self, sent: dict[str, Any]) -> None:
+        """`sent`: the change as the daemon sent it."""
+        change = msgspec.convert(sent, ShownChange)
+        self.since = max(self.since or 0, change.seq)
         if self.as_json:
-            print_json(change)
-            return
-        kind = change["kind"]
-        if kind == "extended":
-            self._stream(change["messageId"], change["text"])
-            return
-        if kind == "finished" and self.in_stream == change.get("messageId"):
+            print_json(sent)
+        elif change.kind == "extended" and change.message_id is not None:
+            self._stream(change.message_id, change.text)
+        elif change.kind == "finished" and self.in_stream == change.message_id:
             self._end_stream()
-            return
-        self._end_stream()
-        if kind == "appended":
-            for message in change["messages"]:
-                say(message_text(message))
-        elif kind == "note":
-            note = change.get("note", {})
-            say(one_line(f"── note: {note.get('heading', '')}: {note.get('content', '')}", 200))
-        elif kind not in ("state", "finished"):
-            say(f"── {kind}")
+        else:
+            self._end_stream()
+            _say(change)
 
     def _stream(self, message_id: str, text: str) -> None:
         if self.in_stream != message_id:
@@ -106,3 +107,14 @@ class _Follower:
         if self.in_stream is not None:
             self.in_stream = None
             print()
+
+
+def _say(change: ShownChange) -> None:
+    if change.kind == "appended":
+        for message in change.messages:
+            say(message_text(message))
+    elif change.kind == "note":
+        heading, content = ("", "") if change.note is None else (change.note.heading, change.note.content)
+        say(one_line(f"── note: {heading}: {content}", 200))
+    elif change.kind not in ("state", "finished"):
+        say(f"── {change.kind}")

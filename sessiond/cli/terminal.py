@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    import subprocess
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,6 +85,8 @@ def pager(enabled: bool = True) -> Iterator[TextIO]:
         return
     assert process.stdin is not None
     into = io.TextIOWrapper(process.stdin, encoding=sys.stdout.encoding, errors="replace", newline="\n")
+    import signal
+
     # Ctrl-C belongs to the pager while it runs.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -105,6 +108,7 @@ def _program() -> str:
 def _start(program: str) -> subprocess.Popen[bytes] | None:
     """Start it in the shell, so that it may have arguments. None if there is no such program."""
     import shutil
+    import subprocess
 
     first = program.split(maxsplit=1)[0]
     if shutil.which(first) is None and "=" not in first:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
-from sessiond.cli.client import Client
 from sessiond.cli.output import content_text, one_line
+from sessiond.cli.pages import read
 from sessiond.cli.paths import here
+from sessiond.client.blocking import Sessiond
+from sessiond.client.types import SessionInfo
 from sessiond.errors import SessiondError
 
 _CHARS = 44
@@ -20,21 +21,21 @@ machine.
 """
 
 
-def beginnings(client: Client, infos: Iterable[dict[str, Any]]) -> dict[str, str]:
+def beginnings(client: Sessiond, infos: Iterable[SessionInfo]) -> dict[str, str]:
     """Session id -> a few words, for the unnamed sessions of a `session/list`. There is no entry if no words were found, or
     if finding them would read too much.
     """
     found: dict[str, str] = {}
     left = _BYTES
     for info in infos:
-        if info.get("name"):
+        if info.name:
             continue
-        words = one_line(info.get("summary") or "", _CHARS)
-        if not words and info["messageCount"] and (cost := _cost(info["path"])) <= left:
+        words = one_line(info.summary or "", _CHARS)
+        if not words and info.message_count and (cost := _cost(info.path)) <= left:
             left -= cost
-            words = _said(client, info["sessionId"])
+            words = _said(client, info.session_id)
         if words:
-            found[info["sessionId"]] = words
+            found[info.session_id] = words
     return found
 
 
@@ -45,15 +46,15 @@ def _cost(path: str) -> int:
         return _LEAST_BYTES  # not saved yet, or the name is not valid text
 
 
-def _said(client: Client, session_id: str) -> str:
+def _said(client: Sessiond, session_id: str) -> str:
     """The first words of the first message that a person wrote."""
     try:
-        page = client.call("session/read", {"sessionId": session_id, "since": 0, "limit": _MESSAGES})
+        page = client.answer(read(session_id, 0, _MESSAGES)).value
     except SessiondError:
         return ""  # a list shows what there is; opening the session says what is wrong with it
     said = (
-        one_line(content_text(message.get("content", ""))[: _CHARS * 100], _CHARS)
-        for message in page["messages"]
-        if message["role"] == "user" and (message.get("metadata") or {}).get("injected") is not True
+        one_line(content_text(message.content)[: _CHARS * 100], _CHARS)
+        for message in page.messages
+        if message.role == "user" and not message.injected
     )
     return next(filter(None, said), "")

@@ -12,12 +12,13 @@ import os
 import secrets
 import webbrowser
 from pathlib import Path
-from typing import Any
 
 import click
 
-from sessiond.cli.client import Client
+from sessiond.cli.client import Single, connect_once
 from sessiond.cli.output import say
+from sessiond.client import requests
+from sessiond.client.types import Address
 from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, DaemonUnreachable
 
@@ -42,17 +43,17 @@ def command(port: int | None, only_print: bool) -> int:
     opened = False
     while True:
         try:
-            with Client.connect(where) as client:
-                known = client.call("daemon/status")["ws"]
-                address = known if known and port in (None, known["port"]) else _listen(client, port)
+            with connect_once() as connection:
+                known = connection.ask(requests.status()).value.ws
+                address = known if known and port in (None, known.port) else _listen(connection, port)
                 if not opened:
-                    _open(where, client.call("daemon/hello")["instanceId"], address, only_print)
+                    _open(where, connection.ask(requests.hello()).value.instance_id, address, only_print)
                     opened = True
                 if address is known:
                     say("another `sessiond` already listens there; the page works as long as that one runs")
                     return 0
-                port = int(address["port"])
-                for _ in client.notifications():
+                port = address.port
+                for _ in connection.notifications():
                     pass  # none are expected; what matters is that the connection stays open
         except ConnectionError:
             record = read_endpoint(where.data)
@@ -62,24 +63,22 @@ def command(port: int | None, only_print: bool) -> int:
                 say("the daemon ended unexpectedly; starting it again")
 
 
-def _listen(client: Client, port: int | None) -> dict[str, Any]:
+def _listen(connection: Single, port: int | None) -> Address:
     for wanted in (PORT, 0) if port is None else (port,):
         try:
-            address: dict[str, Any] = client.call("daemon/listen", {"kind": "ws", "host": "127.0.0.1", "port": wanted})
+            return connection.ask(requests.listen("ws", "127.0.0.1", wanted)).value
         except AlreadyExists:
             if wanted in (0, port):
                 raise
-        else:
-            return address
     raise AssertionError("a free port is never taken")
 
 
-def _open(where: Places, instance: str, address: dict[str, Any], only_print: bool) -> None:
+def _open(where: Places, instance: str, address: Address, only_print: bool) -> None:
     from sessiond.daemon import codes
     from sessiond.fs import RealFileSystem, atomic_write
 
-    port = int(address["port"])
-    page = f"http://{_reached_as(address['host'])}:{port}/"
+    port = address.port
+    page = f"http://{_reached_as(address.host)}:{port}/"
     token = Path(where.data, "token").read_text().strip()
     link = f"{page}#code={codes.make(token, instance, port)}"
     fs = RealFileSystem()

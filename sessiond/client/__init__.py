@@ -46,9 +46,12 @@ if TYPE_CHECKING:
     from sessiond.client.failures import AnswerLost, Closed, NoAnswer
     from sessiond.client.feed import Changes
     from sessiond.client.reply import Reply
+    from sessiond.client.requests import Answer
     from sessiond.client.session import Session
     from sessiond.client.types import (
+        Adopted,
         AppendedMessage,
+        BackedUp,
         Exported,
         FileWarning,
         Hit,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
         Message,
         NewMessage,
         Note,
+        Progress,
         SavedFile,
         SessionInfo,
         Snapshot,
@@ -81,7 +85,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "Adopted",
     "AlreadyExists",
+    "Answer",
     "AnswerLost",
     "Appended",
     "AppendedMessage",
@@ -89,6 +95,7 @@ __all__ = [
     "AsyncReply",
     "AsyncSession",
     "AsyncSessiond",
+    "BackedUp",
     "BadFile",
     "Cancelled",
     "Change",
@@ -114,6 +121,7 @@ __all__ = [
     "Note",
     "Noted",
     "OtherChange",
+    "Progress",
     "ReadOnly",
     "Reply",
     "Reread",
@@ -138,6 +146,7 @@ __all__ = [
 
 TIMEOUT_S = 30.0
 """How long a call waits for the daemon, connecting included, unless it says otherwise."""
+INFINITE = float("inf")
 
 _WHERE = {
     "sessiond.client.aio.client": "AsyncSessiond",
@@ -149,9 +158,10 @@ _WHERE = {
     "sessiond.client.failures": "AnswerLost Closed NoAnswer",
     "sessiond.client.feed": "Changes",
     "sessiond.client.reply": "Reply",
+    "sessiond.client.requests": "Answer",
     "sessiond.client.session": "Session",
-    "sessiond.client.types": "AppendedMessage Exported FileWarning Hit HitPage Imported Message NewMessage Note SavedFile SessionInfo "
-    "Snapshot Status ToolCall",
+    "sessiond.client.types": "Adopted AppendedMessage BackedUp Exported FileWarning Hit HitPage Imported Message NewMessage Note Progress "
+    "SavedFile SessionInfo Snapshot Status ToolCall",
     "sessiond.errors": "AlreadyExists BadFile Cancelled Conflict DaemonUnreachable Indeterminate InvalidParams ReadOnly "
     "SessionNotFound SessiondError TooLarge Unauthorized Unavailable",
 }
@@ -167,18 +177,22 @@ def connect(
     start: bool = True,
     name: str = "python",
     timeout_s: float = TIMEOUT_S,
+    attempts: float = INFINITE,
 ) -> Sessiond:
     """A client of this user's daemon, which is started where none runs and `start` is true; or of one that listens on TCP.
 
     `address`: `HOST:PORT` for TCP, then with `token`, or with `token_file`, which is read for each connection. `home`: another
-    SESSIOND_HOME. `name`: what others see as the origin of changes. `timeout_s`: for each call.
+    SESSIOND_HOME. `name`: what others see as the origin of changes. `timeout_s`: for each call; `math.inf` waits for as long as it takes, but not
+    longer than usual for a daemon to start. `attempts`: after how many connections that ended a request fails with AnswerLost.
 
     DaemonUnreachable, NoAnswer, Unauthorized, InvalidParams for an invalid address.
     """
     from sessiond.client.blocking import Sessiond
     from sessiond.client.dialing import target
 
-    return Sessiond(target(address, token=token, token_file=token_file, home=home, start=start), name, timeout_s)
+    return Sessiond(
+        target(address, token=token, token_file=token_file, home=home, start=start), name, timeout_s, attempts
+    )
 
 
 async def aconnect(
@@ -190,13 +204,14 @@ async def aconnect(
     start: bool = True,
     name: str = "python",
     timeout_s: float = TIMEOUT_S,
+    attempts: float = INFINITE,
 ) -> AsyncSessiond:
     """As `connect`, for asyncio: `async with await aconnect() as sessiond: ...`."""
     from sessiond.client.aio.client import AsyncSessiond
     from sessiond.client.dialing import target
 
     to = target(address, token=token, token_file=token_file, home=home, start=start)
-    return await AsyncSessiond.reached(to, name, timeout_s)
+    return await AsyncSessiond.reached(to, name, timeout_s, attempts)
 
 
 def __getattr__(name: str) -> Any:

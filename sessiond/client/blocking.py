@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiond.client import requests
 from sessiond.client.dialing import Target
-from sessiond.client.feed import Changes
 from sessiond.client.link import Link
-from sessiond.client.lookout import Lookout
+from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.session import Session
-from sessiond.client.types import Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+from sessiond.client.types import Adopted, BackedUp, Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+
+if TYPE_CHECKING:
+    from sessiond.client.feed import Changes
+
+T = TypeVar("T")
 
 
 class Sessiond:
@@ -21,8 +26,8 @@ class Sessiond:
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
-        self._link = Link(target, name, timeout_s)
+    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+        self._link = Link(target, name, timeout_s, attempts)
         self._link.reach()
 
     def __enter__(self) -> Sessiond:
@@ -144,6 +149,9 @@ class Sessiond:
         A session is opened when a list, asked for every `look_s` seconds, shows that it changed; the changes before that are not
         missed. State alone does not show in a list.
         """
+        from sessiond.client.feed import Changes  # only programs that follow changes pay for it
+        from sessiond.client.lookout import Lookout
+
         changes = Changes(self._link, [], Lookout(look_s))
         try:
             changes.attend()
@@ -164,11 +172,30 @@ class Sessiond:
         store: str | None = None,
         since: str | None = None,
         dry_run: bool = False,
+        on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> Imported:
-        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits."""
-        request = requests.import_(path, format=format, store=store, since=since, dry_run=dry_run)
+        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits.
+
+        `on_progress` is called with a `Progress` up to ten times a second. If it is given, Ctrl-C stops the import and waits for that.
+        """
+        request = requests.import_(
+            path, format=format, store=store, since=since, dry_run=dry_run, on_progress=on_progress
+        )
         return self._link.call(request, timeout_s)
+
+    def backup(self, path: str, *, on_progress: OnProgress | None = None, timeout_s: float | None = None) -> BackedUp:
+        """Copy everything into a new folder (an absolute path) while work goes on. `on_progress` as for `import_`.
+
+        AnswerLost if the connection ends: the folder is then complete or not there. AlreadyExists, InvalidParams.
+        """
+        return self._link.call(requests.backup(path, on_progress=on_progress), timeout_s)
+
+    def adopt(
+        self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None
+    ) -> Adopted:
+        """Make a folder of another tool's sessions (an absolute path) a store, in place. AnswerLost as for `backup`."""
+        return self._link.call(requests.adopt(path, name=name, format=format), timeout_s)
 
     def save(self, *, timeout_s: float | None = None) -> list[SavedFile]:
         """Bring the files of all sessions up to date now. Returns those that were written."""
@@ -184,10 +211,18 @@ class Sessiond:
         params: Mapping[str, Any] | None = None,
         *,
         again: bool = False,
+        on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         """Any method of the protocol: its result as plain values with the names of the wire.
 
-        After a lost connection it is sent again only if `again` says that this does no harm; else AnswerLost.
+        After a lost connection it is sent again only if `again` says that this does no harm; else AnswerLost. `on_progress` is
+        for methods with a `workDoneToken`.
         """
-        return self._link.call(requests.any_(method, params or {}, again=again), timeout_s)
+        return self._link.call(requests.any_(method, params or {}, again=again, on_progress=on_progress), timeout_s)
+
+    def answer(self, request: Request[T], *, timeout_s: float | None = None) -> Answer[T]:
+        """The result of a request of `sessiond.client.requests` both ways: `value` is typed, and `plain` is what the daemon
+        sent, with members that this client does not know.
+        """
+        return self._link.answer(request, timeout_s)

@@ -1,19 +1,25 @@
-"""One blocking connection. Every call has a deadline (monotonic seconds), and the connection is of no use after it failed."""
+"""One blocking connection. Every call has a deadline (monotonic seconds, or infinity), and the connection is of no use after
+it failed.
+"""
 
 from __future__ import annotations
 
 import _socket
 import contextlib
+import math
 import select
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from sessiond.client.dialing import Target, Welcome, check_welcome, introduction
-from sessiond.client.wire import Incoming, Lines, refusal, request
+from sessiond.client.requests import Answer, Request
+from sessiond.client.wire import Incoming, Lines, cancellation, refusal, request_line
 
+T = TypeVar("T")
 Heard = Callable[[Incoming], None]
 _READ_BYTES = 256 * 1024
 _welcome = msgspec.json.Decoder(Welcome).decode
@@ -26,6 +32,9 @@ class Connection:
         self._socket = connected
         self._heard = heard
         self._lines = Lines()
+        self._incoming: deque[Incoming] = deque()
+        """What has come and is not taken yet; an interrupt leaves it there."""
+        self._asking: Request[Any] | None = None
         self._last_id = 0
         self._awaited: set[int] = set()
         self._answers: dict[int, Incoming] = {}
@@ -45,9 +54,26 @@ class Connection:
             raise
         return connection
 
+    def ask(self, request: Request[T], deadline: float, *, resent: bool = False) -> Answer[T]:
+        """The answer to a request, or its error as a SessiondError. TimeoutError, ConnectionError.
+
+        Ctrl-C stops a request that reports its progress: KeyboardInterrupt is raised once the daemon has stopped it.
+        """
+        number = self.send(request.method, request.params, deadline)
+        self._asking = request
+        try:
+            return request.answer(self.wait(number, deadline), resent=resent)
+        except KeyboardInterrupt:
+            if request.on_progress is not None:
+                self._write(cancellation(number), deadline)
+                self.wait(number, deadline)
+            raise
+        finally:
+            self._asking = None
+
     def send(self, method: str, params: Mapping[str, Any], deadline: float) -> int:
         """Send a request. Its number, for `wait`."""
-        line = request(self._last_id + 1, method, params)
+        line = request_line(self._last_id + 1, method, params)
         self._last_id += 1
         self._write(line, deadline)
         self._awaited.add(self._last_id)
@@ -66,15 +92,17 @@ class Connection:
 
     def read(self, deadline: float) -> None:
         """Wait for bytes and take the messages in them. TimeoutError, ConnectionError."""
-        left = deadline - time.monotonic()
-        if left <= 0 and not self._readable():
-            raise TimeoutError
-        self._socket.settimeout(max(left, 0.001))
-        chunk = self._socket.recv(_READ_BYTES)
-        if not chunk:
-            raise ConnectionResetError("the daemon ended the connection")
-        for incoming in self._lines.feed(chunk):
-            self._take(incoming, deadline)
+        if not self._incoming:
+            left = deadline - time.monotonic()
+            if left <= 0 and not self._readable():
+                raise TimeoutError
+            self._socket.settimeout(_timeout(left))
+            chunk = self._socket.recv(_READ_BYTES)
+            if not chunk:
+                raise ConnectionResetError("the daemon ended the connection")
+            self._incoming.extend(self._lines.feed(chunk))
+        while self._incoming:
+            self._take(self._incoming.popleft(), deadline)
 
     def read_waiting(self) -> None:
         """Take what has come, without waiting for more. ConnectionError."""
@@ -88,16 +116,26 @@ class Connection:
 
     def _take(self, incoming: Incoming, deadline: float) -> None:
         if incoming.method is None:
-            if incoming.id in self._awaited:
-                self._answers[incoming.id] = incoming
+            number = incoming.id
+            if number is None and incoming.error is not None:
+                number = min(self._awaited, default=None)  # a request that the daemon could not read
+            if number in self._awaited:
+                self._answers[number] = incoming
         elif incoming.id is not None:
             self._write(refusal(incoming), deadline)
-        elif self._heard is not None:
-            self._heard(incoming)
+        else:
+            if self._asking is not None:
+                self._asking.hears(incoming)
+            if self._heard is not None:
+                self._heard(incoming)
 
     def _write(self, line: bytes, deadline: float) -> None:
-        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        self._socket.settimeout(_timeout(deadline - time.monotonic()))
         self._socket.sendall(line)
+
+    def fileno(self) -> int:
+        """For `select` and `poll`. Readable: `read` does not wait for the first bytes."""
+        return self._socket.fileno()
 
     def end(self) -> None:
         """From any thread: whoever waits on the connection is told that it has ended."""
@@ -108,6 +146,10 @@ class Connection:
         self.end()
         with contextlib.suppress(OSError):
             self._socket.close()
+
+
+def _timeout(left: float) -> float | None:
+    return None if left == math.inf else max(0.001, left)
 
 
 def read_welcome(answer: Incoming) -> Welcome:

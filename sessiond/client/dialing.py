@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import math
 import os
 import time
 from typing import Any, Protocol
@@ -11,11 +12,16 @@ from sessiond.client.failures import error_of
 from sessiond.client.types import Value
 from sessiond.endpoint import PROTOCOL_VERSION, NoHome, Places, places
 from sessiond.errors import DaemonUnreachable, InvalidParams
-from sessiond.reach import Unreachable, reach
+from sessiond.reach import PATIENCE_S, Unreachable, reach
 
 LOOK_AGAIN_S = 0.02
 LONGEST_PAUSE_S = 0.5
 TOKEN_BYTES = 4096
+
+
+def _patience(deadline: float) -> float:
+    """How long to look for the daemon. Without a deadline for the request, as long as a daemon may take to start."""
+    return PATIENCE_S if deadline == math.inf else max(0.0, deadline - time.monotonic())
 
 
 class Target(Protocol):
@@ -37,7 +43,7 @@ class Local:
 
     def dial(self, deadline: float) -> _socket.socket:
         try:
-            return reach(self._where, start=self._start, patience_s=max(0.0, deadline - time.monotonic()))
+            return reach(self._where, start=self._start, patience_s=_patience(deadline))
         except Unreachable as error:
             raise DaemonUnreachable(str(error), hint="run `sessiond doctor`") from None
 
@@ -57,6 +63,7 @@ class Tcp:
     def dial(self, deadline: float) -> _socket.socket:
         import socket  # as long to import as all the rest of the client
 
+        deadline = time.monotonic() + _patience(deadline)
         while True:
             patience = max(0.1, deadline - time.monotonic())
             try:

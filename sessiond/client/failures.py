@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond import errors
-from sessiond.errors import DaemonUnreachable, SessiondError
+from sessiond.errors import DaemonUnreachable, InvalidParams, SessiondError
 
 
 class NoAnswer(DaemonUnreachable):
@@ -22,6 +22,10 @@ class AnswerLost(DaemonUnreachable):
     """The connection ended before the response, and sending the request again could do more than was asked."""
 
     kind = "answerLost"
+
+
+class NotText(InvalidParams):
+    """A text that cannot be sent, because it has no UTF-8. Nothing was sent."""
 
 
 class Closed(SessiondError):

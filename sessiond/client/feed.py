@@ -206,14 +206,10 @@ class Changes(Iterator[Change]):
         assert self._connection is not None
         deadline = time.monotonic() + self._link.timeout_s
         try:
-            number = self._connection.send(request.method, request.params, deadline)
-            answer = self._connection.wait(number, deadline)
+            return self._connection.ask(request, deadline).value
         except TimeoutError:
             self._lost()
             raise no_answer(request.method, self._link.timeout_s) from None
-        if answer.error is not None:
-            return request.failed(answer.error, resent=False)
-        return request.result(answer.result)
 
     def _listen(self, until: float | None) -> None:
         """Read once. After a silence the daemon is asked whether it is there."""

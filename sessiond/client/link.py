@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from _thread import allocate_lock
 from _weakref import ref
@@ -12,7 +13,7 @@ from typing import Protocol, TypeVar
 from sessiond.client.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
 from sessiond.client.failures import answer_lost, closed, no_answer
-from sessiond.client.requests import Request, extend
+from sessiond.client.requests import Answer, Request, extend
 from sessiond.client.tape import Tape
 from sessiond.errors import SessiondError
 
@@ -26,12 +27,15 @@ class Closable(Protocol):
 
 
 class Link:
-    """May be used from several threads; their requests go one after the other. `timeout_s`: unless a call says otherwise."""
+    """May be used from several threads; their requests go one after the other. `timeout_s`: unless a call says otherwise.
+    `attempts`: how many connections a request may go over.
+    """
 
-    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
+    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
         self.target = target
         self.name = name
         self.timeout_s = timeout_s
+        self.attempts = attempts
         self.closed = False
         self._lock = allocate_lock()
         self._connection: Connection | None = None
@@ -43,15 +47,16 @@ class Link:
 
     def call(self, request: Request[T], timeout_s: float | None = None) -> T:
         """The result. The SessiondError that the daemon returned; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
+        return self.answer(request, timeout_s).value
+
+    def answer(self, request: Request[T], timeout_s: float | None = None) -> Answer[T]:
+        """As `call`, with the result also as the daemon sent it."""
         sendings = 0
 
-        def ask(connection: Connection, deadline: float) -> T:
+        def ask(connection: Connection, deadline: float) -> Answer[T]:
             nonlocal sendings
             sendings += 1
-            answer = connection.wait(connection.send(request.method, request.params, deadline), deadline)
-            if answer.error is not None:
-                return request.failed(answer.error, resent=sendings > 1)
-            return request.result(answer.result)
+            return connection.ask(request, deadline, resent=sendings > 1)
 
         return self._over(request.method, timeout_s, ask, again=request.again)
 
@@ -73,8 +78,7 @@ class Link:
                 if not connection.has(oldest) and not (to_end or tape.full):
                     return
                 answer = connection.wait(oldest, deadline)
-                if answer.error is not None:
-                    extend({}).failed(answer.error, resent=False)
+                extend({}).answer(answer)
                 tape.acknowledged()
 
         self._over("session/extend", timeout_s, send, again=True)
@@ -100,9 +104,11 @@ class Link:
         patience = self.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + patience
         pause = LOOK_AGAIN_S
+        attempt = 0
         with self._turn(method, deadline, patience):
             while True:
                 begun = False
+                attempt += 1
                 try:
                     connection = self._connected(deadline)
                     begun = True
@@ -116,7 +122,7 @@ class Link:
                     self._drop()
                     if self.closed:
                         raise closed() from None
-                    if begun and not again:
+                    if (begun and not again) or attempt >= self.attempts:
                         raise answer_lost(method) from None
                     if time.monotonic() >= deadline:
                         raise no_answer(method, patience) from None
@@ -145,7 +151,8 @@ class Link:
     @contextmanager
     def _turn(self, method: str, deadline: float, patience: float) -> Iterator[None]:
         """Nobody else uses the connection meanwhile."""
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        left = -1.0 if patience == math.inf else max(0.0, deadline - time.monotonic())
+        if not self._lock.acquire(timeout=left):
             raise no_answer(method, patience)
         try:
             yield

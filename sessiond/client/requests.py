@@ -6,55 +6,96 @@ import binascii
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.client import types as t
 from sessiond.client.failures import error_of
+from sessiond.client.wire import Incoming
 from sessiond.errors import AlreadyExists, DaemonUnreachable, SessiondError, SessionNotFound
 
 T = TypeVar("T")
+OnProgress = Callable[[t.Progress], object]
+_ANY = cast("type[Any]", Any)
 PAGE_MESSAGES = 1000
 OPENED_MESSAGES = 200
 
 
-class Request(Generic[T]):
-    """`again`: sending it twice does the same as sending it once, so it may be sent over the next connection."""
+class Answer(Generic[T]):
+    """A result, as a typed `value` and as the `plain` values that the daemon sent, with members that this client does not know."""
 
-    __slots__ = ("_decode", "_done_before", "again", "method", "params")
+    __slots__ = ("_raw", "_request")
+
+    def __init__(self, request: Request[T], raw: Raw) -> None:
+        self._request = request
+        self._raw = raw
+
+    @property
+    def value(self) -> T:
+        """DaemonUnreachable if the result has a shape that protocol 1 does not have."""
+        return self._request.result(self._raw)
+
+    @property
+    def plain(self) -> Any:
+        return plain(self._raw)
+
+
+class Request(Generic[T]):
+    """`type_`: of the result; a struct that several threads decode to is named in its module's `ready`. `again`: sending it twice
+    does the same as sending it once, so it may be sent over the next connection. `on_progress` is called with what the daemon
+    says meanwhile.
+    """
+
+    __slots__ = ("_done_before", "_type", "again", "method", "on_progress", "params")
 
     def __init__(
         self,
         method: str,
         params: Mapping[str, Any],
-        decode: Callable[[Raw], T],
+        type_: type[T],
         *,
         again: bool = True,
-        done_before: Callable[[SessiondError], T | None] | None = None,
+        done_before: Callable[[SessiondError], Any] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.method = method
-        self.params = params
+        self.params = params if on_progress is None else {**params, "workDoneToken": new_id("p")}
         self.again = again
-        self._decode = decode
+        self.on_progress = on_progress
+        self._type = type_
         self._done_before = done_before
 
     def result(self, raw: Raw) -> T:
-        """DaemonUnreachable where the result has a shape that protocol 1 does not have."""
+        """DaemonUnreachable if the result has a shape that protocol 1 does not have."""
         try:
-            return self._decode(raw)
+            return msgspec.json.decode(raw, type=self._type)
         except msgspec.MsgspecError as error:
             raise strange(f"response to {self.method}", error) from None
 
-    def failed(self, error: Any, *, resent: bool) -> T:
-        """The result where the error of a request that was sent again means that the first one was done; else it raises."""
-        raised = error_of(error)
-        if resent and self._done_before is not None:
-            result = self._done_before(raised)
-            if result is not None:
-                return result
-        raise raised
+    def answer(self, incoming: Incoming, *, resent: bool = False) -> Answer[T]:
+        """What a response says. Raises the error that it has, unless that means that the request was done when it was sent
+        the first time.
+        """
+        if incoming.error is None:
+            return Answer(self, incoming.result)
+        raised = error_of(incoming.error)
+        before = self._done_before(raised) if resent and self._done_before is not None else None
+        if before is None:
+            raise raised
+        return Answer(self, Raw(msgspec.json.encode(before)))
+
+    def hears(self, incoming: Incoming) -> None:
+        """Give a notification to `on_progress` if it is about this request."""
+        if self.on_progress is None or incoming.method != "$/progress":
+            return
+        try:
+            told = msgspec.json.decode(incoming.params, type=t.ProgressNotice)
+        except msgspec.MsgspecError as error:
+            raise strange("word of progress", error) from None
+        if told.token == self.params["workDoneToken"]:
+            self.on_progress(told.value)
 
 
 def strange(what: str, error: msgspec.MsgspecError) -> DaemonUnreachable:
@@ -65,35 +106,14 @@ def strange(what: str, error: msgspec.MsgspecError) -> DaemonUnreachable:
     )
 
 
-def _decoder(type_: type[T]) -> Callable[[Raw], T]:
-    return msgspec.json.Decoder(type_).decode
-
-
-_session = _decoder(t.SessionResult)
-_appended = _decoder(t.AppendResult)
-_seq = _decoder(t.SeqResult)
-_page = _decoder(t.Page)
-_list_page = _decoder(t.ListPage)
-_hit_page = _decoder(t.HitPage)
-_opened = _decoder(t.Opened)
-_saved = _decoder(t.SaveResult)
-_note = _decoder(t.NoteResult)
-_notes = _decoder(t.NoteListResult)
-_state = _decoder(t.StateResult)
-_exported = _decoder(t.Exported)
-_imported = _decoder(t.Imported)
-_status = _decoder(t.Status)
-read_notice = _decoder(t.Notice)
-"""The params of a `session/*` notification."""
+def read_notice(raw: Raw) -> t.Notice:
+    """The params of a `session/*` notification."""
+    return msgspec.json.decode(raw, type=t.Notice)
 
 
 def plain(raw: Raw) -> Any:
     """A result as plain Python values."""
     return msgspec.json.decode(raw)
-
-
-def _nothing(raw: Raw) -> None:
-    return None
 
 
 def _given(**params: Any) -> dict[str, Any]:
@@ -115,7 +135,7 @@ def new(
     session_id: str | None, messages: Iterable[t.NewMessage], *, store: str | None, **fields: Any
 ) -> Request[t.SessionResult]:
     """Nobody else makes the id that is made here: where it is taken when the request is sent again, the first one took it."""
-    made = session_id or new_session_id()
+    made = new_session_id() if session_id is None else session_id
 
     def taken(error: SessiondError) -> t.SessionResult | None:
         if session_id is not None or not isinstance(error, AlreadyExists):
@@ -123,7 +143,7 @@ def new(
         return t.SessionResult(session=t.SessionInfo(session_id=f"{store}/{made}" if store else made))
 
     params = _given(sessionId=made, store=store, messages=[with_id(one) for one in messages] or None, **fields)
-    return Request("session/new", params, _session, done_before=taken)
+    return Request("session/new", params, t.SessionResult, done_before=taken)
 
 
 def with_id(message: t.NewMessage) -> t.NewMessage:
@@ -135,7 +155,9 @@ def append(
 ) -> Request[t.AppendResult]:
     """All messages get an id here, so that a repetition is known as one."""
     sent = [with_id(one) for one in messages]
-    return Request("session/append", _given(sessionId=session_id, messages=sent, expectedSeq=expected_seq), _appended)
+    return Request(
+        "session/append", _given(sessionId=session_id, messages=sent, expectedSeq=expected_seq), t.AppendResult
+    )
 
 
 def finish(
@@ -148,11 +170,11 @@ def finish(
         metadata=metadata,
         toolCalls=list(tool_calls) or None,
     )
-    return Request("session/finish", params, _seq)
+    return Request("session/finish", params, t.SeqResult)
 
 
 def extend(params: Mapping[str, Any]) -> Request[t.SeqResult]:
-    return Request("session/extend", params, _seq)
+    return Request("session/extend", params, t.SeqResult)
 
 
 def read(
@@ -164,22 +186,22 @@ def read(
     limit: int | None = None,
 ) -> Request[t.Page]:
     params = _given(sessionId=session_id, last=last, since=since, before=before, limit=limit)
-    return Request("session/read", params, _page)
+    return Request("session/read", params, t.Page)
 
 
 def open_(params: Mapping[str, Any]) -> Request[t.Opened]:
-    return Request("session/open", params, _opened)
+    return Request("session/open", params, t.Opened)
 
 
-def close(session_id: str) -> Request[None]:
-    return Request("session/close", {"sessionId": session_id}, _nothing)
+def close(session_id: str) -> Request[Any]:
+    return Request("session/close", {"sessionId": session_id}, _ANY)
 
 
 def update(session_id: str, fields: Mapping[str, Any], expected_seq: int | None = None) -> Request[t.SessionResult]:
     """Fields that are UNSET stay as they are; without any the session is only told."""
     params = {name: value for name, value in fields.items() if value is not UNSET}
     params |= _given(sessionId=session_id, expectedSeq=expected_seq)
-    return Request("session/update", params, _session, again=expected_seq is None)
+    return Request("session/update", params, t.SessionResult, again=expected_seq is None)
 
 
 Field = str | None | UnsetType
@@ -187,56 +209,50 @@ Field = str | None | UnsetType
 
 
 def clear(session_id: str) -> Request[t.SessionResult]:
-    return Request("session/clear", {"sessionId": session_id}, _session, again=False)
+    return Request("session/clear", {"sessionId": session_id}, t.SessionResult, again=False)
 
 
 def truncate(session_id: str, after_seq: int) -> Request[t.SessionResult]:
-    return Request("session/truncate", {"sessionId": session_id, "afterSeq": after_seq}, _session, again=False)
+    return Request("session/truncate", {"sessionId": session_id, "afterSeq": after_seq}, t.SessionResult, again=False)
 
 
 def fork(session_id: str, at_seq: int | None, name: str | None) -> Request[t.SessionResult]:
-    return Request("session/fork", _given(sessionId=session_id, atSeq=at_seq, name=name), _session, again=False)
-
-
-class _Gone:
-    """A result that says nothing but that it is there."""
-
-
-_GONE = _Gone()
+    return Request("session/fork", _given(sessionId=session_id, atSeq=at_seq, name=name), t.SessionResult, again=False)
 
 
 def delete(session_id: str, *, permanent: bool) -> Request[Any]:
     """A session that is not there when the request is sent again was deleted by the first one."""
 
-    def gone(error: SessiondError) -> Any:
-        return _GONE if isinstance(error, SessionNotFound) else None
+    def gone(error: SessiondError) -> dict[str, Any] | None:
+        return {} if isinstance(error, SessionNotFound) else None
 
     params = {"sessionId": session_id, "permanent": permanent}
-    return Request("session/delete", params, _nothing, done_before=gone)
+    return Request("session/delete", params, _ANY, done_before=gone)
 
 
 def restore(session_id: str) -> Request[t.SessionResult]:
-    return Request("session/restore", {"sessionId": session_id}, _session, again=False)
+    return Request("session/restore", {"sessionId": session_id}, t.SessionResult, again=False)
 
 
 def save(session_id: str | None) -> Request[t.SaveResult]:
-    return Request("session/save", _given(sessionId=session_id), _saved)
+    return Request("session/save", _given(sessionId=session_id), t.SaveResult)
 
 
-def move(session_id: str, store: str) -> Request[t.SessionResult]:
-    return Request("session/move", {"sessionId": session_id, "store": store}, _session, again=False)
+def move(session_id: str, store: str, *, dry_run: bool = False) -> Request[t.Moved]:
+    params = _given(sessionId=session_id, store=store, dryRun=dry_run or None)
+    return Request("session/move", params, t.Moved, again=dry_run)
 
 
 def list_(cursor: str | None, limit: int | None, sort: str | None, filter: Mapping[str, Any]) -> Request[t.ListPage]:
     params = _given(cursor=cursor, limit=limit, sort=sort, filter=_filter(filter))
-    return Request("session/list", params, _list_page)
+    return Request("session/list", params, t.ListPage)
 
 
 def search(
     query: str, cursor: str | None, limit: int | None, mode: str | None, filter: Mapping[str, Any]
 ) -> Request[t.HitPage]:
     params = _given(query=query, cursor=cursor, limit=limit, mode=mode, filter=_filter(filter))
-    return Request("session/search", params, _hit_page)
+    return Request("session/search", params, t.HitPage)
 
 
 def _filter(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -248,14 +264,30 @@ def _filter(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def export(session_id: str, format: str, path: str | None, *, overwrite: bool) -> Request[t.Exported]:
     params = _given(sessionId=session_id, format=format, path=path, overwrite=overwrite or None)
-    return Request("session/export", params, _exported, again=path is None or overwrite)
+    return Request("session/export", params, t.Exported, again=path is None or overwrite)
 
 
 def import_(
-    path: str, *, format: str | None, store: str | None, since: str | None, dry_run: bool
+    path: str,
+    *,
+    format: str | None,
+    store: str | None,
+    since: str | None,
+    dry_run: bool,
+    on_progress: OnProgress | None = None,
 ) -> Request[t.Imported]:
     params = _given(path=path, format=format, store=store, since=since, dryRun=dry_run or None)
-    return Request("session/import", params, _imported)
+    return Request("session/import", params, t.Imported, on_progress=on_progress)
+
+
+def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[t.BackedUp]:
+    """Not sent again: a copy that is there cannot be told from somebody else's."""
+    return Request("daemon/backup", {"path": path}, t.BackedUp, again=False, on_progress=on_progress)
+
+
+def adopt(path: str, *, name: str | None, format: str | None) -> Request[t.Adopted]:
+    """A folder that is a store already is refused, so this is not sent again."""
+    return Request("store/adopt", _given(path=path, name=name, format=format), t.Adopted, again=False)
 
 
 def note_append(
@@ -264,34 +296,47 @@ def note_append(
     params = _given(
         sessionId=session_id, heading=heading, content=content, thread=thread, tick=tick, id=id or new_id("n")
     )
-    return Request("note/append", params, _note)
+    return Request("note/append", params, t.NoteResult)
 
 
 def note_list(session_id: str, thread: str | None) -> Request[t.NoteListResult]:
-    return Request("note/list", _given(sessionId=session_id, thread=thread), _notes)
+    return Request("note/list", _given(sessionId=session_id, thread=thread), t.NoteListResult)
 
 
 def state_set(session_id: str, values: Mapping[str, Any], expected_seq: int | None) -> Request[t.SeqResult]:
     params = _given(sessionId=session_id, values=values, expectedSeq=expected_seq)
-    return Request("state/set", params, _seq, again=expected_seq is None)
+    return Request("state/set", params, t.SeqResult, again=expected_seq is None)
 
 
 def state_get(session_id: str, keys: Iterable[str] | None) -> Request[t.StateResult]:
-    return Request("state/get", _given(sessionId=session_id, keys=None if keys is None else list(keys)), _state)
+    return Request("state/get", _given(sessionId=session_id, keys=None if keys is None else list(keys)), t.StateResult)
 
 
 def state_clear(session_id: str) -> Request[t.SeqResult]:
-    return Request("state/clear", {"sessionId": session_id}, _seq)
+    return Request("state/clear", {"sessionId": session_id}, t.SeqResult)
 
 
 def status() -> Request[t.Status]:
-    return Request("daemon/status", {}, _status)
+    return Request("daemon/status", {}, t.Status)
 
 
-def hello() -> Request[Any]:
-    return Request("daemon/hello", {}, plain)
+def hello() -> Request[t.Hello]:
+    return Request("daemon/hello", {}, t.Hello)
 
 
-def any_(method: str, params: Mapping[str, Any], *, again: bool) -> Request[Any]:
+def stop() -> Request[Any]:
+    return Request("daemon/stop", {}, _ANY, again=False)
+
+
+def acknowledge() -> Request[t.Acknowledged]:
+    return Request("daemon/acknowledge", {}, t.Acknowledged, again=False)
+
+
+def listen(kind: str, host: str, port: int) -> Request[t.Address]:
+    """The daemon listens for as long as the connection lasts, so this means nothing on the next one."""
+    return Request("daemon/listen", {"kind": kind, "host": host, "port": port}, t.Address, again=False)
+
+
+def any_(method: str, params: Mapping[str, Any], *, again: bool, on_progress: OnProgress | None = None) -> Request[Any]:
     """Any method of the protocol, with plain values both ways."""
-    return Request(method, params, plain, again=again)
+    return Request(method, params, _ANY, again=again, on_progress=on_progress)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
 from sessiond.client import requests
-from sessiond.client.feed import Changes
-from sessiond.client.follower import Follower
 from sessiond.client.link import Link
-from sessiond.client.reply import Reply
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
 from sessiond.client.types import (
     AppendedMessage,
@@ -24,6 +21,10 @@ from sessiond.client.types import (
     Snapshot,
     ToolCall,
 )
+
+if TYPE_CHECKING:
+    from sessiond.client.feed import Changes
+    from sessiond.client.reply import Reply
 
 
 class Session:
@@ -102,6 +103,9 @@ class Session:
         An iterator over a connection of its own: append from the same thread while you iterate, or iterate in another thread.
         After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
         """
+        from sessiond.client.feed import Changes  # only programs that follow changes pay for it
+        from sessiond.client.follower import Follower
+
         changes = Changes(self._link, [Follower(self.id, since)])
         try:
             changes.attend()
@@ -166,6 +170,8 @@ class Session:
         It is there from now on, with `content` as its beginning, and others see it grow. After a lost connection it goes on by
         offset. If this process ends, the daemon keeps what came as `interrupted`. Errors as for `append`.
         """
+        from sessiond.client.reply import Reply
+
         message = requests.with_id(
             NewMessage(role=role, content=content, id=id, status="streaming", metadata=metadata, thread=thread)
         )

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Raw, Struct, field
 
+from sessiond.ready import ready
+
 
 class Value(Struct, frozen=True, kw_only=True, rename="camel", repr_omit_defaults=True):
     """Root of everything that the client returns. Values do not change; a later state is another value."""
@@ -186,8 +188,76 @@ class Address(Value, frozen=True, kw_only=True):
     token_file: str = ""
 
 
+class StoreProblem(Value, frozen=True, kw_only=True):
+    """Why a store cannot be reached or written. `kind`: `unavailable`, `readOnly`, `saveFailed`, or another word."""
+
+    kind: str = ""
+    message: str = ""
+
+
+class StoreStatus(Value, frozen=True, kw_only=True):
+    """A store, and how many sessions it has. `problem` is None if it can be read and written."""
+
+    name: str = ""
+    path: str = ""
+    format: str = ""
+    sessions: int = 0
+    problem: StoreProblem | None = None
+
+
+class JournalStatus(Value, frozen=True, kw_only=True):
+    """The daemon's journal."""
+
+    bytes: int = 0
+    lsn: int = 0
+    held: int = 0
+    """Bytes of changes that cannot be saved for now."""
+
+
+class Damage(Value, frozen=True, kw_only=True):
+    """A part of the journal that was durable and cannot be read any more. `path`: where its bytes are kept."""
+
+    path: str = ""
+    records: int = 0
+    since: str = ""
+    reason: str = ""
+
+
+class ReadOnlyStatus(Value, frozen=True, kw_only=True):
+    """Why the daemon writes nothing. `final`: until it is started again."""
+
+    reason: str = ""
+    since: str = ""
+    final: bool = False
+
+
+class IndexStatus(Value, frozen=True, kw_only=True):
+    """The catalogue and the search index. `state`: `ready`, `building` or `failing`, then with a `problem`."""
+
+    state: str = "ready"
+    read: int = 0
+    """How many sessions have been read, ..."""
+    found: int = 0
+    """... of how many that must be."""
+    problem: str | None = None
+
+
+class SettingStatus(Value, frozen=True, kw_only=True):
+    """A setting that is not the default, and where it comes from."""
+
+    value: Any = None
+    source: str = ""
+
+
+class ConfigStatus(Value, frozen=True, kw_only=True):
+    """The configuration file, whether it is there or not, and the settings that are not the default."""
+
+    file: str = ""
+    values: dict[str, SettingStatus] = {}
+
+
 class Status(Value, frozen=True, kw_only=True):
-    """How the daemon is. `call("daemon/status")` returns the rest as plain values."""
+    """How the daemon is."""
 
     version: str = ""
     pid: int = 0
@@ -200,9 +270,68 @@ class Status(Value, frozen=True, kw_only=True):
     connections: int = 0
     open_sessions: int = 0
     dirty_sessions: int = 0
-    read_only: dict[str, Any] | None = None
-    """`reason` and `since`, where the disk failed or is full."""
+    read_only: ReadOnlyStatus | None = None
+    """Set if the disk failed or is full."""
     limits: dict[str, Any] = {}
+    stores: list[StoreStatus] = []
+    journal: JournalStatus = JournalStatus()
+    damage: list[Damage] = []
+    """To the journal, until it is acknowledged."""
+    index: IndexStatus = IndexStatus()
+    config: ConfigStatus = ConfigStatus()
+
+
+class Hello(Value, frozen=True, kw_only=True):
+    """What daemons of all versions say of themselves."""
+
+    protocol_version: int = 0
+    version: str = ""
+    pid: int = 0
+    instance_id: str = ""
+
+
+class Acknowledged(Value, frozen=True, kw_only=True):
+    """How much damage to the journal was acknowledged."""
+
+    acknowledged: int = 0
+
+
+class Adopted(Value, frozen=True, kw_only=True):
+    """A folder of another system that is a store now, and how many sessions it has."""
+
+    store: StoreStatus = StoreStatus()
+    sessions: int = 0
+    warnings: list[FileWarning] = []
+
+
+class BackedUp(Value, frozen=True, kw_only=True):
+    """What a backup copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
+
+    files: int = 0
+    bytes: int = 0
+    lsn: int = 0
+    warnings: list[FileWarning] = []
+
+
+class Progress(Value, frozen=True, kw_only=True):
+    """How far a long request is. Counts are 0 if the daemon has not said them."""
+
+    message: str = ""
+    percentage: int | None = None
+    bytes: int | None = None
+    """Read so far, of `total_bytes`."""
+    total_bytes: int = 0
+    files: int = 0
+    total_files: int = 0
+    sessions: int = 0
+    messages: int = 0
+
+
+class ProgressNotice(Value, frozen=True, kw_only=True):
+    """The params of `$/progress`."""
+
+    token: int | str = ""
+    value: Progress = Progress()
 
 
 class Page(Value, frozen=True, kw_only=True):
@@ -295,6 +424,12 @@ class SessionResult(Value, frozen=True, kw_only=True):
     removed: int = 0
 
 
+class Moved(SessionResult, frozen=True, kw_only=True):
+    """A session under its new id. `lost`: what the new format's own system will not show, in words."""
+
+    lost: list[str] = []
+
+
 class AppendResult(Value, frozen=True, kw_only=True):
     """Where messages went."""
 
@@ -325,3 +460,29 @@ class StateResult(Value, frozen=True, kw_only=True):
 
     values: dict[str, Any] = field(default_factory=dict)
     saved_at: str | None = None
+
+
+# Several threads may decode to these.
+ready(
+    Acknowledged,
+    Address,
+    Adopted,
+    AppendResult,
+    BackedUp,
+    Exported,
+    Hello,
+    HitPage,
+    Imported,
+    ListPage,
+    Moved,
+    NoteListResult,
+    NoteResult,
+    Notice,
+    Opened,
+    Page,
+    ProgressNotice,
+    SeqResult,
+    SessionResult,
+    StateResult,
+    Status,
+)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond.client.failures import NotText
 from sessiond.errors import InvalidParams
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
@@ -24,13 +25,19 @@ class Incoming(Struct, frozen=True):
     error: dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(Incoming).decode
+decode = msgspec.json.Decoder(Incoming).decode
+"""A message from its bytes. msgspec.MsgspecError."""
 _encoder = msgspec.json.Encoder()
 
 
-def request(number: int, method: str, params: Mapping[str, Any]) -> bytes:
+def request_line(number: int, method: str, params: Mapping[str, Any]) -> bytes:
     """A request as a line. InvalidParams where a value in it has no JSON."""
     return _line({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def cancellation(number: int) -> bytes:
+    """Asks the daemon to stop a request. The request still gets a response."""
+    return _line({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
 
 def refusal(incoming: Incoming) -> bytes:
@@ -43,7 +50,7 @@ def _line(message: dict[str, Any]) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        raise InvalidParams("a text holds half a surrogate pair", hint="decode it as UTF-8") from None
+        raise NotText("a text holds half a surrogate pair", hint="decode it as UTF-8") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidParams(f"a value cannot be sent as JSON: {error}") from None
 
@@ -66,6 +73,6 @@ class Lines:
         whole = bytes(memoryview(self._buffer)[:end])
         del self._buffer[: end + 1]
         try:
-            return [_decode(line) for line in whole.split(b"\n") if line]
+            return [decode(line) for line in whole.split(b"\n") if line]
         except msgspec.MsgspecError as error:
             raise ConnectionAbortedError(f"what came is not a message: {error}") from None

@@ -1,28 +1,25 @@
-"""The commands' small client, against a daemon that sends odd things."""
+"""How commands reach the daemon: single connections, and what is said when it goes away."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from sessiond.cli.client import Client
-from sessiond.client.failures import error_of
-from sessiond.errors import Conflict, DaemonUnreachable, InvalidParams, SessiondError
-
-Ends = tuple[Client, socket.socket]
-
-
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    ours, theirs = socket.socketpair()
-    with theirs, Client(ours, timeout_s=10) as client:
-        yield client, theirs
+from sessiond.cli import EX_FAILED, EX_UNAVAILABLE, _failed
+from sessiond.cli.client import Single, ask_if_running, connect
+from sessiond.cli.output import ENDED
+from sessiond.client import requests
+from sessiond.client.failures import AnswerLost, NotText, error_of
+from sessiond.endpoint import Endpoint, Places, places
+from sessiond.errors import Conflict, DaemonUnreachable, SessiondError
 
 
 def say(end: socket.socket, *messages: Any) -> None:
@@ -30,67 +27,91 @@ def say(end: socket.socket, *messages: Any) -> None:
         end.sendall(json.dumps(message).encode() + b"\n")
 
 
-def heard(end: socket.socket) -> list[Any]:
-    return [json.loads(line) for line in end.recv(1 << 16).splitlines()]
+class Pair:
+    """A target whose other end is ours."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+
+    def dial(self, deadline: float) -> Any:
+        return self.ours
+
+    def token(self) -> None:
+        return None
 
 
-def test_only_the_answer_to_the_question_is_an_answer(ends: Ends) -> None:
-    """Other ids, lists, notifications and requests come in between; a request is refused, since nobody here would answer it."""
-    client, end = ends
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    with made.theirs, made.ours:
+        yield made
+
+
+def single(pair: Pair, timeout_s: float = 10) -> Single:
+    return Single(pair, introduced=False, timeout_s=timeout_s)
+
+
+def test_only_the_answer_to_the_question_is_an_answer(pair: Pair) -> None:
+    """Other ids, notifications and requests come in between; a request is refused, since nobody here would answer it."""
     say(
-        end,
-        [1, 2],
+        pair.theirs,
         {"id": 99, "result": "another's"},
-        {"method": "session/saved", "params": {"n": 1}},
+        {"method": "session/saved", "params": {"sessionId": "s"}},
         {"id": "d1", "method": "workspace/configuration"},
-        {"id": 1, "result": "mine"},
+        {"id": 1, "result": {"pid": 7}},
     )
-    assert client.call("daemon/hello") == "mine"
-    asked, refused = heard(end)
-    assert asked["method"] == "daemon/hello"
-    assert (refused["id"], refused["error"]["code"]) == ("d1", -32601)
-    assert next(client.notifications()) == ("session/saved", {"n": 1})
+    with single(pair) as connection:
+        assert connection.ask(requests.hello()).value.pid == 7
+        asked, refused = (json.loads(line) for line in pair.theirs.recv(1 << 16).splitlines())
+        assert asked["method"] == "daemon/hello"
+        assert (refused["id"], refused["error"]["code"]) == ("d1", -32601)
+        assert next(connection.notifications()).method == "session/saved"
 
 
-def test_notifications_go_to_whoever_asked_for_them(ends: Ends) -> None:
-    """Those that come before the answer, in order; later ones wait, and answers that nobody waits for are passed over."""
-    client, end = ends
-    told: list[tuple[str, Any]] = []
-    say(end, {"method": "$/progress", "params": {"n": 1}}, {"id": 1, "result": None})
-    client.call("daemon/backup", notified=lambda method, params: told.append((method, params)))
-    assert told == [("$/progress", {"n": 1})]
-    say(end, {"id": 5, "result": "late"}, {"method": "session/deleted"})
-    coming = client.notifications()
-    assert next(coming) == ("session/deleted", {})
-    end.close()
-    with pytest.raises(ConnectionError):
-        next(coming)
+def test_notifications_end_with_the_connection(pair: Pair) -> None:
+    """After the last of them, as an error without a number, which nothing takes for standard output's."""
+    say(pair.theirs, {"id": 5, "result": "late"}, {"method": "session/deleted"})
+    with single(pair) as connection:
+        coming = connection.notifications()
+        assert next(coming).method == "session/deleted"
+        pair.theirs.close()
+        with pytest.raises(ConnectionError) as ended:
+            next(coming)
+    assert (str(ended.value), ended.value.errno) == (ENDED, None)
 
 
-def test_an_error_without_an_id_is_the_answer(ends: Ends) -> None:
-    """So says JSON-RPC of a request that could not be read."""
-    client, end = ends
-    say(end, {"id": None, "error": {"code": -32700, "message": "no JSON"}})
-    with pytest.raises(SessiondError, match="no JSON"):
-        client.call("daemon/hello")
-
-
-def test_a_daemon_that_says_nothing(ends: Ends) -> None:
+def test_a_daemon_that_says_nothing(pair: Pair) -> None:
     """It is told apart from one that is gone, with what to do."""
-    client, _ = ends
-    client._socket.settimeout(0.01)
-    with pytest.raises(DaemonUnreachable, match="sessiond doctor"):
-        client.call("daemon/hello")
+    with (
+        single(pair, 0.01) as connection,
+        pytest.raises(DaemonUnreachable, match=r"did not answer within 0.01 s; run `sessiond doctor`"),
+    ):
+        connection.ask(requests.hello())
 
 
-def test_an_argument_that_is_no_text(ends: Ends) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (AnswerLost("lost", hint="look"), EX_FAILED, ENDED),
+        (DaemonUnreachable("nobody there", hint="h"), EX_UNAVAILABLE, "nobody there"),
+        (NotText("half a pair"), EX_FAILED, "an argument is not valid UTF-8; check the terminal's encoding"),
+        (Conflict("came first", hint="h"), EX_FAILED, "came first; h"),
+    ],
+)
+def test_how_a_failure_is_told(capsys: pytest.CaptureFixture[str], error: SessiondError, code: int, words: str) -> None:
+    """One line, and an exit code that says whether there was a daemon."""
+    assert _failed(error) == code
+    assert capsys.readouterr().err == f"sessiond: {words}\n"
+
+
+def test_an_argument_that_is_no_text(pair: Pair) -> None:
     """Bytes of a terminal in another encoding are refused before anything is sent."""
-    client, end = ends
-    with pytest.raises(InvalidParams, match="UTF-8"):
-        client.call("session/new", {"name": "caf\udce9"})
-    end.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        end.recv(1)
+    with single(pair) as connection:
+        with pytest.raises(NotText):
+            connection.ask(requests.update("s", {"name": "caf\udce9"}))
+        pair.theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            pair.theirs.recv(1)
 
 
 @pytest.mark.parametrize(
@@ -113,43 +134,66 @@ def test_an_error_of_any_shape_is_an_exception(wire: Any, kind: type[SessiondErr
         assert error.data["kind"] == "brandNew"
 
 
-@pytest.mark.parametrize(
-    ("method", "words", "again"),
-    [("session/list", 0, True), ("session/append", 0, False), ("session/list", 1, False)],
-)
-def test_a_question_to_a_daemon_that_is_just_ending_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, words: int, again: bool
-) -> None:
-    """Once, on a new connection, and only what changes nothing, as long as nothing was heard on the connection."""
-    path = str(tmp_path / "s")
-    asked: list[str] = []
-
-    def reach(*_: object, **__: object) -> socket.socket:
-        found = socket.socket(socket.AF_UNIX)
-        found.connect(path)
-        return found
-
-    def serve(listening: socket.socket) -> None:
-        for answers in (words, 9)[: 1 + again]:
-            end, _ = listening.accept()
-            with end, end.makefile("rb") as lines:
-                for number, line in enumerate(lines):
-                    asked.append(json.loads(line)["method"])
-                    if number >= answers:
-                        break
-                    say(end, {"id": json.loads(line)["id"], "result": "heard"})
-
+@contextmanager
+def daemon(where: Places, *connections: tuple[str, ...]) -> Iterator[list[list[str]]]:
+    """Answers on each connection as many requests as there are words, in order, and ends it at the next. What was asked."""
+    asked: list[list[str]] = []
     with socket.socket(socket.AF_UNIX) as listening:
+        path = f"{where.run}/{len(os.listdir(where.run))}"
         listening.bind(path)
         listening.listen()
-        threading.Thread(target=serve, args=(listening,), daemon=True).start()
-        monkeypatch.setattr("sessiond.cli.client.reach", reach)
-        with Client.connect(timeout_s=10) as client:
-            for _ in range(words):
-                assert client.call("daemon/hello") == "heard"
-            if again:
-                assert client.call(method) == "heard"
-            else:
-                with pytest.raises(ConnectionResetError):
-                    client.call(method)
-    assert asked == ["daemon/hello"] * words + [method] * (1 + again)
+
+        def serve() -> None:
+            for answers in connections:
+                end, _ = listening.accept()
+                asked.append([])
+                with end, end.makefile("rb") as lines:
+                    for answer in (*answers, None):
+                        line = lines.readline()
+                        if not line:
+                            break
+                        asked[-1].append(json.loads(line)["method"])
+                        if answer is not None:
+                            say(end, {"id": json.loads(line)["id"], "result": json.loads(answer)})
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with open(where.endpoint_file, "wb") as file:
+            file.write(Endpoint(path, 1, 1, "0", "i").encode())
+        yield asked
+        thread.join(10)
+
+
+@pytest.fixture
+def where(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
+    with tempfile.TemporaryDirectory(prefix="sd-") as home:  # short, so that the socket lies in it
+        monkeypatch.setenv("SESSIOND_HOME", home)
+        found = places()
+        for folder in (found.data, found.run):
+            os.makedirs(folder, 0o700)
+        yield found
+
+
+WELCOME = '{"capabilities": {"experimental": {"sessiond": {"protocolVersion": 1}}}}'
+INFO = '{"session": {"sessionId": "s"}}'
+
+
+def test_a_question_to_a_daemon_that_is_just_ending_is_asked_again(where: Places) -> None:
+    """Once, over another connection."""
+    with daemon(where, (), ('{"pid": 7}',)) as asked:
+        answer = ask_if_running(where, requests.hello())
+    assert answer is not None and answer.value.pid == 7
+    assert asked == [["daemon/hello"]] * 2
+    with daemon(where, (), ()) as asked, pytest.raises(ConnectionError, match="closed the connection"):
+        ask_if_running(where, requests.hello())
+    assert asked == [["daemon/hello"]] * 2
+
+
+def test_what_must_not_be_done_twice_is_asked_once(where: Places) -> None:
+    """A daemon that ends before the handshake was never asked; one that ends after it may have done it."""
+    with daemon(where, (), (WELCOME,)) as asked, pytest.raises(AnswerLost), connect(start=False) as client:
+        client.answer(requests.fork("s", None, None))
+    assert asked == [["initialize"], ["initialize", "session/fork"]]
+    with daemon(where, (WELCOME,), (WELCOME, INFO)) as asked, connect(start=False) as client:
+        assert client.answer(requests.update("s", {"name": "n"})).value.session.session_id == "s"
+    assert asked == [["initialize", "session/update"]] * 2

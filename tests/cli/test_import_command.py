@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sessiond.cli.import_run import progress_text
+from sessiond.client import Progress
 from tests.shell import DEADLINE_S, Shell
 
 S = "11111111-2222-3333-4444-555555555555"
@@ -238,5 +239,5 @@ def test_following_goes_on_with_the_next_daemon(person: Shell) -> None:
 
 def test_progress_says_files_sessions_messages_and_speed() -> None:
     """The words beside the bar."""
-    value = {"files": 12, "totalFiles": 4000, "sessions": 1, "messages": 1200, "bytes": 30_000_000, "totalBytes": 1}
-    assert progress_text(value, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"
+    progress = Progress(files=12, total_files=4000, sessions=1, messages=1200, bytes=30_000_000, total_bytes=1)
+    assert progress_text(progress, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
 from sessiond.cli import titles
+from sessiond.client.types import SessionInfo
 from sessiond.errors import BadFile
 from tests.fakes.answers import Answers
 from tests.shell import Shell, on_terminal
@@ -105,12 +105,12 @@ def test_the_beginnings_of_large_files_are_not_read(monkeypatch: pytest.MonkeyPa
     large.write_bytes(b"")
     os.truncate(large, titles._BYTES)
     page = {"messages": [{"role": "user", "content": "Hello"}]}
-    answers: Any = Answers({"session/read": [page, BadFile("damaged"), page]})
+    answers = Answers({"session/read": [page, BadFile("damaged"), page]})
     infos = [
-        {"sessionId": name, "messageCount": 1, "path": str(path)}
+        SessionInfo(session_id=name, message_count=1, path=str(path))
         for name, path in (("a", small), ("b", small), ("c", "/nonexistent\0"), ("d", large), ("e", small))
     ]
-    assert titles.beginnings(answers, infos) == {"a": "Hello", "c": "Hello", "e": "Hello"}
+    assert titles.beginnings(answers.client, infos) == {"a": "Hello", "c": "Hello", "e": "Hello"}
     assert [params["sessionId"] for _, params in answers.asked] == ["a", "b", "c", "e"]
 
 

@@ -7,6 +7,7 @@ import pty
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessiond.cli import hits as layout
@@ -14,6 +15,7 @@ from sessiond.cli import output, status
 from sessiond.cli.import_ import _bytes
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
+from sessiond.client.types import Hit, Status
 from sessiond.errors import SessionNotFound
 from tests.fakes.answers import Answers
 
@@ -125,13 +127,13 @@ def test_the_status_of_a_daemon_in_trouble() -> None:
         "ws": {"host": "::1", "port": 80, "tokenFile": "/d/token"},
         "stores": [
             {"name": "a", "format": "jsonl", "path": "/a", "sessions": 1, "problem": {"kind": "unavailable"}},
-            {"name": "b", "format": "jsonl", "path": "/b", "sessions": 2, "problem": "gone"},
+            {"name": "b", "format": "jsonl", "path": "/b", "sessions": 2, "problem": {"message": "gone"}},
             {"name": "c", "format": "jsonl", "path": "/c", "sessions": 0, "problem": None},
         ],
         "readOnly": {"reason": "the disk is full", "since": "2026-01-11T14:30:22.000Z"},
         "index": {"state": "building", "read": 3, "found": 5, "problem": None},
     }  # fmt: skip
-    lines = [f"{name} {text}" for name, text in status._lines(told)]
+    lines = [f"{name} {text}" for name, text in status._lines(msgspec.convert(told, Status))]
     assert "ws ::1:80, token in /d/token" in lines
     assert "store a (jsonl, 1 session) /a  PROBLEM: unavailable" in lines
     assert "store b (jsonl, 2 sessions) /b  PROBLEM: gone" in lines
@@ -165,8 +167,8 @@ def test_the_lines_around_a_match(given: dict[str, Any], answers: dict[str, list
     """They come from the message; where that is gone, changed or none, what the search itself showed is all there is. Without a
     place, the first line with something on it stands for the match.
     """
-    client: Any = Answers(answers)
-    assert [line.text for line in layout.text_lines(client, given, 1, 1)] == lines
+    hit = msgspec.convert(given, Hit)
+    assert [line.text for line in layout.text_lines(Answers(answers).client, hit, 1, 1)] == lines
 
 
 def test_hits_of_several_sessions_stand_apart() -> None:
@@ -177,8 +179,7 @@ def test_hits_of_several_sessions_stand_apart() -> None:
         hit("two", [[0, 3]], messageId=None),
         hit("three", [[0, 5]], sessionId="t", messageId=None, seq=None),
     ]
-    client: Any = Answers({})
-    layout.grouped(out, client, hits, Paint(False), 0, 0)
+    layout.grouped(out, Answers({}).client, msgspec.convert(hits, list[Hit]), Paint(False), 0, 0)
     assert out.text == "s  N\n#3  user\n  one\n#3  note\n  two\n\nt\nname\n  three\n"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -30,14 +31,16 @@ from sessiond.cli import (
 from sessiond.cli import list as listing
 from sessiond.cli.doctor_files import Finding
 from sessiond.cli.follow import _Follower
-from sessiond.cli.import_run import Target
+from sessiond.cli.import_run import Choice, Target
+from sessiond.cli.pages import sessions
+from sessiond.client.types import Address, Status
 from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
 
 
 def run(monkeypatch: pytest.MonkeyPatch, module: Any, answers: Answers, *arguments: str) -> Result:
-    monkeypatch.setattr(module, "Client", answers)
+    monkeypatch.setattr(module, "connect", lambda: answers.client)
     command: click.Command = module.command
     done = CliRunner().invoke(command, list(arguments), standalone_mode=False)
     if done.exception is not None:
@@ -61,7 +64,7 @@ def test_adopt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the session is then, and what the other system will not show; a dry run says what would be."""
-    told = {"session": {"sessionId": "theia/a"}, "lost": ["its name", {"message": "2 notes"}]}
+    told = {"session": {"sessionId": "theia/a"}, "lost": ["its name", "2 notes"]}
     answers = Answers({"session/move": [told]})
     done = run(monkeypatch, mv, answers, "a", "--store", "theia")
     assert done.output == "a is now theia/a\nnot shown there: its name\nnot shown there: 2 notes\n"
@@ -73,8 +76,10 @@ def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tag_tries_again_when_somebody_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the other one wrote is kept; after some tries it gives up with what the daemon said."""
-    before, after = ({"session": {"tags": tags, "seq": seq}} for tags, seq in ((["a"], 1), (["a", "x"], 2)))
-    done = {"session": {"tags": ["x", "b"], "seq": 3}}
+    before, after = (
+        {"session": {"sessionId": "s", "tags": tags, "seq": seq}} for tags, seq in ((["a"], 1), (["a", "x"], 2))
+    )
+    done = {"session": {"sessionId": "s", "tags": ["x", "b"], "seq": 3}}
     answers = Answers({"session/open": [before, after], "session/update": [Conflict("no"), done]})
     assert run(monkeypatch, tag, answers, "s", "b", "--remove", "a").output == "x b\n"
     assert answers.asked[-1][1] == {"sessionId": "s", "tags": ["x", "b"], "expectedSeq": 2}
@@ -111,14 +116,12 @@ def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_interrupted_backup_is_stopped_and_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool, words: str
 ) -> None:
-    """The daemon is told to stop, and what is left of it is looked at, not guessed."""
+    """What is left of it is looked at, not guessed."""
     if there:
         (tmp_path / "b").mkdir()
     answers = Answers({"daemon/backup": [KeyboardInterrupt()]})
-    client: Any = answers
     with pytest.raises(click.Abort):
-        backup._make(client, str(tmp_path / "b"), lambda value: None)
-    assert answers.cancelled == 1
+        backup._make(answers.client, str(tmp_path / "b"), lambda progress: None)
     assert capsys.readouterr().err == f"interrupted; {words}\n"
 
 
@@ -193,8 +196,8 @@ def test_a_list_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> No
         {"sessions": [{**info, "sessionId": "early"}], "nextCursor": "1"}, some, {"sessions": [info], "nextCursor": "1"},
         {"sessions": [{**info, "sessionId": "b"}], "nextCursor": None},
     ]  # fmt: skip
-    whole = listing.sessions(Answers({"session/list": pages}), None, {}, whole=True)
-    assert [one["sessionId"] for one in whole["sessions"]] == ["a", "b"] and "incomplete" not in whole
+    whole = sessions(Answers({"session/list": pages}).client, None, None, {}, whole=True)
+    assert [one.session_id for one in whole.sessions] == ["a", "b"] and "incomplete" not in whole.plain
 
 
 def test_conditions_on_words_do_not_go_with_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,11 +254,13 @@ def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> 
 class Repl:
     """It has no client of its own to exchange."""
 
-    Client = None
+    connect = None
     command = repl.command
 
 
 # import --follow
+
+ALL = Choice(store=None, since=None, dry_run=False)
 
 
 def imported(session_id: str = "", warnings: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -281,8 +286,8 @@ def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.Cap
     file = transcript(tmp_path / "p" / "a.jsonl")
     (tmp_path / "p" / "notes.md").write_text("mine")
     answers = Answers({"session/import": [imported(), imported("s1")]})
-    client: Any = answers
-    follower = _Follower([Target(str(tmp_path / "p"), None), Target(str(tmp_path / "q"), None)], {}, False)
+    client = answers.client
+    follower = _Follower([Target(str(tmp_path / "p"), None), Target(str(tmp_path / "q"), None)], ALL, False)
     follower.everything(client, first=True)
     assert "following 2 places" in capsys.readouterr().out
     asked = len(answers.asked)
@@ -302,8 +307,8 @@ def test_a_damaged_line_is_told_when_it_stays(
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
-    client: Any = Answers({"session/import": [imported("s1", [warning])]})
-    follower = _Follower([Target(str(file), None)], {}, True)
+    client = Answers({"session/import": [imported("s1", [warning])]}).client
+    follower = _Follower([Target(str(file), None)], ALL, True)
     told = []
     for _ in range(4):
         follower.changed(client, {str(file)})
@@ -319,8 +324,8 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     """What the daemon refuses ends nothing."""
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
-    client: Any = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]})
-    follower = _Follower([Target(str(file), None)], {}, False)
+    client = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]}).client
+    follower = _Follower([Target(str(file), None)], ALL, False)
     follower.changed(client, {str(file)})
     assert "it is broken" in capsys.readouterr().err
     follower.changed(client, {str(file)})
@@ -343,7 +348,7 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
         "stores": stores,
         "index": index,
     }
-    findings = [(one.what, one.problem, one.hint) for one in doctor._daemon(where, told)]
+    findings = [(one.what, one.problem, one.hint) for one in doctor._daemon(where, msgspec.convert(told, Status))]
     assert findings[1:] == [
         (
             "journal",
@@ -418,7 +423,7 @@ def test_listening_ends_with_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys:
     """It is told where, also of an address of many colons; whatever the daemon says meanwhile is nothing to us."""
     where = {"host": "::1", "port": 80, "tokenFile": "/t"}
     answers = Answers({"daemon/listen": [where]}, [("session/saved", {})])
-    monkeypatch.setattr(listen, "Client", answers)
+    monkeypatch.setattr(listen, "connect_once", lambda: answers)
     with pytest.raises(DaemonUnreachable, match="has stopped"):
         listen.listen([("ws", "[::1]:80")])
     assert capsys.readouterr().out == "listening on ws [::1]:80, the token is in /t\n"
@@ -429,7 +434,7 @@ def test_a_taken_port_is_avoided_unless_it_was_asked_for() -> None:
     """The usual port may be in use by another; one that was named is taken or refused."""
     free = {"host": "127.0.0.1", "port": 4711}
     answers: Any = Answers({"daemon/listen": [AlreadyExists("taken"), free]})
-    assert web._listen(answers, None) == free
+    assert web._listen(answers, None) == Address(host="127.0.0.1", port=4711)
     assert [params["port"] for _, params in answers.asked] == [web.PORT, 0]
     taken: Any = Answers({"daemon/listen": [AlreadyExists("taken")]})
     with pytest.raises(AlreadyExists):

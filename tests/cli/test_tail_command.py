@@ -13,7 +13,7 @@ from sessiond.cli import tail
 from sessiond.cli.tail import _Follower
 from tests.fakes.answers import Answers
 
-OPENED = {"session": {"seq": 1}, "messages": [{"seq": 1, "role": "user", "content": "before"}]}
+OPENED = {"session": {"sessionId": "s", "seq": 1}, "messages": [{"seq": 1, "role": "user", "content": "before"}]}
 
 
 def changed(*changes: dict[str, Any], session: str = "s") -> tuple[str, dict[str, Any]]:
@@ -24,7 +24,7 @@ def follow(told: list[tuple[str, dict[str, Any]]], *, as_json: bool = False) -> 
     follower = _Follower("s", as_json)
     client: Any = Answers({"session/open": [OPENED]}, told)
     with pytest.raises(ConnectionError):
-        follower.follow(client, 10, None)
+        follower.follow(client, 10)
     return follower
 
 
@@ -37,14 +37,14 @@ def test_everything_that_happens_is_shown_once(capsys: pytest.CaptureFixture[str
         changed({"kind": "extended", "seq": 3, "messageId": "r", "text": "ll\x1b[31m"}, {"kind": "extended", "seq": 4, "messageId": "r", "text": "o"}),
         changed({"kind": "finished", "seq": 5, "messageId": "r"}),
         changed({"kind": "extended", "seq": 6, "messageId": "a", "text": "x"}, {"kind": "extended", "seq": 7, "messageId": "b", "text": "y"}),
-        changed({"kind": "note", "seq": 8, "note": {"heading": "H", "content": "c\nd"}}),
+        changed({"kind": "note", "seq": 8, "note": {"id": "n", "heading": "H", "content": "c\nd"}}),
         changed({"kind": "state", "seq": 9}, {"kind": "finished", "seq": 10, "messageId": "z"}, {"kind": "cleared", "seq": 11}),
         changed({"kind": "cleared", "seq": 99}, session="other"),
         ("session/saved", {"sessionId": "s"}),
     ])  # fmt: skip
     shown = capsys.readouterr().out
     assert shown == "── user #1\nbefore\n── assistant #2 [streaming]\nHe\nll[31mo\nx\ny\n── note: H: c d\n── cleared\n"
-    assert follower.seq == 11
+    assert follower.since == 11
 
 
 def test_scripts_get_every_change_as_it_came(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,34 +60,41 @@ def test_scripts_get_every_change_as_it_came(capsys: pytest.CaptureFixture[str])
 def test_what_was_missed_is_asked_for(method: str) -> None:
     """It goes on from the last seq that was shown."""
     client: Any = Answers({"session/open": [OPENED]}, [(method, {"session": {"sessionId": "s"}, "sessionId": "s"})])
-    assert _Follower("s", False).follow(client, 10, None) == 1
+    follower = _Follower("s", False)
+    follower.follow(client, 10)
+    assert follower.since == 1
 
 
 def test_after_a_restart_only_what_is_new_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """The daemon tells the changes since then, or where it no longer knows them, the messages."""
     cleared = {"kind": "cleared", "seq": 5}
-    answers = [{"session": {"seq": 5}, "messages": [], "changes": [cleared]}, {**OPENED, "changes": None}]
+    answers = [
+        {"session": {"sessionId": "s", "seq": 5}, "messages": [], "changes": [cleared]},
+        {**OPENED, "changes": None},
+    ]
     client: Any = Answers({"session/open": answers})
     follower = _Follower("s", False)
-    follower._open(client, 10, 4)
+    follower.since = 4
+    follower._open(client, 10)
     assert client.asked == [("session/open", {"sessionId": "s", "since": 4})]
     assert capsys.readouterr().out == "── cleared\n"
-    follower._open(client, 10, 0)
+    follower._open(client, 10)
+    assert client.asked[1:] == [("session/open", {"sessionId": "s", "since": 5})]
     assert "before" in capsys.readouterr().out
-    assert follower.seq == 5
+    assert follower.since == 5
 
 
 def test_a_session_that_is_deleted_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     """With the way to have it back."""
     client: Any = Answers({"session/open": [OPENED]}, [("session/deleted", {"sessionId": "s"})])
     with pytest.raises(click.ClickException, match="sessiond restore s"):
-        _Follower("s", False).follow(client, 10, None)
+        _Follower("s", False).follow(client, 10)
 
 
 def test_it_goes_on_with_the_next_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the connection ends it is made anew, and what is asked for is what came since."""
     client = Answers({"session/open": [OPENED, OPENED, KeyboardInterrupt()]})
-    monkeypatch.setattr(tail, "Client", client)
+    monkeypatch.setattr(tail, "connect_once", lambda: client)
     monkeypatch.setattr(tail, "_AGAIN_S", 0.0)
     CliRunner().invoke(tail.command, ["s", "--last", "3"])
     assert [params for _, params in client.asked] == [

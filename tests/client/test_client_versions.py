@@ -176,6 +176,18 @@ MIRRORS = [
     (sessions.ReadResult, client_types.Page),
     (notes_state.StateResult, client_types.StateResult),
     (daemon.Address, client_types.Address),
+    (daemon.HelloResult, client_types.Hello),
+    (daemon.StatusResult, client_types.Status),
+    (daemon.StoreStatus, client_types.StoreStatus),
+    (daemon.JournalStatus, client_types.JournalStatus),
+    (daemon.Damage, client_types.Damage),
+    (daemon.ReadOnlyStatus, client_types.ReadOnlyStatus),
+    (daemon.IndexStatus, client_types.IndexStatus),
+    (daemon.ConfigStatus, client_types.ConfigStatus),
+    (daemon.SettingStatus, client_types.SettingStatus),
+    (daemon.AcknowledgeResult, client_types.Acknowledged),
+    (daemon.BackupResult, client_types.BackedUp),
+    (daemon.AdoptResult, client_types.Adopted),
     (notifications.Origin, client_types.Origin),
 ]
 

@@ -11,8 +11,7 @@ import sys
 
 import pytest
 
-from sessiond.cli.client import Client
-from sessiond.endpoint import places
+from sessiond.client import connect
 from sessiond.errors import DaemonUnreachable
 from tests.clients.tmux import Terminal
 from tests.shell import ROOT, Shell, wait_until
@@ -47,7 +46,7 @@ def repl(home):
 @pytest.fixture
 def other(home):
     """Another tool, connected to the same daemon."""
-    with home.client() as client:
+    with home.client(name="vim") as client:
         yield client
 
 
@@ -61,7 +60,7 @@ def read(home, session_id):
     answers = []
 
     def answered() -> bool:
-        with contextlib.suppress(DaemonUnreachable), Client.connect(places(home.env), start=False) as client:
+        with contextlib.suppress(DaemonUnreachable), connect(home=str(home.path), start=False) as client:
             answers.append(client.call("session/open", {"sessionId": session_id}))
         return bool(answers)
 
@@ -308,7 +307,6 @@ def test_live(home, repl, other):
     """What other tools say appears while something is being typed, which stays as it is; a reply grows before it ends."""
     terminal = repl()
     session_id = new_id(terminal)
-    other.call("initialize", {"capabilities": {}, "clientInfo": {"name": "vim"}})
     terminal.type("half a tho")
     terminal.shows("> half a tho")
     other.call("session/append", {"sessionId": session_id, "messages": [{"role": "user", "content": "from afar 遠く"}]})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
@@ -11,7 +12,10 @@ from sessiond.client.aio.link import Link
 from sessiond.client.aio.session import AsyncSession
 from sessiond.client.dialing import Target
 from sessiond.client.lookout import Lookout
-from sessiond.client.types import Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+from sessiond.client.requests import Answer, OnProgress, Request
+from sessiond.client.types import Adopted, BackedUp, Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+
+T = TypeVar("T")
 
 
 class AsyncSessiond:
@@ -21,13 +25,13 @@ class AsyncSessiond:
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
-    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
-        self._link = Link(target, name, timeout_s)
+    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
+        self._link = Link(target, name, timeout_s, attempts)
 
     @classmethod
-    async def reached(cls, target: Target, name: str, timeout_s: float) -> AsyncSessiond:
+    async def reached(cls, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> AsyncSessiond:
         """One that has a connection. DaemonUnreachable, NoAnswer, Unauthorized."""
-        made = cls(target, name, timeout_s)
+        made = cls(target, name, timeout_s, attempts)
         await made._link.reach()
         return made
 
@@ -174,11 +178,32 @@ class AsyncSessiond:
         store: str | None = None,
         since: str | None = None,
         dry_run: bool = False,
+        on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> Imported:
-        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits."""
-        request = requests.import_(path, format=format, store=store, since=since, dry_run=dry_run)
+        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits.
+
+        `on_progress` is called with a `Progress` up to ten times a second. If it is given, cancelling the task stops the import.
+        """
+        request = requests.import_(
+            path, format=format, store=store, since=since, dry_run=dry_run, on_progress=on_progress
+        )
         return await self._link.call(request, timeout_s)
+
+    async def backup(
+        self, path: str, *, on_progress: OnProgress | None = None, timeout_s: float | None = None
+    ) -> BackedUp:
+        """Copy everything into a new folder (an absolute path) while work goes on. `on_progress` as for `import_`.
+
+        AnswerLost if the connection ends: the folder is then complete or not there. AlreadyExists, InvalidParams.
+        """
+        return await self._link.call(requests.backup(path, on_progress=on_progress), timeout_s)
+
+    async def adopt(
+        self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None
+    ) -> Adopted:
+        """Make a folder of another tool's sessions (an absolute path) a store, in place. AnswerLost as for `backup`."""
+        return await self._link.call(requests.adopt(path, name=name, format=format), timeout_s)
 
     async def save(self, *, timeout_s: float | None = None) -> list[SavedFile]:
         """Bring the files of all sessions up to date now. Returns those that were written."""
@@ -194,10 +219,20 @@ class AsyncSessiond:
         params: Mapping[str, Any] | None = None,
         *,
         again: bool = False,
+        on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         """Any method of the protocol: its result as plain values with the names of the wire.
 
-        After a lost connection it is sent again only if `again` says that this does no harm; else AnswerLost.
+        After a lost connection it is sent again only if `again` says that this does no harm; else AnswerLost. `on_progress` is
+        for methods with a `workDoneToken`.
         """
-        return await self._link.call(requests.any_(method, params or {}, again=again), timeout_s)
+        return await self._link.call(
+            requests.any_(method, params or {}, again=again, on_progress=on_progress), timeout_s
+        )
+
+    async def answer(self, request: Request[T], *, timeout_s: float | None = None) -> Answer[T]:
+        """The result of a request of `sessiond.client.requests` both ways: `value` is typed, and `plain` is what the daemon
+        sent, with members that this client does not know.
+        """
+        return await self._link.answer(request, timeout_s)

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from sessiond.client.connection import read_welcome
 from sessiond.client.dialing import Target, check_welcome, introduction
-from sessiond.client.wire import Incoming, Lines, refusal, request
+from sessiond.client.requests import Answer, Request
+from sessiond.client.wire import Incoming, Lines, cancellation, refusal, request_line
 
 T = TypeVar("T")
 Heard = Callable[[Incoming], None]
@@ -29,6 +30,8 @@ class Connection:
         self._heard = heard
         self._last_id = 0
         self._awaited: dict[int, asyncio.Future[Incoming]] = {}
+        self._hearing: dict[int, Request[Any]] = {}
+        """Requests that are told of their progress."""
         self.ended: BaseException | None = None
         """Why it is of no use any more."""
         self.told_of_end: Callable[[], None] | None = None
@@ -49,29 +52,46 @@ class Connection:
             raise
         connection = cls(reader, writer, heard)
         try:
-            answer = await connection.ask("initialize", introduction(name, token))
+            answer = await (await connection.send("initialize", introduction(name, token)))
             check_welcome(answer.error, read_welcome(answer))
         except BaseException:
             connection.close()
             raise
         return connection
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Incoming:
-        """The response to a request. ConnectionError."""
-        return await (await self.send(method, params))
+    async def ask(self, request: Request[T], *, resent: bool = False) -> Answer[T]:
+        """The answer to a request, or its error as a SessiondError. ConnectionError.
+
+        The daemon is told to stop a request that reports its progress when the task that waits for it is cancelled.
+        """
+        number, response = await self._sent(request.method, request.params)
+        if request.on_progress is not None:
+            self._hearing[number] = request
+        try:
+            return request.answer(await response, resent=resent)
+        except asyncio.CancelledError:
+            if request.on_progress is not None and self.ended is None:
+                self._writer.write(cancellation(number))
+            raise
+        finally:
+            self._hearing.pop(number, None)
 
     async def send(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Incoming]:
         """Send a request. What will have the response; ConnectionError."""
+        return (await self._sent(method, params))[1]
+
+    async def _sent(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Incoming]]:
         if self.ended is not None:
             raise ConnectionResetError(str(self.ended))
-        line = request(self._last_id + 1, method, params)
-        self._last_id += 1
+        number = self._last_id + 1
+        line = request_line(number, method, params)
+        self._last_id = number
         answer: asyncio.Future[Incoming] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_look_at)
-        self._awaited[self._last_id] = answer
+        self._awaited[number] = answer
         self._writer.write(line)
         await self._writer.drain()
-        return answer
+        return number, answer
 
     def close(self) -> None:
         """At once, whatever the other side does."""
@@ -95,8 +115,11 @@ class Connection:
                 answer.set_result(incoming)
         elif incoming.id is not None:
             self._writer.write(refusal(incoming))
-        elif self._heard is not None:
-            self._heard(incoming)
+        else:
+            for asked in list(self._hearing.values()):
+                asked.hears(incoming)
+            if self._heard is not None:
+                self._heard(incoming)
 
     def _end(self, error: BaseException) -> None:
         if self.ended is None:

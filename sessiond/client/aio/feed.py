@@ -177,13 +177,10 @@ class AsyncChanges(AsyncIterator[Change]):
             raise closed() if self._closed else ConnectionResetError("the connection ended")
         try:
             async with asyncio.timeout(self._link.timeout_s):
-                answer = await connection.ask(request.method, request.params)
+                return (await connection.ask(request)).value
         except TimeoutError:
             self._lost()
             raise no_answer(request.method, self._link.timeout_s) from None
-        if answer.error is not None:
-            return request.failed(answer.error, resent=False)
-        return request.result(answer.result)
 
     async def _listen(self, until: float | None) -> None:
         """Until something happened. After a silence the daemon is asked whether it is there."""

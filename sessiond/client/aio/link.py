@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -10,7 +11,7 @@ from weakref import WeakSet
 from sessiond.client.aio.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S, Target
 from sessiond.client.failures import answer_lost, closed, no_answer
-from sessiond.client.requests import Request, extend
+from sessiond.client.requests import Answer, Request, extend
 from sessiond.client.tape import Tape
 
 T = TypeVar("T")
@@ -23,12 +24,15 @@ class Closable(Protocol):
 
 
 class Link:
-    """Requests of several tasks go side by side. `timeout_s`: unless a call says otherwise."""
+    """Requests of several tasks go side by side. `timeout_s`: unless a call says otherwise. `attempts`: how many connections a
+    request may go over.
+    """
 
-    def __init__(self, target: Target, name: str, timeout_s: float) -> None:
+    def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
         self.target = target
         self.name = name
         self.timeout_s = timeout_s
+        self.attempts = attempts
         self.closed = False
         self._connection: Connection | None = None
         self._dialing = asyncio.Lock()
@@ -44,15 +48,16 @@ class Link:
 
     async def call(self, request: Request[T], timeout_s: float | None = None) -> T:
         """The result. The SessiondError that the daemon returned; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
+        return (await self.answer(request, timeout_s)).value
+
+    async def answer(self, request: Request[T], timeout_s: float | None = None) -> Answer[T]:
+        """As `call`, with the result also as the daemon sent it."""
         sendings = 0
 
-        async def ask(connection: Connection) -> T:
+        async def ask(connection: Connection) -> Answer[T]:
             nonlocal sendings
             sendings += 1
-            answer = await connection.ask(request.method, request.params)
-            if answer.error is not None:
-                return request.failed(answer.error, resent=sendings > 1)
-            return request.result(answer.result)
+            return await connection.ask(request, resent=sendings > 1)
 
         return await self._over(request.method, timeout_s, ask, again=request.again)
 
@@ -73,8 +78,7 @@ class Link:
                 if not oldest.done() and not (to_end or tape.full):
                     return
                 answer = await oldest
-                if answer.error is not None:
-                    extend({}).failed(answer.error, resent=False)
+                extend({}).answer(answer)
                 tape.acknowledged()
 
         await self._over("session/extend", timeout_s, send, again=True)
@@ -92,11 +96,13 @@ class Link:
         """What `work` returns, over one connection or, where that ends and `again` says so, over the next."""
         patience = self.timeout_s if timeout_s is None else timeout_s
         connection: Connection | None = None
+        attempt = 0
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(None if patience == math.inf else patience):
                 pause = LOOK_AGAIN_S
                 while True:
                     connection = None
+                    attempt += 1
                     try:
                         connection = await self._connected(patience)
                         return await work(connection)
@@ -106,7 +112,7 @@ class Link:
                         self._drop(connection)
                         if self.closed:
                             raise closed() from None
-                        if connection is not None and not again:
+                        if (connection is not None and not again) or attempt >= self.attempts:
                             raise answer_lost(method) from None
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE_S)

@@ -1,0 +1,271 @@
+"""What programs use that run for long, or that pass on what the daemon sends: progress, backups, plain results, attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.client import AnswerLost, DaemonUnreachable, Progress, SessiondError, aconnect, connect, requests
+from tests.client.scripted import Raw, Scripted
+from tests.client.served import served_home
+from tests.shell import wait_until
+from tests.zygote import ForkedHome, Zygote
+
+INFO = {"sessionId": "s", "seq": 2, "mood": {"is": "blue"}}
+COPIED = {"files": 2, "bytes": 5, "lsn": 1}
+
+
+@pytest.fixture
+def served(zygote: Zygote, tmp_path: Path) -> Iterator[ForkedHome]:
+    with served_home(zygote, tmp_path) as home:
+        yield home
+
+
+def told(params: dict[str, Any], token: object = None, **value: Any) -> str:
+    """The line of a `$/progress` about a request."""
+    params = {"token": token or params["workDoneToken"], "value": value}
+    return Raw(json.dumps({"jsonrpc": "2.0", "method": "$/progress", "params": params}))
+
+
+def test_an_answer_has_what_the_daemon_sent() -> None:
+    """Typed, and plain with members that this client does not know; an error is raised as by any call."""
+    gone = Exception({"code": -32000, "message": "gone", "data": {"kind": "conflict"}})
+    daemon = Scripted(session__fork={"session": INFO, "more": 1}, session__clear=gone)
+    with daemon, connect(daemon.address, token="t") as sessiond:
+        answer = sessiond.answer(requests.fork("s", None, None))
+        assert (answer.value.session.seq, answer.plain) == (2, {"session": INFO, "more": 1})
+        with pytest.raises(SessiondError, match="gone"):
+            sessiond.answer(requests.clear("s"))
+
+
+async def test_an_answer_for_asyncio() -> None:
+    """The same, awaited."""
+    daemon = Scripted(session__fork={"session": INFO, "more": 1})
+    with daemon:
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            answer = await sessiond.answer(requests.fork("s", None, None))
+    assert (answer.value.session.seq, answer.plain) == (2, {"session": INFO, "more": 1})
+
+
+def reports(params: dict[str, Any]) -> list[Any]:
+    first = [
+        told(params, kind="begin"),
+        told(params, "another's", message="no"),
+        told(params, percentage=50, sung="la"),
+    ]
+    return [COPIED, *first]
+
+
+class Early(Scripted):
+    """Sends what follows a response before it."""
+
+    def _response(self, message: dict[str, Any]) -> str:
+        first, *after = super()._response(message).splitlines(keepends=True)
+        return "".join([*after, first])
+
+
+def test_progress_is_told_while_it_lasts() -> None:
+    """In order, only of the request itself, and with what this client does not know left out."""
+    heard: list[Progress] = []
+    daemon = Early(daemon__backup=reports)
+    with daemon, connect(daemon.address, token="t") as sessiond:
+        assert sessiond.backup("/copy", on_progress=heard.append).files == 2
+        assert sessiond.call("daemon/backup", {"path": "/x"}, on_progress=heard.append) == COPIED
+    assert heard == [Progress(), Progress(percentage=50)] * 2
+
+
+async def test_progress_for_asyncio() -> None:
+    """The same, awaited."""
+    heard: list[Progress] = []
+    daemon = Early(daemon__backup=reports)
+    with daemon:
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            assert (await sessiond.backup("/copy", on_progress=heard.append)).files == 2
+    assert heard == [Progress(), Progress(percentage=50)]
+
+
+def test_progress_of_another_shape_is_an_error_of_ours() -> None:
+    """As for results."""
+    daemon = Early(daemon__backup=lambda params: [COPIED, told(params, percentage="half")])
+    with daemon, connect(daemon.address, token="t") as sessiond, pytest.raises(DaemonUnreachable, match="shape"):
+        sessiond.backup("/copy", on_progress=print)
+
+
+def test_nothing_asks_for_progress_that_nobody_hears() -> None:
+    """Without `on_progress` there is no token."""
+    daemon = Scripted(session__import={"sessions": [], "skipped": 0, "warnings": []})
+    with daemon, connect(daemon.address, token="t") as sessiond:
+        sessiond.import_("/x")
+    assert daemon.asked[1]["params"] == {"path": "/x"}
+
+
+def test_backup_and_adopt(served: ForkedHome, tmp_path: Path) -> None:
+    """A copy with what there is, and a folder that becomes a store."""
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    with connect(home=str(served.path), start=False) as sessiond:
+        sessiond.new(name="x").append("user", "kept")
+        copied = sessiond.backup(str(tmp_path / "copy"))
+        assert copied.files > 0 and (tmp_path / "copy").is_dir() and not copied.warnings
+        adopted = sessiond.adopt(str(folder), name="chats", format="jsonl")
+        assert (adopted.store.name, adopted.store.format, adopted.sessions) == ("chats", "jsonl", 0)
+        assert [store.name for store in sessiond.status().stores] == ["default", "chats"]
+
+
+INTERRUPTED = """
+import sys
+from sessiond.client import connect
+with connect({home!r}, token="t") as sessiond:
+    try:
+        sessiond.backup("/copy", on_progress=lambda told: print(told.message, flush=True))
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+
+
+def test_ctrl_c_waits_until_the_daemon_has_stopped() -> None:
+    """The daemon is asked to stop, and KeyboardInterrupt comes with its response, not before."""
+    asked = []
+
+    class Slow(Scripted):
+        def _response(self, message: dict[str, Any]) -> str:
+            asked.append(message)
+            if message["method"] == "daemon/backup":
+                self.number, self.params = message["id"], message["params"]
+                return told(message["params"], message="copying") + "\n"
+            if message["method"] == "$/cancelRequest":
+                assert message["params"] == {"id": self.number}
+                error = {"code": -32800, "message": "stopped", "data": {"kind": "cancelled"}}
+                response = {"jsonrpc": "2.0", "id": self.number, "error": error}
+                return f"{told(self.params, message='stopping')}\n{json.dumps(response)}\n"
+            return super()._response(message)
+
+    with Slow() as daemon:
+        program = INTERRUPTED.format(home=daemon.address)
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"copying\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (out, err, process.returncode) == (b"stopping\nstopped\n", b"", 0)
+    assert [one["method"] for one in asked] == ["initialize", "daemon/backup", "$/cancelRequest"]
+
+
+async def test_a_cancelled_task_stops_what_it_waits_for() -> None:
+    """The daemon is told; a request without progress is left alone."""
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(Scripted):
+        def _response(self, message: dict[str, Any]) -> str:
+            if message["method"] in ("daemon/backup", "session/clear"):
+                loop.call_soon_threadsafe(begun.set)
+                return ""
+            return "" if "id" not in message else super()._response(message)
+
+    with Slow() as daemon:
+        async with await aconnect(daemon.address, token="t") as sessiond:
+            for work in (sessiond.backup("/copy", on_progress=print), sessiond.session("s").clear()):
+                begun.clear()
+                task = asyncio.create_task(work)  # type: ignore[arg-type]
+                await begun.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        await asyncio.to_thread(wait_until, lambda: len(daemon.asked) == 4)
+    cancelled = [one["params"] for one in daemon.asked if one["method"] == "$/cancelRequest"]
+    assert cancelled == [{"id": daemon.asked[1]["id"]}]
+
+
+class Dying(Scripted):
+    """Ends each connection at the first request that is not `initialize`; with `at_once`, even at that."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.at_once = at_once
+        super().__init__()
+
+    def _response(self, message: dict[str, Any]) -> str:
+        if self.at_once or message["method"] != "initialize":
+            raise ConnectionResetError
+        return super()._response(message)
+
+    def _serve(self, connection: Any) -> None:
+        with connection:
+            super()._serve(connection)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_request_that_kills_the_daemon_is_given_up(attempts: int) -> None:
+    """After as many connections as the caller allows, also where it could be repeated for ever."""
+    with (
+        Dying(at_once=False) as daemon,
+        connect(daemon.address, token="t", attempts=attempts, timeout_s=math.inf) as it,
+    ):
+        with pytest.raises(AnswerLost):
+            list(it.sessions())
+        assert [one["method"] for one in daemon.asked] == ["initialize", "session/list"] * attempts
+
+
+async def test_attempts_for_asyncio() -> None:
+    """The same, awaited."""
+    with Dying(at_once=False) as daemon:
+        async with await aconnect(daemon.address, token="t", attempts=2, timeout_s=math.inf) as sessiond:
+            with pytest.raises(AnswerLost):
+                await sessiond.status()
+    assert [one["method"] for one in daemon.asked] == ["initialize", "daemon/status"] * 2
+
+
+def test_a_connection_that_never_gets_anywhere_is_given_up() -> None:
+    """The attempts count from the first word on."""
+    with Dying(at_once=True) as daemon:
+        with pytest.raises(AnswerLost):
+            connect(daemon.address, token="t", attempts=2, timeout_s=math.inf)
+        assert [one["method"] for one in daemon.asked] == ["initialize"] * 2
+
+
+def test_without_a_limit_a_call_waits(served: ForkedHome) -> None:
+    """For a daemon that is stopped for a while, where any number would have been too small or too large."""
+    assert served.process is not None
+    with connect(home=str(served.path), start=False, timeout_s=math.inf) as sessiond:
+        os.kill(served.process.pid, signal.SIGSTOP)
+        waking = threading.Timer(0.3, os.kill, (served.process.pid, signal.SIGCONT))
+        waking.start()
+        assert sessiond.status().pid == served.process.pid
+        waking.join()
+
+
+def test_without_a_limit_a_daemon_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the time that a daemon may take to start."""
+    monkeypatch.setattr("sessiond.client.dialing.PATIENCE_S", 0.1)
+    with pytest.raises(DaemonUnreachable):
+        connect("127.0.0.1:1", token="t", timeout_s=math.inf)
+    with pytest.raises(DaemonUnreachable):
+        connect(home=str(tmp_path), start=False, timeout_s=math.inf)
+
+
+def test_an_error_without_an_id_is_the_answer() -> None:
+    """So says JSON-RPC of a request that could not be read."""
+
+    class Deaf(Scripted):
+        def _response(self, message: dict[str, Any]) -> str:
+            if message["method"] == "session/list":
+                return '{"id": null, "error": {"code": -32700, "message": "not JSON"}}\n'
+            return super()._response(message)
+
+    with (
+        Deaf() as daemon,
+        connect(daemon.address, token="t") as sessiond,
+        pytest.raises(SessiondError, match="not JSON"),
+    ):
+        list(sessiond.sessions())
