@@ -156,7 +156,8 @@ def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}", hint="the file's format is TOML: https://toml.io", path=path) from None
+        hint = "the file's format is TOML: https://toml.io"
+        raise ConfigError(f"{path}: {error}", hint=hint, path=path, line=_line_of(error)) from None
     known = [*dict.fromkeys(setting.table for setting in SETTINGS.values()), "stores"]
     for name, table in tables.items():
         if name not in known:
@@ -166,6 +167,14 @@ def _parse(path: str, text: str) -> dict[str, dict[str, Any]]:
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: {name} must be a table", hint=f"write [{name}]", path=path, key=name)
     return tables
+
+
+def _line_of(error: ValueError) -> int | None:
+    """The line, from 1, at which TOML stops being valid; None at the end of the document. Before 3.14, only the text of Python's
+    error says it.
+    """
+    found = re.search(r"\(at line (\d+), column \d+\)\Z", str(error))
+    return int(found[1]) if found else None
 
 
 def _nearest(name: str, known: list[str], listing: str) -> str:
@@ -272,40 +281,46 @@ def _store(path: str, name: str, entry: Any, where: Places) -> StoreConfig:
             hint = _nearest(key, ["path", "format"], "a store has")
             raise ConfigError(f"{here}: unknown key {key!r}", hint=hint, path=path, key=f"stores.{name}.{key}")
         if not isinstance(value, str):
-            raise ConfigError(f"{here}: {key} is {value!r}", hint="it must be a string", path=path)
+            raise ConfigError(
+                f"{here}: {key} is {value!r}", hint="it must be a string", path=path, key=f"stores.{name}.{key}"
+            )
     folder, form = entry.get("path"), entry.get("format")
     if name == DEFAULT_STORE:
-        return _default_store(here, folder, form, where)
+        return _default_store(here, name, folder, form, where)
     if folder is None or form is None:
         missing, example = ("path", "~/notes/sessions") if folder is None else ("format", "jsonl")
-        raise ConfigError(f"{here}: {missing} is missing", hint=f'add {missing} = "{example}"', path=path)
+        raise ConfigError(
+            f"{here}: {missing} is missing", hint=f'add {missing} = "{example}"', path=path, key=f"stores.{name}"
+        )
     if form not in STORE_FORMATS:
         hint = _nearest(form, list(STORE_FORMATS), "the formats are")
         raise ConfigError(f"{here}: unknown format {form!r}", hint=hint, path=path, key=f"stores.{name}.format")
-    return StoreConfig(name, _folder(here, folder), form)
+    return StoreConfig(name, _folder(here, name, folder), form)
 
 
-def _default_store(here: str, folder: str | None, form: str | None, where: Places) -> StoreConfig:
+def _default_store(here: str, name: str, folder: str | None, form: str | None, where: Places) -> StoreConfig:
     """Its folder and format are fixed by the daemon; for anything else, make a store with another name."""
     path = default_store_path(where)
-    if folder is not None and os.path.realpath(_folder(here, folder)) != os.path.realpath(path):
+    if folder is not None and os.path.realpath(_folder(here, name, folder)) != os.path.realpath(path):
         raise ConfigError(
             f"{here}: the default store is in {path}",
             hint="for another folder, make a store with another name; SESSIOND_HOME or XDG_DATA_HOME moves everything",
+            key=f"stores.{name}.path",
         )
     if form not in (None, "jsonl"):
         raise ConfigError(
             f'{here}: the default store has the format "jsonl", not {form!r}',
             hint=f'make a store with another name, a path, and format = "{form}"',
+            key=f"stores.{name}.format",
         )
     return StoreConfig(DEFAULT_STORE, path, "jsonl")
 
 
-def _folder(here: str, text: str) -> str:
+def _folder(here: str, name: str, text: str) -> str:
     expanded = os.path.expanduser(text)
     if not os.path.isabs(expanded) or "\0" in expanded:
         hint = "begin it with / or ~/"
-        raise ConfigError(f"{here}: {text!r} is not an absolute path", hint=hint)
+        raise ConfigError(f"{here}: {text!r} is not an absolute path", hint=hint, key=f"stores.{name}.path")
     return os.path.normpath(expanded)
 
 

@@ -104,6 +104,36 @@ def test_what_is_wrong_is_named_with_what_to_write(where: Places, text: str, mes
 
 
 @pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("[autosave\n", {"line": 1}),
+        ("[autosave]\nidle_s = \n", {"line": 2}),
+        ("[autosave]\nidle_s = [", {"line": None}),
+        ("[autosav]\n", {"key": "autosav"}),
+        ("autosave = 3", {"key": "autosave"}),
+        ("[autosave]\nidle_s = -1", {"key": "autosave.idle_s"}),
+        ("[autosave]\nidl_s = 1", {"key": "autosave.idl_s"}),
+        ("[stores.'My Store']", {"key": "stores.My Store"}),
+        ("[stores]\nx = 3", {"key": "stores.x"}),
+        ("[stores.x]\npaht='/a'", {"key": "stores.x.paht"}),
+        ("[stores.x]\npath=3", {"key": "stores.x.path"}),
+        ("[stores.x]\npath='/a/x'", {"key": "stores.x"}),
+        ("[stores.x]\npath='/a/x'\nformat='xml'", {"key": "stores.x.format"}),
+        ("[stores.x]\npath='a/x'\nformat='jsonl'", {"key": "stores.x.path"}),
+        ("[stores.default]\npath='/a'", {"key": "stores.default.path"}),
+        ("[stores.default]\npath='a'", {"key": "stores.default.path"}),
+        ("[stores.default]\nformat='sibyl'", {"key": "stores.default.format"}),
+        ("[stores.x]\npath='/'\nformat='jsonl'", {"key": "stores.x.path"}),
+    ],
+)
+def test_where_it_is_wrong_is_told_to_programs_too(where: Places, text: str, data: dict[str, Any]) -> None:
+    """The key as TOML names it, or the line where it stops being TOML; a repair needs no more."""
+    with pytest.raises(ConfigError) as caught:
+        load(where, text)
+    assert {name: caught.value.data.get(name, "nothing") for name in data} == data
+
+
+@pytest.mark.parametrize(
     ("env", "message", "hint"),
     [
         ({"SESSIOND_AUTOSAVE_INTERVAL": "1"}, "SESSIOND_AUTOSAVE_INTERVAL", "mean 'SESSIOND_AUTOSAVE_INTERVAL_S'"),

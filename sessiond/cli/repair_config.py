@@ -11,7 +11,6 @@ from sessiond.endpoint import Places
 from sessiond.errors import ConfigError
 from sessiond.fs import FileSystem, atomic_write
 
-_AT = re.compile(r"at line (\d+), column")
 _HEADER = re.compile(r"\s*\[\[?([^\]]+)\]")
 _MARK = "# taken out by doctor: "
 _ROUNDS = 200
@@ -54,22 +53,17 @@ def _copy(fs: FileSystem, path: str, content: bytes) -> str:
 
 def _wrong(lines: list[str], error: ConfigError) -> list[int]:
     """The lines (from 0) that an error is about, as far as it names them."""
-    at = _AT.search(error.message)
-    if at is not None:
-        number = int(at[1]) - 1
+    line = error.data.get("line")
+    if line is not None:
+        number = line - 1
         # An error reported at the start of a line, such as an unterminated value, belongs to the line before.
         while number >= 0 and (number >= len(lines) or not lines[number].strip() or lines[number].startswith("#")):
             number -= 1
         return [number] if number >= 0 else []
-    key = str(error.data.get("key") or _key_in(error.message))
+    key = str(error.data.get("key", ""))
     return (
         _table(lines, key) or _entry(lines, key) or (_table(lines, key.rpartition(".")[0]) if "stores." in key else [])
     )
-
-
-def _key_in(message: str) -> str:
-    found = re.search(r"\[(stores\.[^\]]+)\]", message)
-    return found[1] if found else ""
 
 
 def _table(lines: list[str], name: str) -> list[int]:

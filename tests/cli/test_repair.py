@@ -232,6 +232,8 @@ def test_a_damaged_index(stopped: Shell) -> None:
         ('[stores.a]\npath = "relative"\nformat = "jsonl"\n', [1, 2, 3]),
         ('[stores.a]\npath = "/nowhere"\nformat = "xml"\n', None),
         ('[stores.a]\npath = "/nowhere"\n', [1, 2]),
+        ('[stores.default]\npath = "/nowhere"\nformat = "jsonl"\n', [2]),
+        ('[stores.a]\npath = 3\nformat = "jsonl"\n', [1, 2, 3]),
         ("[limits]\nmessage_bytes = 0\n", [2]),
         ("[autosave]\nidle_s = 3\n# caf\xe9\n", None),
     ],
