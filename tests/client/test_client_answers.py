@@ -142,12 +142,13 @@ def test_ctrl_c_waits_until_the_daemon_has_stopped() -> None:
         def _response(self, message: dict[str, Any]) -> str:
             asked.append(message)
             if message["method"] == "daemon/backup":
-                self.number = message["id"]
+                self.number, self.params = message["id"], message["params"]
                 return told(message["params"], message="copying") + "\n"
             if message["method"] == "$/cancelRequest":
                 assert message["params"] == {"id": self.number}
                 error = {"code": -32800, "message": "stopped", "data": {"kind": "cancelled"}}
-                return '{"id": %d, "error": %s}\n' % (self.number, str(error).replace("'", '"'))
+                response = {"jsonrpc": "2.0", "id": self.number, "error": error}
+                return f"{told(self.params, message='stopping')}\n{json.dumps(response)}\n"
             return super()._response(message)
 
     with Slow() as daemon:
@@ -157,7 +158,7 @@ def test_ctrl_c_waits_until_the_daemon_has_stopped() -> None:
         assert process.stdout.readline() == b"copying\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-    assert (out, err, process.returncode) == (b"stopped\n", b"", 0)
+    assert (out, err, process.returncode) == (b"stopping\nstopped\n", b"", 0)
     assert [one["method"] for one in asked] == ["initialize", "daemon/backup", "$/cancelRequest"]
 
 

@@ -1133,6 +1133,20 @@ MUTATIONS = [
         ("tests/client/test_client_histories.py", "-k", "every_acknowledged"),
     ),
     Planted(
+        "Ctrl-C leaves the client before the daemon has stopped what it does",
+        "client/connection.py",
+        "                self._write(cancellation(number), deadline)\n                self.wait(number, deadline)\n",
+        "                self._write(cancellation(number), deadline)\n",
+        ("tests/client/test_client_answers.py", "-k", "ctrl_c"),
+    ),
+    Planted(
+        "a command passes on only what it knows",
+        "client/requests.py",
+        "        return plain(self._raw)\n",
+        "        return msgspec.to_builtins(self.value)\n",
+        ("tests/cli/test_versions.py", "-k", "json_is_what"),
+    ),
+    Planted(
         "the client clears a session twice",
         "client/requests.py",
         'return Request("session/clear", {"sessionId": session_id}, t.SessionResult, again=False)',
