@@ -17,13 +17,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
 
 import click
 
 from sessiond.cli.peer import Peer
+from sessiond.client import requests
+from sessiond.client.changes import Appended, read_change
+from sessiond.client.dialing import introduction
+from sessiond.client.types import Message, NewMessage
 from sessiond.endpoint import read_endpoint
-from sessiond.errors import SessiondError
+from sessiond.errors import AlreadyExists, SessiondError
 
 SESSION = "demo"
 NAMES = ("emacs", "vim", "script")
@@ -157,24 +160,22 @@ class _Demo:
                     peers[name] = Peer.over_stdio(self.environment)
                     stack.callback(peers[name].close)
             for name in ("emacs", "vim"):
-                self._begin(name, peers[name], {})
+                self._begin(name, peers[name], None)
             host, port, token = stack.enter_context(self._tcp())
             peers["script"] = Peer.over_tcp(host, port)
             stack.callback(peers["script"].close)
-            self._begin("script", peers["script"], {"initializationOptions": {"token": token}})
+            self._begin("script", peers["script"], token)
             yield peers
 
-    def _begin(self, name: str, peer: Peer, options: dict[str, Any]) -> None:
-        peer.call("initialize", {"capabilities": {}, "clientInfo": {"name": name}, **options})
+    def _begin(self, name: str, peer: Peer, token: str | None) -> None:
+        peer.ask(requests.any_("initialize", introduction(name, token), again=False))
         self._open(peer)
 
     def _open(self, peer: Peer) -> None:
         try:
-            peer.call("session/new", {"sessionId": SESSION, "name": "A lid closes"})
-        except SessiondError as error:
-            if error.kind != "alreadyExists":
-                raise
-            peer.call("session/open", {"sessionId": SESSION})
+            peer.ask(requests.new(SESSION, (), store=None, name="A lid closes"))
+        except AlreadyExists:
+            peer.ask(requests.open_({"sessionId": SESSION}))
 
     @contextmanager
     def _tcp(self) -> Iterator[tuple[str, int, str]]:
@@ -220,22 +221,24 @@ class _Demo:
         deadline = time.monotonic() + _WAIT_S
         while time.monotonic() < deadline:
             seen = peer.notification()
-            if seen["method"] == "session/changed":
-                messages = [message for change in seen["params"]["changes"] for message in change.get("messages", [])]
-                if any(message["content"] == text for message in messages):
+            if seen.method == "session/changed":
+                changes = [read_change(change, SESSION) for change in requests.read_notice(seen.params).changes]
+                messages = [
+                    message for change in changes if isinstance(change, Appended) for message in change.messages
+                ]
+                if any(message.content == text for message in messages):
                     return
         raise SessiondError(f"nobody was shown {text!r} within {_WAIT_S:g} s")
 
     def _append(self, peer: Peer, message_id: str, role: str, text: str) -> None:
-        message = {"id": message_id, "role": role, "content": text}
-        answer = peer.call("session/append", {"sessionId": SESSION, "messages": [message]})
-        self.acknowledged[message_id] = answer["messages"][0]["seq"]
+        message = NewMessage(id=message_id, role=role, content=text)
+        self.acknowledged[message_id] = peer.ask(requests.append(SESSION, [message])).messages[0].seq
         if len(self.acknowledged) >= KILL_AFTER:
             self.enough.set()
 
     def _race(self, peers: Mapping[str, Peer]) -> None:
         """All append at once until the daemon is killed under them."""
-        pid = int(peers["emacs"].call("daemon/hello", {})["pid"])
+        pid = peers["emacs"].ask(requests.hello()).pid
         threads = [
             threading.Thread(target=self._append_in_race, args=(name, peer), daemon=True)
             for name, peer in peers.items()
@@ -273,8 +276,8 @@ class _Demo:
         for name, peer in peers.items():
             self._append_all(name, peer)
         found = self._read_all(peers["vim"])
-        seqs = [message["seq"] for message in found]
-        ids = [message["id"] for message in found]
+        seqs = [message.seq for message in found]
+        ids = [message.id for message in found]
         sent = len(SAID) + ROUNDS * len(NAMES)
         checks = {
             "acknowledged before the kill: all there, each under its seq": all(
@@ -287,18 +290,17 @@ class _Demo:
             _tell(f"   {'ok' if good else 'WRONG'}  {text}")
         return all(checks.values())
 
-    def _read_all(self, peer: Peer) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    def _read_all(self, peer: Peer) -> list[Message]:
+        found: list[Message] = []
         more = True
         while more:
-            since = found[-1]["seq"] if found else 0
-            page = peer.call("session/read", {"sessionId": SESSION, "since": since})
-            found += page["messages"]
-            more = page["hasMore"]
+            page = peer.ask(requests.read(SESSION, since=found[-1].seq if found else 0))
+            found += page.messages
+            more = page.has_more
         return found
 
     def _show_file(self, peer: Peer) -> None:
-        saved = peer.call("session/save", {"sessionId": SESSION})["saved"]
+        saved = peer.ask(requests.save(SESSION))["saved"]
         path = saved[0]["path"] if saved else f"{self.home}/data/sessions/{SESSION}.jsonl"
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()

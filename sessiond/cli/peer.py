@@ -5,17 +5,23 @@ mixed.
 from __future__ import annotations
 
 import contextlib
-import json
 import queue
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
-from sessiond.client.failures import error_of
+from msgspec import MsgspecError
+
+from sessiond.client.requests import Request
+from sessiond.client.wire import Incoming, decode, request_line
 from sessiond.errors import SessiondError
+
+T = TypeVar("T")
+Waiting = queue.SimpleQueue[Incoming | None]
+"""None: the other side is gone."""
 
 _ANSWER_S = 30.0
 _END_S = 30.0
@@ -32,8 +38,8 @@ class Peer:
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading = reading
         self._writing = writing
-        self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._notifications: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._answers: Waiting = queue.SimpleQueue()
+        self._notifications: Waiting = queue.SimpleQueue()
         self._last_id = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -60,16 +66,13 @@ class Peer:
         peer._socket = connection
         return peer
 
-    def call(self, method: str, params: Mapping[str, Any]) -> Any:
+    def ask(self, request: Request[T]) -> T:
         """The result of a request. SessiondError; ConnectionError when the other side is gone; NoAnswer."""
         self._last_id += 1
-        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
-        answer = _next(self._answers, f"an answer to {method}")
-        if "error" in answer:
-            raise error_of(answer["error"])
-        return answer["result"]
+        self._send(request_line(self._last_id, request.method, request.params))
+        return request.answer(_next(self._answers, f"an answer to {request.method}")).value
 
-    def notification(self) -> dict[str, Any]:
+    def notification(self) -> Incoming:
         """The next one, waited for. ConnectionError when the other side is gone; NoAnswer."""
         return _next(self._notifications, "a notification about another client")
 
@@ -85,8 +88,7 @@ class Peer:
         self._thread.join(_ANSWER_S)
         self._reading.close()
 
-    def _send(self, message: dict[str, Any]) -> None:
-        body = json.dumps(message).encode()
+    def _send(self, body: bytes) -> None:
         try:
             self._writing.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
             self._writing.flush()
@@ -96,26 +98,23 @@ class Peer:
     def _read(self) -> None:
         try:
             while (message := self._message()) is not None:
-                (self._notifications if "method" in message else self._answers).put(message)
-        except (OSError, ValueError):
+                (self._answers if message.method is None else self._notifications).put(message)
+        except (OSError, ValueError, MsgspecError):
             pass  # the end, however it came
         self._answers.put(None)
         self._notifications.put(None)
 
-    def _message(self) -> dict[str, Any] | None:
+    def _message(self) -> Incoming | None:
         length = 0
         while (line := self._reading.readline()) not in (b"\r\n", b""):
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)
         body = self._reading.read(length) if length else b""
-        if not body:
-            return None
-        message: dict[str, Any] = json.loads(body)
-        return message
+        return decode(body) if body else None
 
 
-def _next(waiting: queue.SimpleQueue[dict[str, Any] | None], what: str) -> dict[str, Any]:
+def _next(waiting: Waiting, what: str) -> Incoming:
     try:
         found = waiting.get(timeout=_ANSWER_S)
     except queue.Empty:

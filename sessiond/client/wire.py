@@ -25,7 +25,8 @@ class Incoming(Struct, frozen=True):
     error: dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(Incoming).decode
+decode = msgspec.json.Decoder(Incoming).decode
+"""A message from its bytes. msgspec.MsgspecError."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -72,6 +73,6 @@ class Lines:
         whole = bytes(memoryview(self._buffer)[:end])
         del self._buffer[: end + 1]
         try:
-            return [_decode(line) for line in whole.split(b"\n") if line]
+            return [decode(line) for line in whole.split(b"\n") if line]
         except msgspec.MsgspecError as error:
             raise ConnectionAbortedError(f"what came is not a message: {error}") from None
