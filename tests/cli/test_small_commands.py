@@ -388,13 +388,13 @@ def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
 def test_which_lines_of_a_configuration_are_wrong() -> None:
     """What shows at the beginning of a line, or behind the end of the file, is of the last line that says something."""
 
-    def wrong(message: str, *lines: str) -> list[int]:
-        return repair_config._wrong(list(lines), ConfigError(message))
+    def wrong(line: int | None, *lines: str) -> list[int]:
+        return repair_config._wrong(list(lines), ConfigError("words that nobody reads (at line 1)", line=line))
 
-    assert wrong("Expected '=' (at line 2, column 1)", "a 1", "", "# words") == [0]
-    assert wrong("Expected '=' (at line 3, column 1)", "# words", "") == []
-    assert wrong("Invalid value (at line 9, column 1)", "a = 1", "b =", "") == [1]
-    assert wrong("nothing that says where", "a = 1") == []
+    assert wrong(2, "a 1", "", "# words") == [0]
+    assert wrong(3, "# words", "") == []
+    assert wrong(9, "a = 1", "b =", "") == [1]
+    assert wrong(None, "a = 1") == []
 
 
 def test_copies_of_a_damaged_configuration_are_numbered(tmp_path: Path) -> None:

@@ -29,12 +29,15 @@ class PythonClient:
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         return Connection(reader, writer, self._hear)
 
+    async def _ask(self, method: str, params: Any) -> Incoming:
+        return await (await self._connection.send(method, params))
+
     def _hear(self, incoming: Incoming) -> None:
         assert incoming.method is not None
         self._heard.put_nowait((incoming.method, msgspec.json.decode(incoming.params)))
 
     def send(self, method: str, params: Any) -> int:
-        self._asked.append(self._runner.get_loop().create_task(self._connection.ask(method, params)))
+        self._asked.append(self._runner.get_loop().create_task(self._ask(method, params)))
         return len(self._asked) - 1
 
     def answer(self, number: int) -> dict[str, Any]:
