@@ -125,7 +125,7 @@ def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_parent_others_may_change_is_refused(tmp_path: Path) -> None:
-    """Who may rename our folder away may put another in its place."""
+    """A user who may rename our folder may put another in its place."""
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(PermissionError, match="lets others replace"):
@@ -143,7 +143,7 @@ def test_record_comes_back_as_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 200, b"socket=/x\n", b"socket=/x\nprotocol=one\npid=2\n", None])
 def test_a_broken_record_is_no_record(tmp_path: Path, content: bytes | None) -> None:
-    """Whatever lies there, reading the record gives a record or None: even a FIFO does not hang."""
+    """Whatever is there, reading the record gives a record or None: even a FIFO does not hang."""
     if content is None:
         os.mkfifo(tmp_path / "endpoint")
     else:
@@ -158,7 +158,7 @@ def test_a_home_that_is_none_is_looked_up(tmp_path: Path) -> None:
 
 
 def test_sockets_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
-    """Where there is no folder for them, the first temporary one that is there is taken."""
+    """If they have no folder, the first existing temporary one is used."""
     found = places(bare_env(tmp_path, TMPDIR=str(tmp_path / "none"), TEMP=str(tmp_path), TMP="/"))
     assert found.run == f"{tmp_path}/runtime-{os.geteuid()}/sessiond" or found.run.startswith("/run/user/")
 

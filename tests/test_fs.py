@@ -409,7 +409,7 @@ def test_a_failed_sync_is_told_apart(disk: RealFileSystem, tmp_path: Path, monke
 def test_a_file_system_without_folder_sync(
     disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """EINVAL for the sync of a folder means that there is no such thing, as on some network file systems."""
+    """EINVAL for the sync of a folder means that it is not supported, as on some network file systems."""
 
     def unknown(fd: int) -> None:
         raise OSError(errno.EINVAL, "unknown")
@@ -664,7 +664,7 @@ def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> 
 
 
 def test_5_below_a_confined_folder_no_link_is_followed(tmp_path: Path) -> None:
-    """Whatever is to be changed: the link is named, and what it leads to stays as it was. The folder itself may be a link."""
+    """Whatever is to be changed: the link is named, and what it leads to remains as it was. The folder itself may be a link."""
     real, outside = tmp_path / "real", tmp_path / "outside"
     for folder in (real, outside / "empty"):
         folder.mkdir(parents=True)

@@ -126,7 +126,7 @@ def attended(scale: Scale) -> Iterator[Row]:
 
 
 def _read_between(writer: Line, reader: Line) -> Measure:
-    """The reader takes what it is told of an append after that was timed: a process of its own would want a processor, too."""
+    """The reader takes what it is told of an append after that was timed: a separate process would want a processor, too."""
 
     def measure(count: int) -> list[float]:
         times = []

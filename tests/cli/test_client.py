@@ -53,7 +53,7 @@ def test_only_the_answer_to_the_question_is_an_answer(ends: Ends) -> None:
 
 
 def test_notifications_go_to_whoever_asked_for_them(ends: Ends) -> None:
-    """Those that come before the answer, in order; later ones wait, and answers that nobody waits for are passed over."""
+    """Those before the answer, in order; later ones wait, and answers that nobody waits for are ignored."""
     client, end = ends
     told: list[tuple[str, Any]] = []
     say(end, {"method": "$/progress", "params": {"n": 1}}, {"id": 1, "result": None})

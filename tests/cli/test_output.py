@@ -42,7 +42,7 @@ def test_content_as_text(content: Any, text: str) -> None:
 
 
 def test_a_message_with_its_calls() -> None:
-    """Who and when, how it ended, its text, and a line for every call; nothing of it can colour a terminal."""
+    """Speaker, time, status, text, and a line for every call; nothing of it can colour a terminal."""
     calls = [{"name": "run\x1b[31m", "arguments": {"a": 1}}, {"arguments": "ls\nls"}, "odd"]
     message = {
         "role": "assistant",
@@ -113,7 +113,7 @@ def test_sizes_as_people_say_them(size: int, text: str) -> None:
     ],
 )
 def test_a_browser_here_reaches_what_listens_everywhere(host: str, reached: str) -> None:
-    """An address that stands for all is none to go to."""
+    """An address that means all interfaces is not one to connect to."""
     assert _reached_as(host) == reached
 
 

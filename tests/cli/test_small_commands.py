@@ -72,7 +72,7 @@ def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tag_tries_again_when_somebody_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the other one wrote is kept; after some tries it gives up with what the daemon said."""
+    """The other client's change is kept; after some tries it gives up with the daemon's error."""
     before, after = ({"session": {"tags": tags, "seq": seq}} for tags, seq in ((["a"], 1), (["a", "x"], 2)))
     done = {"session": {"tags": ["x", "b"], "seq": 3}}
     answers = Answers({"session/open": [before, after], "session/update": [Conflict("no"), done]})
@@ -133,7 +133,7 @@ def test_a_backup_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as the answer is incomplete it is asked again, but not for ever, and then that is said beside the data."""
+    """As long as the answer is incomplete it is asked again, but not for ever, and then that is said next to the data."""
     some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
     answers = Answers({"session/search": [some, some, {**some, "incomplete": False}]})
     assert run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr == ""
@@ -227,7 +227,7 @@ def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest
 
 
 def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told by name what to install; a fault inside it is no missing package."""
+    """The error names the package to install; a fault inside the package is not reported as missing."""
 
     class Finder:
         def __init__(self, name: str) -> None:
@@ -316,7 +316,7 @@ def test_a_damaged_line_is_told_when_it_stays(
 def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the daemon refuses ends nothing."""
+    """A refusal by the daemon does not end the import."""
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     client: Any = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]})
@@ -360,7 +360,7 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
 
 
 def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is well, what was mended, and what was not with what to do; a repair that fails is told and is none."""
+    """What is in order, what was repaired, and what was not, with what to do; a repair that fails is reported as not repaired."""
     doctor._tell(Finding("the disk"), None)
     doctor._tell(Finding("the index", "is broken"), "removed")
     doctor._tell(Finding("the lock", "is odd", "look at it"), None)
@@ -381,7 +381,7 @@ def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_which_lines_of_a_configuration_are_wrong() -> None:
-    """What shows at the beginning of a line, or behind the end of the file, is of the last line that says something."""
+    """An error at the beginning of a line, or after the end of the file, belongs to the last line that is not empty."""
 
     def wrong(message: str, *lines: str) -> list[int]:
         return repair_config._wrong(list(lines), ConfigError(message))

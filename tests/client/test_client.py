@@ -141,7 +141,7 @@ def test_errors_have_types(sessiond: Sessiond) -> None:
 
 
 def test_what_is_known_of_a_session(sessiond: Sessiond) -> None:
-    """Info, notes and state; what is not given stays as it is."""
+    """Info, notes and state; what is not given remains as it is."""
     chat = sessiond.new(name="before", tags=["a"], model="m1")
     info = chat.update(name="after", archived=True, tags=("b", "c"))
     assert (info.name, info.archived, info.tags, info.model) == ("after", True, ["b", "c"], "m1")
@@ -366,7 +366,7 @@ def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: p
 
 
 def test_a_killed_daemon_is_started_again(home: Shell) -> None:
-    """By whatever is called next, in the middle of a reply too; who follows goes on, and is told of each change once."""
+    """By the next call, even in the middle of a reply; a feed continues, and gets each change once."""
     with connect(home=str(home.path)) as client:
         chat = client.new(name="x")
         changes = chat.changes()

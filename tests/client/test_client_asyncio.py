@@ -156,7 +156,7 @@ async def test_tasks_share_a_client(served: ForkedHome) -> None:
 
 
 async def test_a_cancelled_reply_is_kept_as_interrupted(sessiond: AsyncSessiond) -> None:
-    """And the client goes on: a cancelled call takes nothing with it."""
+    """And the client continues: a cancelled call takes nothing with it."""
     chat = await sessiond.new(name="cancelled")
     written = asyncio.Event()
 

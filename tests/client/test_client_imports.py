@@ -67,7 +67,7 @@ def loaded(program: str, **env: str) -> set[str]:
 
 
 def strangers(modules: set[str]) -> set[str]:
-    """Modules of the list, and what lies in them."""
+    """Modules of the list, and what is in them."""
     return {one for one in modules if any(one == name or one.startswith(f"{name}.") for name in NEVER)}
 
 

@@ -251,7 +251,7 @@ def test_an_answer_that_is_no_message(web: Web, page: Page, data: str) -> None:
 
 
 def test_a_daemon_that_cannot_let_us_in_yet(web: Web, page: Page) -> None:
-    """An `initialize` that fails for a moment is said and tried again; the client does not stay half way."""
+    """An `initialize` that fails for a moment is said and tried again; the client does not stay midway."""
     spoil = {"error": {"code": -31007, "message": "not now", "data": {"kind": "unavailable"}}}
     told = page.evaluate(SPOILT, {"url": web.url.replace("http", "ws"), "token": web.token, "spoil": spoil})
     assert told == ["unavailable", None, "string"]

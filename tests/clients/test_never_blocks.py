@@ -55,7 +55,7 @@ def waits(at: House) -> list[str]:
 
 @parametrized(EDITORS)
 def test_keys_work(at: House, hands: Hands) -> None:
-    """Typing, sending and typing on work as ever while the daemon stands still; when it goes on, all of it arrives. No key
+    """Typing, sending and typing on work as ever while the daemon stands still; when it continues, all of it arrives. No key
     press and no notification has waited for the daemon at any time.
     """
     client = at.client()
@@ -146,7 +146,7 @@ def test_the_terminal(at: House, hands: Hands) -> None:
 
 @parametrized([LISP])
 def test_lisp(at: House, hands: Hands) -> None:
-    """What is said at the Lisp prompt ends after its time, is not lost, and said again is there once."""
+    """A message at the Lisp prompt times out, is not lost, and is stored once when sent again."""
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
     short = Hands(

@@ -78,7 +78,7 @@ def node(*arguments: str, at: House | None = None, env: dict[str, str] | None = 
 
 
 def build() -> None:
-    """Bundles the extension and its tests, unless that was done of these very sources: a process beside this one may be running them."""
+    """Bundles the extension and its tests, unless that was done of these very sources: a process next to this one may be running them."""
     files = [
         CLIENT / "esbuild.mjs",
         CLIENT / "package.json",

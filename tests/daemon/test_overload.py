@@ -44,7 +44,7 @@ def others_are_answered(home: Home) -> None:
 
 
 def push(sock: socket.socket, data: bytes, times: int) -> None:
-    """Send till all is sent or nobody takes any more."""
+    """Send until all is sent or nobody takes any more."""
     sock.settimeout(0.5)
     with contextlib.suppress(OSError):
         for _ in range(times):
@@ -59,7 +59,7 @@ def is_let_in(home: Home) -> bool:
 
 
 def test_a_thousand_connections(home: Home) -> None:
-    """All of them are served, one after the other and all at once; one more than the limit is told and closed."""
+    """All of them are served, one after another and all at once; one more than the limit is told and closed."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] < 3000:
         pytest.skip(f"this machine gives a process {before[1]} descriptors")

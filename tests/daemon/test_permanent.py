@@ -256,7 +256,7 @@ def test_11_a_daemon_that_is_killed_in_the_midst_is_asked_again(tmp_path: Path, 
 
 
 def test_11_an_earlier_state_of_a_living_session_goes_for_ever(tmp_path: Path) -> None:
-    """What was truncated lies in the trash by itself, and in the journal with what the session still says."""
+    """What was truncated is in the trash by itself, and in the journal with what the session still says."""
     house = House(tmp_path)
     try:
         client = house.home.client()

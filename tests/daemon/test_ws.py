@@ -148,7 +148,7 @@ def test_twelve_megabytes_of_state(ws: Ws) -> None:
 
 
 def test_what_is_no_message_is_answered(ws: Ws) -> None:
-    """No JSON, invalid UTF-8, too deep: an error answer each, and the connection goes on."""
+    """No JSON, invalid UTF-8, too deep: an error answer each, and the connection continues."""
     with ws.bearer() as client:
         for bad in ("{", "\ud800".encode("utf-8", "surrogatepass"), "[" * 200 + "]" * 200):
             client.send(bad, text=True)

@@ -125,7 +125,7 @@ def test_homes_and_names_are_blanked_everywhere() -> None:
     twin, report = redact(made)
     for fmt in FORMATS:
         shown = text(twin, fmt).replace("jdoe42x", "")
-        # Ids stay as they are: other messages refer to them.
+        # Ids remain as they are: other messages refer to them.
         assert shown.count("jdoe42") == (
             0 if fmt not in ("json", "jsonl", "markdown", "org", "html", "text") else shown.count("/home/jdoe42")
         )

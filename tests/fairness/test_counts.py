@@ -95,7 +95,7 @@ def test_one_save_looks_at_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sessions_that_nobody_needs_go_some_at_a_time_oldest_first() -> None:
-    """Those that are kept weigh no more than the limit; a turn of the loop lets go of few."""
+    """Those that are kept weigh no more than the limit; a turn of the loop releases few."""
 
     async def story(core: Core) -> None:
         await opened(core, MANY, "x" * 1000)
@@ -172,7 +172,7 @@ async def test_our_own_saves_cost_no_look_at_the_files(tmp_path: Path) -> None:
 
 
 def test_a_write_of_ours_that_is_under_way_is_waited_for() -> None:
-    """What the system tells of it comes before we know what it made of the file."""
+    """The system's hint arrives before we know the file's new version."""
     own = OwnWrites()
     answers: list[bool] = []
     asking = threading.Thread(target=lambda: answers.append(own.is_own("a", lambda _: (1, 2, 3))))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Answers:
-    """`answers`: by method, one after the other; the last one stays. An exception is raised. `told`: the notifications, after
+    """`answers`: by method, one after another; the last one stays. An exception is raised. `told`: the notifications, after
     which the connection ends.
     """
 

@@ -62,7 +62,7 @@ def afterwards(home: ForkedHome, client: Client, witnesses: list[Witness], *, ki
     """Reading works; with a healthy disk the next daemon has everything, and carries on."""
     for witness in witnesses:
         witness.check(client)
-    for _ in range(30):  # each waits up to a second for an index that is made anew
+    for _ in range(30):  # each waits up to a second for an index that is being rebuilt
         page = client.call("session/list")
         if not page.get("incomplete"):
             break

@@ -49,7 +49,7 @@ def arguments_of(printed: str) -> Any:
 
 
 def check_report(told: dict[str, Any], session: Session) -> None:
-    """What SBCL tells of a session is what it says, less the system messages."""
+    """SBCL's report of a session agrees with the session, except for the system messages."""
     shown = [one for one in session.messages() if one.role.lower() != "system"]
     assert told["id"] == session.local_id
     assert told["summary"] == session.summary

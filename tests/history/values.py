@@ -136,7 +136,7 @@ class Round:
 
 @dataclass
 class History:
-    """What one story became. `heard`: by connection. `failures`: what was wrong already while it ran."""
+    """The record of one story. `heard`: by connection. `failures`: faults that were noticed while it ran."""
 
     life: str
     story: Story

@@ -43,8 +43,7 @@ def found(path: Path, tool: str | None = None) -> list[tuple[str, str]]:
 
 
 def test_a_folder_is_walked_in_the_order_of_names(tmp_path: Path) -> None:
-    """Every known file is found once, whatever else lies there; loops of links end; hidden tool folders are looked
-    into."""
+    """Every known file is found once, whatever else is there; loops of links end; hidden tool folders are looked into."""
     lines(tmp_path / "b" / ".claude" / f"{S}.jsonl", turn("a"))
     lines(tmp_path / "a.jsonl", {"role": "user", "content": "x"})
     (tmp_path / ".aider.chat.history.md").write_text("# aider chat started at 2025-01-01 00:00:00\n")
@@ -115,7 +114,7 @@ def test_a_named_file_must_be_known(tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_found_whole() -> None:
-    """Each real file is recognised as its tool's, and stays as it is."""
+    """Each real file is recognised as its tool's, and remains as it is."""
     folder = corpus(".")
     before = snapshot(folder)
     tools = [tool for tool, _ in found(folder)]
@@ -141,7 +140,7 @@ def test_known_places_follow_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
-    """Growth shows, and so does a log beside a database."""
+    """Growth shows, and so does a log next to a database."""
     path = lines(tmp_path / "a.jsonl", turn("a"))
     first = registry.fingerprint(str(path))
     lines(path, turn("a"), turn("b"))

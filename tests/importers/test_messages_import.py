@@ -58,7 +58,7 @@ def test_json_lines_and_openais_calls(tmp_path: Path) -> None:
 
 
 def test_an_object_with_messages_and_anthropics_results(tmp_path: Path) -> None:
-    """What else the object says is kept; a user's tool results have the role tool."""
+    """Other fields of the object are kept; a user's tool results have the role tool."""
     path = tmp_path / "request.json"
     path.write_text(
         json.dumps(
@@ -101,7 +101,7 @@ def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, what is none is reported, and so is the cut."""
+    """Whole messages are imported, others are reported, and so is the cut."""
     path = tmp_path / "chat.json"
     path.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": 1}, {"role": "assistant", "content": "h')
     stream = read(path)

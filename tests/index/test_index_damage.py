@@ -215,7 +215,7 @@ async def test_untouched_file_is_kept(tmp_path: Path) -> None:
 
 
 async def test_folder_that_cannot_be(tmp_path: Path) -> None:
-    """Where no file can be made, another place stands in and the problem is told."""
+    """Where no file can be made, another place is in and the problem is told."""
     (tmp_path / "file").write_text("")
     owner = Filled(2)
     owner.index = Index(str(tmp_path / "file" / "index.db"), DEFAULT)
@@ -318,7 +318,7 @@ async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
 )
 @pytest.mark.parametrize("mode", ["text", "regex"])
 async def test_a_text_that_is_gone_is_damage(tmp_path: Path, damage: str, mode: str) -> None:
-    """A search that needs it answers that it is incomplete, and the index is made anew."""
+    """A search that needs it says that it is incomplete, and the index is rebuilt."""
     owner = Filled(3)
     async with opened(tmp_path, on_refill=owner.refill) as owner.index:
         owner.index.incomplete = False

@@ -79,7 +79,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
 
 
 def test_prepared_messages_give_their_texts_back() -> None:
-    """What was prepared holds the texts of every message, and where they lie."""
+    """Prepared data has the texts of every message, and their places."""
     some = messages(1)
     prepared = prepare(some)
     assert [(doc.key, doc.seq, texts) for doc, texts in texts_of(prepared)] == [

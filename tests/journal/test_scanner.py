@@ -22,7 +22,7 @@ def _entries(found: Scan) -> list[Entry]:
 
 @given(batches)
 def test_a_sound_segment_gives_all_its_records(given_batches: list[list[Entry]]) -> None:
-    """What the writer wrote is read in order, with nothing to complain about."""
+    """The writer's records are read in order, without any gap."""
     data, _ = segment(given_batches)
     found = scan(data, HEADER, last=True)
     assert _entries(found) == [entry for batch in given_batches for entry in batch]

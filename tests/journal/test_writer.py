@@ -281,7 +281,7 @@ async def test_what_is_too_large_is_refused_at_once(open_journal: Open) -> None:
 
 
 async def test_a_cancelled_wait_takes_nothing_back(open_journal: Open) -> None:
-    """Whoever stops waiting does not undo the commit, and does not disturb the others in its batch."""
+    """A caller that stops waiting neither undoes the commit nor disturbs the others in its batch."""
     writer, _ = await open_journal()
     one, two = writer.commit("default", "a", 1, b"x"), writer.commit("default", "b", 1, b"x")
     one.cancel()

@@ -47,7 +47,7 @@ def test_lsp_waits_for_initialize(client):
 
 
 def test_initialize_twice(client):
-    """A second initialize is an invalid request; the connection goes on."""
+    """A second initialize is an invalid request; the connection continues."""
     client.call("initialize", capabilities={})
     assert client.fails("initialize", capabilities={})["code"] == -32600
     assert client.call("daemon/hello")["protocolVersion"] == 1
@@ -128,13 +128,13 @@ METHODS = (
 
 
 def test_commands_are_announced(client):
-    """Every request of the contract stands in executeCommandProvider."""
+    """Every request of the contract is in executeCommandProvider."""
     provider = client.call("initialize", capabilities={})["capabilities"]["executeCommandProvider"]
     assert {"sessiond." + method.replace("/", ".") for method in METHODS} <= set(provider["commands"])
 
 
 def test_cancel(client):
-    """$/cancelRequest of something unknown or done is ignored, and the connection goes on."""
+    """$/cancelRequest of something unknown or done is ignored, and the connection continues."""
     number = client.send("session/list")
     client.notify("$/cancelRequest", {"id": number})
     answer = client.answer(number)

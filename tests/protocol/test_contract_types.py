@@ -81,7 +81,7 @@ def test_bad_ids(client, bad):
     "wrong", ["nobody", "nowhere/nobody", "../../etc/passwd", "default/nobody", "", "a/b/c", "\x00", "x" * 5000]
 )
 def test_no_such_session(client, method, wrong):
-    """What names no session is sessionNotFound, whatever it looks like."""
+    """An id without a session is sessionNotFound, whatever it looks like."""
     assert client.fails(method, sessionId=wrong)["data"]["kind"] == "sessionNotFound"
 
 

@@ -232,7 +232,7 @@ def test_a_session_that_cannot_be_saved_costs_the_others_nothing(caplog: pytest.
 
 
 def test_a_full_disk_is_told_and_tried_till_there_is_room() -> None:
-    """The store says that it cannot save, the words stay in the journal, and as soon as there is room all is well again."""
+    """The store says that it cannot save, the words remain in the journal, and as soon as there is room all is well again."""
 
     async def story(core: Core) -> None:
         service = await core.start()
@@ -499,7 +499,7 @@ def test_a_journal_that_nobody_needs_is_trimmed(size: int, dirty: bool, trimmed:
 
 
 def test_the_upkeep_of_the_journal_outlives_every_failure(caplog: pytest.LogCaptureFixture) -> None:
-    """Whether it says why or has a defect: the next round tries again, till it is told to stop."""
+    """Whether it says why or has a defect: the next round tries again, until it is told to stop."""
 
     async def story(core: Core) -> None:
         service = await core.start()

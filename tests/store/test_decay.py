@@ -99,7 +99,7 @@ async def test_an_edit_that_says_the_same_is_no_decay(house: House) -> None:
 
 
 async def test_a_rewritten_file_has_its_sum_too(house: House) -> None:
-    """After a truncate, which writes the file anew, a flipped bit is found."""
+    """After a truncate, which writes the file again, a flipped bit is found."""
     path = await saved(house)
     loaded = await house.store.load("a")
     await house.store.commit(loaded.session, [Truncated(seq=4, at=NOW, after_seq=2)])
@@ -110,7 +110,7 @@ async def test_a_rewritten_file_has_its_sum_too(house: House) -> None:
 
 
 async def test_a_sidecar_of_before_says_nothing(house: House) -> None:
-    """A file beside whose sidecar there is no sum, as earlier versions left it, is read as ever."""
+    """A file whose sidecar has no sum, as from earlier versions, is read as before."""
     path = await saved(house)
     side = path.parent / ".sessiond" / "a.json"
     content = json.loads(side.read_text())

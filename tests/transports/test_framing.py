@@ -96,7 +96,7 @@ def test_lines_mode_is_inverse_of_encode(bodies: list[bytes], where: list[int]) 
     ],
 )
 def test_lenient_headers(header: bytes) -> None:
-    """Letter case, blanks, a Content-Type and bare line feeds are no reason to hang."""
+    """Letter case, blanks, a Content-Type and bare line feeds do not make it hang."""
     assert decode([header + b"hello"], header=200) == [b"hello"]
 
 
