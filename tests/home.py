@@ -102,7 +102,7 @@ class Client:
         return answer["error"]
 
     def notification(self, method: str) -> dict[str, Any]:
-        """The next notification of that method; earlier ones of other methods are passed over."""
+        """The next notification of that method; earlier ones of other methods are skipped."""
         while True:
             while self.notifications:
                 name, params = self.notifications.pop(0)

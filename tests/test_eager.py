@@ -149,7 +149,7 @@ async def test_errors_and_cancellation_reach_the_work(kind):
 
 @pytest.mark.parametrize("kind", [EagerFuture, lambda: asyncio.get_running_loop().create_future()])
 async def test_a_cancellation_between_the_result_and_the_next_step_is_told(kind):
-    """As in a task of asyncio's: the result is there, and the coroutine is cancelled all the same."""
+    """As in a task of asyncio's: the result is there, and the coroutine is cancelled nevertheless."""
     told = []
     gate = kind()
 

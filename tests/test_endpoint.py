@@ -70,7 +70,7 @@ def home(path: Path | str) -> Places:
 
 
 def test_run_folder_of_others_is_not_taken(tmp_path: Path) -> None:
-    """An XDG_RUNTIME_DIR that others may enter is passed over."""
+    """An XDG_RUNTIME_DIR that others may enter is skipped."""
     tmp_path.chmod(0o755)
     assert not places(bare_env(tmp_path, XDG_RUNTIME_DIR=str(tmp_path))).run.startswith(str(tmp_path))
 

@@ -649,7 +649,7 @@ def test_the_strongest_sync_that_there_is(
 
 
 def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> None:
-    """A name that is taken is passed over; where all are, it is told what to do, and the file is as it was."""
+    """A taken name is skipped; if all are taken, the error says what to do, and the file is as it was."""
     path = tmp_path / "a"
     path.write_bytes(b"old")
     for attempt in range(5):

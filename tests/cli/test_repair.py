@@ -57,7 +57,7 @@ def copies(home: Shell) -> dict[str, bytes]:
 
 
 def test_it_refuses_while_a_daemon_runs(home: Shell) -> None:
-    """It names the command that ends the daemon, changes nothing, and without --repair goes on looking."""
+    """It names the command that ends the daemon, changes nothing, and without --repair keeps looking."""
     home("new", "--id", "x", "--name", "X")
     done = home("doctor", "--repair")
     assert (done.code, done.out) == (1, "")

@@ -111,7 +111,7 @@ def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_interrupted_backup_is_stopped_and_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool, words: str
 ) -> None:
-    """The daemon is told to stop, and what is left of it is looked at, not guessed."""
+    """The daemon is told to stop, and what is left of it is examined, not guessed."""
     if there:
         (tmp_path / "b").mkdir()
     answers = Answers({"daemon/backup": [KeyboardInterrupt()]})

@@ -119,8 +119,8 @@ def test_the_disk_is_read_only(at: House, hands: Hands) -> None:
 
 @parametrized(everyone())
 def test_somebody_deletes_the_session(at: House, hands: Hands) -> None:
-    """When another tool deletes the session that is shown, that is told, what is said then stays where it can be seen, and the
-    next session is a command away.
+    """When another tool deletes the session that is shown, that is reported, what is said then stays where it can be seen,
+    and the next session is a command away.
     """
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")

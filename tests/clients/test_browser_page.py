@@ -75,7 +75,7 @@ def test_without_a_token(web: Web) -> None:
 
 
 def test_a_wrong_token(web: Web) -> None:
-    """A token that is not, or not any more, the daemon's is shown to nobody: the daemon cannot prove that it knows it."""
+    """A token that is not, or no longer, the daemon's is never shown: the daemon cannot prove that it knows it."""
     page = web.tab()
     page.goto(web.url)
     page.evaluate("sessionStorage.setItem('sessiond.token', 'wrong')")
@@ -760,7 +760,7 @@ FULL = """
 
 
 def test_the_browser_has_no_room(web: Web) -> None:
-    """Where the browser keeps nothing the person is told, and what is written is sent all the same."""
+    """If the browser cannot keep anything the user is told, and the written text is still sent."""
     client = web.client()
     client.call("session/new", sessionId="s")
     context = web.context()

@@ -378,7 +378,7 @@ def test_deleted_while_the_daemon_was_away(chat: Chat) -> None:
 
 
 def test_the_browser_has_no_room(chat: Chat) -> None:
-    """Where IndexedDB is full it is said, and what is saved is sent all the same."""
+    """If IndexedDB is full that is reported, and saved changes are still sent."""
     context = chat.web.context()
     context.add_init_script(
         "const full = () => { throw new DOMException('full', 'QuotaExceededError') }; IDBObjectStore.prototype.add = full; IDBObjectStore.prototype.put = full"

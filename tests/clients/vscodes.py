@@ -114,7 +114,7 @@ def _served(command: Sequence[str], at: House, env: dict[str, str], listening: s
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            # VSCODE_CLI: the environment is ours; VS Code need not ask a login shell for it.
+            # VSCODE_CLI: the environment is ours; VS Code does not have to ask a login shell for it.
             env={**at.env, "VSCODE_CLI": "1", **env},
         )
     try:

@@ -146,7 +146,7 @@ def test_many_small_sessions_are_saved_at_a_time_and_few_large_ones(size: int, l
 
 
 async def test_our_own_saves_cost_no_look_at_the_files(tmp_path: Path) -> None:
-    """Of all that the system tells of a folder only what somebody else wrote is looked at, be it in a file that we have just written."""
+    """From the system's hints about a folder only other programs' writes are examined, even in a file that we have just written."""
     house = House(RealFileSystem(), str(tmp_path))
     store = await house.open()
     watched = asyncio.Event()

@@ -85,7 +85,7 @@ def test_it_is_searched_where_nobody_is_connected(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_long_search_waits_for_a_long_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody is connected. The first one counts as long, for nobody knows; after a short one the next is done soon."""
+    """While a client is connected. The first one counts as long, because its length is unknown; after a short one the next is done soon."""
     daemon = Daemon(monkeypatch)
     for takes in (2 * SHORT_S, SHORT_S / 2):
         daemon.takes = takes

@@ -99,7 +99,7 @@ async def test_nothing_is_written_before_a_list_returns(tmp_path: Path) -> None:
 
 
 async def test_a_list_does_not_wait_for_a_message_of_another_session(tmp_path: Path) -> None:
-    """Not for a large one that is being taken in, and what is put behind that shows all the same."""
+    """Not for a large one that is being indexed; what is put after that is still shown."""
     async with opened(tmp_path) as index:
         with busy(index):
             index.put_info(info("large", minutes=1))

@@ -401,7 +401,7 @@ def test_sibyl_folder() -> None:
 
 
 def test_system_messages_and_thinking_are_never_in_sibyls_file() -> None:
-    """They come back all the same, in their places, also after the system wrote the file."""
+    """They come back nevertheless, in their places, also after the system wrote the file."""
     session = session_of(
         message(1, "system", "be brief"), message(2), message(3, "assistant", "ok", thinking="secret thought")
     )

@@ -161,7 +161,7 @@ def test_one_conversation_by_itself_and_a_wrapped_list(tmp_path: Path) -> None:
 
 
 def test_who_wrote_a_message(tmp_path: Path) -> None:
-    """A tool's name is kept, what the person never saw is injected, the model that answered is the session's."""
+    """A tool's name is kept, what the user never saw is injected, the model that answered is the session's."""
     nodes = [
         node("a", None, ["b"], "user", "about me", metadata={"is_user_system_message": True}),
         node("b", "a", ["c"], "user", "hi"),

@@ -309,7 +309,7 @@ def test_a_summary_names_a_session_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_title_by_hand_comes_before_the_models(tmp_path: Path) -> None:
-    """The person's own title names the session, whichever was written last; a title that is not text is ignored."""
+    """The user's own title names the session, whichever was written last; a title that is not text is ignored."""
     path = lines(
         tmp_path / f"{S}.jsonl",
         turn("a"),
@@ -419,7 +419,7 @@ def test_what_followed_a_prompt_that_was_written_anew_is_a_branch(tmp_path: Path
     ]
     new = [("user", "8", "2"), ("assistant", "9", "8")]
     assert branched(tmp_path, *first, *old, *new) == ["3", "4", "5", "6", "7"]
-    # The person went back to the older one: now the newer one is off the path.
+    # The user went back to the older one: now the newer one is off the path.
     assert branched(tmp_path, *first, *old, *new, ("assistant", "10", "7")) == ["8", "9"]
     # Taken back before there was an answer; what the tool says itself stands between.
     early = [("system", "3", "2"), ("user", "4", "3"), ("stopped", "5", "4"), ("system", "6", "2"), ("user", "7", "6")]

@@ -230,7 +230,7 @@ def test_a_truncated_rollout_gives_what_is_there(tmp_path: Path) -> None:
 
 def test_what_a_model_thought_is_said_once(tmp_path: Path) -> None:
     """A reasoning item holds its summaries and its content, and the events right before it that told them are dropped; a
-    thought of no text is there all the same.
+    thought of no text is there nevertheless.
     """
     path = lines(
         tmp_path / "rollout-h.jsonl",

@@ -142,7 +142,7 @@ FIRST_LINES = {
 
 @pytest.mark.parametrize("kind", FIRST_LINES)
 def test_a_bad_first_line_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """The file is recognised by the lines after it; the bad one is told with its number and reason."""
+    """The file is recognised by the lines after it; the bad one is reported with its number and reason."""
     monkeypatch.setattr(reader, "MAX_LINE_BYTES", 2_500_000)
     first, reason = FIRST_LINES[kind]
     path = lines(

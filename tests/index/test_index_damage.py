@@ -215,7 +215,7 @@ async def test_untouched_file_is_kept(tmp_path: Path) -> None:
 
 
 async def test_folder_that_cannot_be(tmp_path: Path) -> None:
-    """Where no file can be made, another place is in and the problem is told."""
+    """Where no file can be made, another place is in and the problem is reported."""
     (tmp_path / "file").write_text("")
     owner = Filled(2)
     owner.index = Index(str(tmp_path / "file" / "index.db"), DEFAULT)
@@ -379,7 +379,7 @@ def test_what_is_damage_and_what_only_needs_time(error: Exception, damaged: bool
 
 
 async def test_a_check_that_is_broken_off_found_nothing(tmp_path: Path) -> None:
-    """That it could not read on is told in SQLite's words, which differ from version to version, and never as damage."""
+    """That it could not read on is reported in SQLite's words, which differ from version to version, and never as damage."""
     async with opened(tmp_path):
         pass
     reading = schema.connect(str(tmp_path / "index.db"), reading=True)
@@ -411,7 +411,7 @@ async def test_an_index_that_was_killed_and_is_broken_is_found_out(tmp_path: Pat
 
 
 async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path) -> None:
-    """It is closed all the same; what was not written has no fingerprint at the next start."""
+    """It is closed nevertheless; what was not written has no fingerprint at the next start."""
     owner = Filled(3)
     async with opened(tmp_path) as owner.index:
         owner.feed()

@@ -189,7 +189,7 @@ def test_segments_are_put_together_when_nothing_more_comes(writer: Writer, path:
 
 
 def test_what_comes_while_segments_are_put_together_is_written(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts as written like everything else: nobody goes on being told that searches are incomplete."""
+    """It counts as written like everything else: nobody keeps being told that searches are incomplete."""
     merging, go = threading.Event(), threading.Event()
 
     def slow(_: Batch) -> bool:

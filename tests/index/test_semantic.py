@@ -457,7 +457,7 @@ def test_a_process_that_is_still_starting(
 
 
 def test_answers_that_come_in_pieces(scripted: Callable[[str], semantic._Process]) -> None:
-    """They are put together, and one to an earlier question is passed over."""
+    """They are put together, and one to an earlier question is skipped."""
     process = scripted(HALVES)
     assert [process.ask({}, Ticket(60.0)).id for _ in range(3)] == [1, 2, 3]
 

@@ -28,7 +28,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(index: Index) -> threading.Event:
-    """The feeding thread stands still until the event is set: what is fed meanwhile shares a transaction."""
+    """The writing thread is stopped until the event is set: what is fed meanwhile shares a transaction."""
     go = threading.Event()
     index._writer.submit(Step("held", 1, lambda batch: go.wait() and None))
     return go
@@ -135,7 +135,7 @@ async def test_a_failed_commit_puts_no_note_twice(tmp_path: Path, monkeypatch: p
 
 
 async def test_an_end_without_its_beginning_puts_no_note_twice(tmp_path: Path) -> None:
-    """Where nothing is known of a session's beginning, the notes that it has already are replaced all the same."""
+    """Where nothing is known of a session's beginning, the notes that it has already are replaced nevertheless."""
     async with opened(tmp_path) as index:
         index.put_session(info("s"), [message(1, "word")], [note(2, "heading", "word")])
         index.end_session(info("s"), [note(2, "heading", "word again")], 1)

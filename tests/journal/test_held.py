@@ -112,7 +112,7 @@ def test_13_nothing_is_moved_while_a_backup_copies() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_13_a_damaged_held_file_is_told(seed: int) -> None:
-    """Whatever happens to its bytes: what was held is there, or is told as damage, at every start until it is acknowledged."""
+    """Whatever happens to its bytes: what was held is there, or is reported as damage, at every start until it is acknowledged."""
     rng = random.Random(f"held {seed}")
     fs = CrashFS()
     segments, _ = opened(fs)

@@ -104,7 +104,7 @@ def test_a_reordered_batch_is_torn() -> None:
 
 
 def test_the_same_hole_before_a_later_batch_is_corruption() -> None:
-    """As soon as anything was written after its sync, the same hole is a loss, and is told as one."""
+    """As soon as anything was written after its sync, the same hole is a loss, and is reported as one."""
     raw, offsets = segment([[changes("a", 1)], [changes("a", 2), changes("b", 1)], [saved("a", 2)]])
     holed = raw[: offsets[1]] + bytes(offsets[2] - offsets[1]) + raw[offsets[2] :]
     assert [gap.torn for gap in scan(holed, HEADER, last=True).gaps] == [False]

@@ -435,7 +435,7 @@ def test_a_broken_segment_header_costs_no_record(fs: CrashFS, siblings: int) -> 
 
 
 def test_a_segment_of_nulls_is_kept_and_told(fs: CrashFS) -> None:
-    """A whole segment of zeros longer than a header is a loss that is told, and the journal continues."""
+    """A whole segment of zeros longer than a header is a loss that is reported, and the journal continues."""
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)
     segments.rotate()

@@ -20,7 +20,7 @@ from tests.order.watched import LOOP, WatchedHome
 
 LONGEST_S = 0.05
 LONGEST_COLLECTION_S = 0.2
-"""In another thread than the loop's, which waits for it all the same."""
+"""In another thread than the loop's, which waits for it nevertheless."""
 ANSWER_S = 90.0
 """Waits are not measured: a slow disk or a busy machine may take its time."""
 

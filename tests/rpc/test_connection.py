@@ -99,7 +99,7 @@ async def test_absent_params(params: str) -> None:
 
 
 async def test_absent_and_null_differ_in_update() -> None:
-    """session/update hands on exactly the fields that were sent, a null among them."""
+    """session/update passes on exactly the fields that were sent, a null among them."""
     async with world() as w:
         client = await w.client()
         await client.call("session/new", {"sessionId": "s"})

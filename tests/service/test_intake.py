@@ -122,7 +122,7 @@ async def test_a_grown_file_is_as_new_as_its_last_message(served, tmp_path, monk
 
 
 async def test_a_session_that_is_here_no_more_comes_again(served, tmp_path):
-    """An unchanged file is passed over only while all its sessions are here."""
+    """An unchanged file is skipped only while all its sessions are here."""
     path = transcript(tmp_path / "p", range(1, 4))
     await served.bring(path)
     await served.service.delete(FakePeer(), wire_id(path))
@@ -374,7 +374,7 @@ async def test_a_failure_in_one_file_does_not_stop_the_others(served, tmp_path, 
 
 
 async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
-    """It cannot grow and is never written over; that is told, and the others come."""
+    """It cannot grow and is never written over; that is reported, and the others come."""
     paths = [transcript(tmp_path / "p", range(1, 4), f"{S}{n}") for n in range(2)]
     spoilt = Path(served.house.folder) / f"{wire_id(paths[0])}.jsonl"
     spoilt.write_bytes(b"\x00no session at all\n")
@@ -386,7 +386,7 @@ async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
 
 
 async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_path, monkeypatch):
-    """It is told as readOnly; what came in before is whole, and the rest comes when there is room."""
+    """It is reported as readOnly; what came in before is whole, and the rest comes when there is room."""
     monkeypatch.setattr(imported_session, "PART_MESSAGES", 7)
     for n in range(3):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")

@@ -118,7 +118,7 @@ def document(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _: None
 async def test_a_json_export_that_was_cut_off_brings_what_is_whole(
     service: Service, tmp_path: Path, indent: int | None
 ) -> None:
-    """The line of the cut is told; the whole document brings the rest later."""
+    """The line of the cut is reported; the whole document brings the rest later."""
     path = document(tmp_path / "x.json", indent=indent)
     whole = path.read_text()
     cut = whole[: whole.index("text 3")]
@@ -167,7 +167,7 @@ async def test_a_json_export_must_name_a_session(service: Service, tmp_path: Pat
 async def test_a_file_that_goes_before_it_is_read(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told with the operating system's words, and the import continues."""
+    """It is reported with the operating system's words, and the import continues."""
     path = exported(tmp_path / "a.jsonl", "a", ["one"])
 
     def gone(path: str, size: int = -1) -> bytes:
@@ -240,7 +240,7 @@ def test_only_one_session_of_a_file_is_in_memory(tmp_path: Path) -> None:
 async def test_json_exports_in_an_array_or_one_after_the_other(
     service: Service, tmp_path: Path, join: Callable[[list[str]], str]
 ) -> None:
-    """All come in; what is not a session among them, and a cut in the last one, are told with their lines."""
+    """All come in; what is not a session among them, and a cut in the last one, are reported with their lines."""
 
     def renamed(name: str) -> str:
         return document(tmp_path / "one", lambda value: value["session"].update(sessionId=name)).read_text()

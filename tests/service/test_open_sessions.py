@@ -312,8 +312,8 @@ async def test_what_is_open_busy_or_not_saved_is_not_let_go(
 async def test_a_session_that_one_lets_go_while_another_asks_for_it(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Two ask at once for a session that is not in memory, and the first needs it no more before the second has seen it: the second
-    finds it all the same.
+    """Two ask at once for a session that is not in memory, and the first needs it no more before the second has seen it: the
+    second finds it nevertheless.
     """
     await service.new(peer, session_id="a", messages=[user("first")])
     await service.close_session(peer, "a")

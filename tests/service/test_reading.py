@@ -113,7 +113,7 @@ async def test_a_process_that_is_killed(elsewhere: Reader, tmp_path: Path) -> No
 
 
 async def test_a_path_that_is_no_text_is_read_here(elsewhere: Reader, tmp_path: Path) -> None:
-    """Names that are not UTF-8 cannot be written into the pipe; they are read all the same."""
+    """Names that are not UTF-8 cannot be written into the pipe; they are read nevertheless."""
     path = transcript(tmp_path / "p", range(1, 4))
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.jsonl"))
     try:
@@ -125,8 +125,8 @@ async def test_a_path_that_is_no_text_is_read_here(elsewhere: Reader, tmp_path: 
 
 
 async def test_an_import_through_the_process(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything comes in; where the process dies in a file, that is told, what came before it stays, and a repetition brings
-    the rest.
+    """Everything comes in; where the process dies in a file, that is reported, what came before it stays, and a repetition
+    brings the rest.
     """
     good = transcript(tmp_path / "p", range(1, 5), "11111111-2222-3333-4444-555555555551")
     bad = transcript(tmp_path / "p", range(1, 3000), "11111111-2222-3333-4444-555555555552")

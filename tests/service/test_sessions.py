@@ -186,7 +186,7 @@ async def test_a_slow_reader_is_told_to_resync_and_then_goes_on(service, peer, o
 
 
 async def test_a_streamed_reply_grows_and_ends(service, peer, other):
-    """Extended text is told as it comes; the message ends with one content, under the seq of its append."""
+    """Extended text is reported as it comes; the message ends with one content, under the seq of its append."""
     await service.new(peer, session_id="a")
     await service.open(other, "a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])

@@ -92,7 +92,7 @@ async def test_a_move_that_would_lose_something_moves_nothing(two: Service, stor
 
 
 async def test_a_fork_of_a_reply_that_still_streams_in(two: Service, peer: FakePeer) -> None:
-    """In the fork it is interrupted, for nobody writes it there; the original continues. A fork from before it has none of it."""
+    """In the fork it is interrupted, because nobody writes it there; the original continues. A fork from before it has none of it."""
     await two.new(peer, session_id="a", messages=[user("1")])
     await two.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
     fork, before = await two.fork(peer, "a"), await two.fork(peer, "a", at_seq=1)
@@ -140,7 +140,7 @@ async def test_an_export_that_is_too_large_for_an_answer(two: Service, peer: Fak
 async def test_a_store_that_cannot_save_one_session_saves_the_others(
     two: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is told, and whatever could be saved is."""
+    """The failure is reported, and whatever could be saved is."""
     for session_id in "abc":
         await two.new(peer, session_id=session_id, messages=[user("1")])
     save = StoredInMemory.save

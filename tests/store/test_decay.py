@@ -41,7 +41,7 @@ async def warnings(house: House) -> list[str]:
 
 
 async def test_one_flipped_bit_is_found_wherever_it_is(house: House) -> None:
-    """A bit inside a message's text, and in every other line, is told with its line, after one save and after several."""
+    """A bit inside a message's text, and in every other line, is reported with its line, after one save and after several."""
     path = await saved(house)
     loaded = await house.store.load("a")
     for seq in (4, 5):

@@ -316,7 +316,7 @@ async def test_an_arrival_that_never_began_is_given_up(house: House) -> None:
 
 
 def test_changes_that_find_nothing_to_change() -> None:
-    """More text or an end for a message that an edit took out, and state that already exists, are passed over."""
+    """More text or an end for a message that an edit took out, and state that already exists, are skipped."""
     decoded = jsonl.decode("a", {"a.jsonl": b'{"sessiond":1,"id":"a","createdAt":"%s"}\n' % NOW.encode()})
     gone = [
         Extended(seq=5, at=NOW, message_id="gone", offset=0, text="x"),

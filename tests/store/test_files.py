@@ -64,7 +64,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def test_a_file_that_never_stands_still_is_not_read(files: StoreFiles, fs: Meddled, tmp_path: Path) -> None:
-    """Read again and again, and then given up; one that stands still at last is read as one version."""
+    """Read repeatedly, and then given up; one that stops changing at last is read as one version."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x")
 

@@ -227,7 +227,7 @@ async def test_what_is_in_doubt_is_read_whole(house: House, harm: str) -> None:
 
 
 async def test_what_was_not_understood_gets_no_brief(house: House) -> None:
-    """A session with a line that cannot be read is read whole each time, and each time it is told."""
+    """A session with a line that cannot be read is read whole each time, and reported each time."""
     await saved(house)
     main, _ = files(house)
     main.write_bytes(main.read_bytes().replace(b'{"id":"m4"', b'!!id":"m4"'))

@@ -20,7 +20,7 @@ _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 def told(source: Source, path: Path) -> set[str]:
-    """All that is told, relative, until something of `path` is."""
+    """All that is reported, relative, until something of `path` is."""
     found: set[str] = set()
     while str(path) not in found:
         found |= source.wait()

@@ -121,7 +121,7 @@ def test_only_digits_are_a_length(value: bytes) -> None:
     ],
 )
 def test_broken_header(stream: bytes) -> None:
-    """A broken header is told as soon as it can be seen, without waiting for its end."""
+    """A broken header is reported as soon as it can be seen, without waiting for its end."""
     found = decode([stream])
     assert [item.kind for item in found if isinstance(item, Fault)] == ["parseError"]
 

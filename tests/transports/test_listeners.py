@@ -404,7 +404,7 @@ async def test_a_dead_reader_is_cut_off(folder: Path) -> None:
 
 
 async def test_linger_reads_on(folder: Path) -> None:
-    """After a fault the answer arrives although the peer goes on sending megabytes."""
+    """After a fault the answer arrives although the peer keeps sending megabytes."""
     path = folder / "s.sock"
     listener, _ = listen(path)
     reader, writer = await dial(path)
