@@ -201,7 +201,7 @@ async def test_an_error_that_nobody_catches_goes_to_the_loop():
 
 
 def test_what_a_closed_loop_left_ready_never_runs():
-    """It belongs to nobody any more, and must not run in the next loop of the thread."""
+    """It no longer has an owner, and must not run in the next loop of the thread."""
     seen = []
 
     async def work() -> None:

@@ -164,7 +164,7 @@ def test_sockets_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_somebody_elses_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told whose it is."""
+    """The error names its owner."""
     tmp_path.chmod(0o700)
     assert endpoint.privacy_problem(str(tmp_path)) is None
     mine = os.geteuid()

@@ -182,7 +182,7 @@ async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
 
 
 async def test_what_is_read_in_the_background_has_one_thread() -> None:
-    """One thing after the other on a thread that nobody else uses; tasks that outlive it go on elsewhere."""
+    """One call after another on a separate thread; tasks that outlive it continue elsewhere."""
 
     def thread() -> str:
         return threading.current_thread().name

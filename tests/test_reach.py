@@ -79,7 +79,7 @@ def test_a_start_that_fails_says_why(where: Places, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_start_that_takes_too_long_is_no_failure(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told that it continues, and where to look."""
+    """The error says that the start continues, and where to look."""
     reading, writing = os.pipe()
     monkeypatch.setattr(reach, "spawn", lambda where: reading)
     with pytest.raises(Unreachable, match="not ready yet"):

@@ -104,7 +104,9 @@ def _over_the_floor(scale: Scale, home: Home, what: str, ours: Line, echoing: Li
 
 
 def attended(scale: Scale) -> Iterator[Row]:
-    """Two others have the session open: one reads, one never does. Against one that nobody else has open, of the same daemon."""
+    """Two others have the session open: one reads, one never does. Compared with a session of the same daemon that no other
+    client has open.
+    """
     text = Words().text(500)
     with house(QUIET) as home:
         alone, watched = line_to(home, "alone", text), line_to(home, "watched", text)

@@ -76,7 +76,7 @@ def test_an_error_without_an_id_is_the_answer(ends: Ends) -> None:
 
 
 def test_a_daemon_that_says_nothing(ends: Ends) -> None:
-    """It is told apart from one that is gone, with what to do."""
+    """The error differs from that of a daemon that is gone, and says what to do."""
     client, _ = ends
     client._socket.settimeout(0.01)
     with pytest.raises(DaemonUnreachable, match="sessiond doctor"):

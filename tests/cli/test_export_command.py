@@ -45,7 +45,7 @@ def test_one_goes_where_it_is_told(talks: Shell, tmp_path: Path) -> None:
 
 
 def test_several_go_into_a_folder_or_follow_each_other(talks: Shell, tmp_path: Path) -> None:
-    """By their ids or by a filter; one that is not there is told, and the others come."""
+    """By their ids or by a filter; a missing one is reported, and the others are exported."""
     folder = tmp_path / "out" / "deep"
     done = talks("export", "one", "nosuch", "three", "-o", str(folder), "-f", "org")
     assert done.code == 1

@@ -47,7 +47,7 @@ def transcript(person: Shell) -> Path:
 
 
 def test_without_a_path_it_shows_what_it_found(person: Shell) -> None:
-    """Tool, path, files and size; it takes nothing in that nobody agreed to."""
+    """Tool, path, files and size; it imports nothing without consent."""
     place = transcript(person).parent.parent
     found = f"claude-code  {place}  1 file  {transcript(person).stat().st_size} bytes\n"
     asked = person("import")

@@ -73,7 +73,7 @@ def test_a_message_that_is_not_of_the_conversation_itself() -> None:
 def test_a_table_is_for_people_or_for_scripts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tabs between where it is piped; on a terminal headings and columns, and no markup in what somebody wrote."""
+    """Tabs in a pipe; on a terminal headings and columns, and text is never taken for markup."""
     rows = [["a\tb", "[red]x[/red]\x1b[31m"], ["c", "d"]]
     output.table(["one", "two"], rows)
     assert capsys.readouterr().out == "a b\t[red]x[/red][31m\nc\td\n"

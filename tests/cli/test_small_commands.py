@@ -298,7 +298,7 @@ def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.Cap
 def test_a_damaged_line_is_told_when_it_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that is just being written looks damaged once; what is met twice is told, and once."""
+    """A line that is just being written looks damaged once; one that is found twice is reported, once."""
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
@@ -415,7 +415,7 @@ def test_a_daemon_that_does_not_stop_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_listening_ends_with_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told where, also of an address of many colons; whatever the daemon says meanwhile is nothing to us."""
+    """It prints where, even for an address with many colons; other messages of the daemon are ignored."""
     where = {"host": "::1", "port": 80, "tokenFile": "/t"}
     answers = Answers({"daemon/listen": [where]}, [("session/saved", {})])
     monkeypatch.setattr(listen, "Client", answers)

@@ -126,7 +126,7 @@ def test_the_daemon_is_stopped(home: Shell) -> None:
 
 
 def test_a_taken_port(home: Shell) -> None:
-    """A port that somebody named and somebody else has is an error; the usual one gives way to another."""
+    """A named port that another program has is an error; the usual one gives way to another."""
     first = home.start("web", "--port", "0", "--print", text=True)
     taken = link_in(line_of(first))[0].rsplit(":", 1)[1].rstrip("/")
     other = Shell()

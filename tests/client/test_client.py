@@ -219,7 +219,7 @@ def test_every_kind_of_change_is_told(sessiond: Sessiond) -> None:
 
 
 def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, served: ForkedHome) -> None:
-    """Somebody adds a line by hand: the message comes once, with the rest told as a stretch or as an append."""
+    """A line is added by hand: the message comes once, and the rest as a stretch or as an append."""
     chat = sessiond.new(id="edited", name="edited")
     chat.append("user", "mine")
     chat.save()
@@ -235,7 +235,7 @@ def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, served: ForkedHom
 
 
 def test_changes_of_all_sessions(sessiond: Sessiond) -> None:
-    """Of those that were there and of new ones: what is appended is told once, and what was before is not."""
+    """Of existing and new ones: appended messages come once, earlier ones do not."""
     old = sessiond.new(id="old", name="old")
     old.append("user", "before")
     wait_until(lambda: any(one.message_count for one in sessiond.sessions()))
@@ -271,7 +271,7 @@ def test_over_tcp_with_a_token(sessiond: Sessiond) -> None:
 
 
 def test_nobody_at_a_port(tmp_path: Path) -> None:
-    """A client that starts nothing says so when its deadline has come."""
+    """A client that must not start a daemon fails at its deadline."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(DaemonUnreachable):

@@ -72,7 +72,7 @@ def strangers(modules: set[str]) -> set[str]:
 
 
 def test_importing_connect_imports_next_to_nothing() -> None:
-    """Neither msgspec nor a type of the client: those come with the first connection, or when somebody names them."""
+    """Neither msgspec nor a type of the client: those are imported with the first connection, or when they are named."""
     modules = loaded(f"from sessiond.client import connect; {TELL}")
     assert not strangers(modules) and "msgspec" not in modules
     ours = {one for one in modules if one.startswith("sessiond")}

@@ -73,7 +73,7 @@ def test_a_chat_loop(served: ForkedHome) -> None:
 
 
 def test_a_web_hook(served: ForkedHome) -> None:
-    """A post is kept, a repeated one adds nothing, and a bad one is told why."""
+    """A post is stored, a repeated one adds nothing, and a bad one gets the reason."""
     with subprocess.Popen(command("webhook.py", "0"), stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

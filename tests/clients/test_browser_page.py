@@ -687,7 +687,7 @@ def test_the_daemon_is_killed_under_an_open_page(web: Web) -> None:
 
 
 def test_deleted_meanwhile(web: Web) -> None:
-    """A session that somebody deletes says so; what was being written stays where it can be copied."""
+    """A deleted session says so; unsent text remains where it can be copied."""
     client = web.client()
     client.call("session/new", sessionId="s", name="Doomed")
     say(client, "s", "text")

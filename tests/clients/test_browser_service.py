@@ -350,7 +350,7 @@ def test_messages_taken_back(chat: Chat) -> None:
 
 
 def test_deleted_meanwhile(chat: Chat) -> None:
-    """A session that somebody deletes is said; what is saved then makes it again, whole."""
+    """A deletion is reported; the next save creates the whole session again."""
     page = chat.tab()
     turn(page, "one")
     settled(page)

@@ -183,7 +183,7 @@ def test_nothing_is_missed_or_shown_twice(web: Web, page: Page) -> None:
 
 
 def test_an_edit_from_outside_is_read_again(web: Web, page: Page) -> None:
-    """When the session's file was changed by somebody else, what the page holds is replaced."""
+    """When another program has changed the session's file, the page's content is replaced."""
     client = web.client()
     client.call("session/new", sessionId="s")
     client.call("session/append", sessionId="s", messages=[{"role": "user", "content": "old"}])

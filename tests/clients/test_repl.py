@@ -341,7 +341,7 @@ def test_a_reply_that_is_cut_off(home, repl):
 
 
 def test_changes_of_others(home, repl, other):
-    """A name, tags, notes, an undo and the end of a session by somebody else's hand are told."""
+    """Another client's changes of name, tags and notes, an undo and the end of a session are reported."""
     terminal = repl()
     session_id = new_id(terminal)
     other.call("session/update", {"sessionId": session_id, "name": "名前", "tags": ["t"]})

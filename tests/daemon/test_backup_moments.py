@@ -80,7 +80,7 @@ def problems(folder: Path) -> list[str]:
 
 
 async def test_a_folder_that_may_not_be_looked_into_costs_the_rest_nothing(rig: Rig, tmp_path: Path) -> None:
-    """A data folder that is a disk of its own has a `lost+found` of root's: it is told, and all else is copied."""
+    """A data folder that is a disk of its own has a `lost+found` of root's: that is reported, and everything else is copied."""
     data = Path(rig.where.data)
     (data / "lost+found").mkdir()
     (data / "odd").write_bytes(b"")

@@ -185,7 +185,7 @@ def test_6_the_doctor_is_not_content_till_it_is_acknowledged(damaged: Shell, run
 
 
 def test_6_it_can_be_acknowledged_before_any_daemon_has_seen_it(damaged: Shell) -> None:
-    """After that nobody hears of it."""
+    """After that it is not reported to anyone."""
     assert lost(damaged, "--acknowledge") == []
     damaged("list")
     assert lost(damaged) == []

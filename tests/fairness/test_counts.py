@@ -58,7 +58,7 @@ def test_a_connection_that_ends_leaves_some_sessions_at_a_time() -> None:
 
 
 def test_what_somebody_else_has_open_is_not_saved_because_one_left() -> None:
-    """Only who leaves last has a session saved."""
+    """A session is saved only when the last client leaves it."""
 
     async def story(core: Core) -> None:
         await opened(core, 20)
@@ -95,7 +95,7 @@ def test_one_save_looks_at_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sessions_that_nobody_needs_go_some_at_a_time_oldest_first() -> None:
-    """Those that are kept weigh no more than the limit; a turn of the loop releases few."""
+    """The kept ones use at most the limit; a turn of the loop releases few."""
 
     async def story(core: Core) -> None:
         await opened(core, MANY, "x" * 1000)

@@ -255,7 +255,7 @@ def test_the_clock_is_set_back(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_nobody_answers_is_no_reason_to_wait(home: ForkedHome) -> None:
-    """A thousand connections that come and go in between cost nobody else an answer."""
+    """A thousand connections that come and go in between do not cost other clients an answer."""
     client = home.client()
     witness = begun_session(client, "a")
     for _ in range(20):

@@ -145,7 +145,7 @@ def test_what_emacs_writes_is_adopted(tmp_path: Path) -> None:
 
 
 def test_both_write_in_turns(tmp_path: Path) -> None:
-    """The daemon and Emacs each add to the same file in turns: nobody loses a message, and the order is that of the conversation."""
+    """The daemon and Emacs add to the same file in turns: no message is lost, and the order is that of the conversation."""
     session = session_of(message(1), message(2, "assistant", "hi\n\x1b"), name="turns")
     put(tmp_path, save(agent_q, session))
     for turn in range(3):

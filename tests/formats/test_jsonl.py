@@ -83,7 +83,7 @@ def test_an_append_is_lines_at_the_end() -> None:
 
 
 def test_a_streamed_message_has_a_line_a_save() -> None:
-    """However often it grew, a save adds one line of it, the last of which counts; when it was updated is told too."""
+    """However often it grew, a save adds one line for it, the last of which counts; it also has the time of the update."""
     session, changes = begin()
     files = saved(session, {}, *changes, said(session, "He", status="streaming"))
     end = "2026-01-11T14:31:00.000Z"

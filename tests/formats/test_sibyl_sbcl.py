@@ -141,7 +141,7 @@ def test_what_sbcl_writes_is_adopted(tmp_path: Path) -> None:
 
 
 def test_both_write_in_turns(tmp_path: Path) -> None:
-    """The daemon and SBCL each add to the same file in turns: nobody loses a message, ids and hidden messages stay."""
+    """The daemon and SBCL add to the same file in turns: no message is lost, ids and hidden messages remain."""
     session = session_of(
         message(1),
         message(2, "system", "be brief"),

@@ -326,7 +326,7 @@ def test_what_an_element_has_no_place_for_leaves_it_alone() -> None:
     ],
 )
 def test_a_folder_of_theias_is_recognised(files: dict[str, bytes], sure: int) -> None:
-    """By what only its blobs have; any other JSON is nobody's."""
+    """By what only its blobs have; other JSON is not recognised."""
     assert theia.matches(list(files), files.__getitem__) == sure
 
 

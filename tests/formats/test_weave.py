@@ -46,7 +46,7 @@ def told(result: Woven) -> list[tuple[str, int, Any]]:
 
 
 def side(*entries: Entry, mark: bytes | None = None, was: bytes | None = None, **more: Any) -> Sidecar:
-    """By default of a version that somebody else wrote over."""
+    """By default for a version that another program overwrote."""
     return Sidecar(
         id="s", seq=9, through=9, entries=list(entries), mark=Mark.of(mark if mark is not None else b"ours", 9),
         was=Mark.of(was, 5) if was is not None else None, **more,

@@ -386,7 +386,7 @@ def _has(told: dict[str, Any], metadata: dict[str, Any]) -> bool:
 
 
 def holds(messages: Iterable[Message], lines: list[dict[str, Any]]) -> bool:
-    """Whether a session file holds these messages. A line that somebody else wrote has no seq."""
+    """Whether a session file holds these messages. Another program's line has no seq."""
     mine = sorted(messages, key=lambda one: one.content)
     told = sorted(lines, key=lambda one: digest(one["content"]))
     return len(mine) == len(told) and all(

@@ -72,7 +72,7 @@ class Life:
     steps: list[Step]
     stories: list[Story]
     autosaves: bool
-    """The daemon saves when it likes: what a file says in between is nobody's business."""
+    """The daemon saves at any time: a file's content in between does not matter."""
 
 
 @dataclass

@@ -216,7 +216,7 @@ class Runner:
             time.sleep(0.01)
 
     def _is_there(self) -> bool:
-        """A save that failed is told until another one works."""
+        """A failed save is reported until another one works."""
         problems = [one["problem"] for one in self._status()["stores"]]
         return all(one is None or one["kind"] == "saveFailed" for one in problems)
 

@@ -131,7 +131,7 @@ def test_what_waits_for_a_folder_is_not_forgotten_by_whoever_asks_meanwhile(plac
 
 
 def test_the_default_folder_without_its_permission_is_unavailable(place: Place) -> None:
-    """The daemon starts, refuses what it cannot do with a word, and goes on when the permission is back."""
+    """The daemon starts, refuses what it cannot do with an error, and continues when the permission is back."""
     client = place.begin()
     client.call("session/new", sessionId="b", messages=[message(1)])
     place.kill()

@@ -13,7 +13,7 @@ def result(content: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_thinking_that_nobody_can_read_is_kept_beside_the_message() -> None:
-    """A redacted thought is not text, but goes with the others, in their order."""
+    """A redacted thought is not text, but is kept with the others, in order."""
     hidden = {"type": "redacted_thinking", "data": "xyz"}
     parts = parts_of([{"type": "thinking", "thinking": "hm"}, hidden, {"type": "text", "text": "so"}])
     assert (parts.thinking, parts.content) == ("hm", "so")

@@ -175,7 +175,7 @@ def test_who_wrote_a_message(tmp_path: Path) -> None:
 
 
 def test_a_message_without_content_or_with_thoughts_that_are_none(tmp_path: Path) -> None:
-    """Thoughts of another shape are not thinking; a thought that has only its summary is told by it."""
+    """Thoughts of another shape are not thinking; a thought with only a summary is represented by that."""
     shapes = [{"thoughts": "none", "text": "a"}, {"thoughts": [{"summary": "Look"}, 5], "text": "b"}]
     nodes = [node(f"n{n}", None, [], "assistant", shape) for n, shape in enumerate(shapes)]
     stream = read(exported(tmp_path / "conversations.json", talk(nodes)))

@@ -119,7 +119,7 @@ def turn(uuid: str, content: Any = "hello", role: str = "user", **more: Any) -> 
 
 
 def test_thinking_images_and_order_are_kept(tmp_path: Path) -> None:
-    """Thinking has its own field with its signature kept, images stay blocks, and an unusual order of blocks is told."""
+    """Thinking has its own field with its signature kept, images remain blocks, and an unusual order of blocks is reported."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     blocks = [
         {"type": "tool_use", "id": "t1", "name": "Read", "input": {"a": 1}, "caller": "x"},

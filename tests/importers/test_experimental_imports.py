@@ -121,7 +121,7 @@ def org_chat(bounds: str = '((response (%d %d)) (tool (%d %d "call1")))') -> tup
 
 
 def test_gptel_in_org(tmp_path: Path) -> None:
-    """Bounds are characters of the file; what none covers is the user's, the drawer is nobody's."""
+    """Bounds are characters of the file; uncovered text is the user's, the drawer is ignored."""
     path = tmp_path / "chat.org"
     path.write_text(org_chat()[0])
     assert recognised(path) == "gptel"

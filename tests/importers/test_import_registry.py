@@ -66,7 +66,7 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
 
 
 def test_whoever_names_a_tool_is_believed_where_nobody_knows_better(tmp_path: Path) -> None:
-    """A file under a name that hides whose it is comes in; one that is certainly another tool's does not."""
+    """A file whose name hides its tool is imported; one that certainly belongs to another tool is not."""
     hidden = lines(tmp_path / "history.bak", turn("a"))
     assert registry.identify(str(hidden), None, named=True) == SkippedLine(
         str(hidden), None, "not a file of any known tool"
@@ -101,7 +101,7 @@ def test_sessionds_own_json_is_found(tmp_path: Path, form: dict[str, Any]) -> No
 
 
 def test_a_named_file_must_be_known(tmp_path: Path) -> None:
-    """A file that nobody knows is reported where it was asked for; a named format reads it anyway."""
+    """An unrecognised file is reported if it was named; a named format reads it anyway."""
     path = tmp_path / "x.txt"
     path.write_text("words")
     (skipped,) = registry.walk(str(path))
@@ -200,7 +200,7 @@ def test_a_folder_of_too_many_files_is_looked_at_in_part(tmp_path: Path, monkeyp
 
 
 def test_only_files_are_recognised(tmp_path: Path) -> None:
-    """A folder, a pipe or nothing at all is nobody's, and is not waited for."""
+    """A folder, a pipe or a missing file is not recognised, and is not waited for."""
     os.mkfifo(tmp_path / "pipe")
     assert [registry.recognise(str(tmp_path / name)) for name in ("", "pipe", "none")] == [None] * 3
 

@@ -93,7 +93,7 @@ def test_the_same_words_twice_are_two_messages_with_lasting_ids(tmp_path: Path) 
 
 
 def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
-    """A configuration file or a log is nobody's."""
+    """A configuration file or a log is not recognised."""
     (tmp_path / "package.json").write_text('{"name": "x", "role": 1}')
     lines(tmp_path / "log.jsonl", {"level": "info", "message": "x"})
     (tmp_path / "empty.json").write_text("")

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Filled:
-    """Somebody who owns the sessions, and fills the index again when it asks."""
+    """An owner of sessions that fills the index again on request."""
 
     def __init__(self, sessions: int = 20) -> None:
         self.sessions = [f"s{number}" for number in range(sessions)]
@@ -230,7 +230,7 @@ async def test_folder_that_cannot_be(tmp_path: Path) -> None:
 
 
 async def test_full_disk(tmp_path: Path) -> None:
-    """Without room feeding goes on softly: searches say so; with room again all is found, lost sessions have no fingerprint."""
+    """Feeding continues on a full disk: searches say so; with space again everything is found, lost sessions have no fingerprint."""
     owner = Filled(3)
     async with opened(
         tmp_path, Limits(index_waiting_bytes=50_000), on_refill=lambda: setattr(owner, "asked", owner.asked + 1)
@@ -429,7 +429,7 @@ async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path
 
 
 async def test_a_fresh_file_of_which_nobody_was_told_is_no_list(tmp_path: Path) -> None:
-    """Between the moment in which a fresh file is there and that in which it is said, what is in it is not what there is."""
+    """Between the creation of a fresh file and its announcement, its content is incomplete."""
     async with opened(tmp_path) as index:
         index.put_info(info("s"))
         await index.settled()

@@ -70,7 +70,7 @@ async def test_ids_of_all_that_match_and_the_first_as_they_are_shown(tmp_path: P
 
 
 async def test_the_words_of_a_pattern_narrow_what_is_looked_through(tmp_path: Path) -> None:
-    """Whole words, parts of words, one of several; of words that nobody wrote there is nothing to look through."""
+    """Whole words, parts of words, one of several; for words that never occur there is nothing to search."""
     await filled(tmp_path, "get the quixotic user", "unquixotically", "foo bar", "")
     for pattern, ids in (
         ("the quix", [1]),

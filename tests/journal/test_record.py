@@ -74,7 +74,7 @@ def test_a_record_of_another_segment_is_none(record: Record, two: list[int]) -> 
 
 @given(st.binary(max_size=300), st.integers(0, 300), seeds)
 def test_any_bytes_are_read_without_harm(data: bytes, offset: int, seed: int) -> None:
-    """Bytes that nobody wrote as a record are a word for what is wrong, never an exception."""
+    """Bytes that are not a record give a short reason, never an exception."""
     assert isinstance(decode_record(data, offset, seed), str)
     assert decode_segment_header(data) is None
 

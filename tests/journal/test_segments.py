@@ -290,7 +290,7 @@ def test_the_oldest_segment_names_those_who_keep_it(fs: CrashFS) -> None:
 
 
 def test_a_segment_that_will_not_go_goes_later(fs: CrashFS) -> None:
-    """A removal that fails harms nobody and is repeated; none is skipped."""
+    """A failed removal does no harm and is repeated; none is skipped."""
     segments, _ = opened(fs, segment_bytes=150)
     for seq in range(1, 4):
         segments.write([changes("a", seq, b"x" * 60)], sync=True)
@@ -404,7 +404,7 @@ def test_a_closed_segment_that_lost_its_end_is_corruption(fs: CrashFS) -> None:
 
 
 def test_a_missing_segment_is_told(fs: CrashFS) -> None:
-    """A segment that somebody removed from the middle is corruption, and the others are served."""
+    """A segment missing in the middle is corruption, and the others are served."""
     segments, _ = opened(fs, segment_bytes=150)
     for seq in (1, 2, 3):
         segments.write([changes("a", seq, b"x" * 20)], sync=True)

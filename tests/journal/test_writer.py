@@ -226,7 +226,7 @@ async def test_marks_go_through_when_the_changes_beside_them_do_not(
 async def test_an_error_that_nobody_thought_of_lets_nobody_wait(
     open_journal: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mistake in the writer ends in read-only and in answers, not in silence."""
+    """A bug in the writer ends in read-only and in answers, not in silence."""
     writer, _ = await open_journal(CrashFS())
 
     def broken(log: CrashLog, data: bytes) -> None:

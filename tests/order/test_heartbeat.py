@@ -37,7 +37,7 @@ def line(number: int, prefix: str) -> str:
 
 
 class LongFile:
-    """A session's file as somebody else's editor has it."""
+    """A session's file as an editor has it."""
 
     def __init__(self, path: Path, count: int, prefix: str = "m") -> None:
         self.path = path

@@ -139,7 +139,7 @@ def test_every_error_names_its_kind_and_field(client, session):
 
 
 def test_rubbish_disturbs_nobody(house, client, session):
-    """While others send every kind of rubbish, an append takes its way."""
+    """While others send all kinds of garbage, an append succeeds."""
     sid = session()
     for number in range(20):
         with house.connect() as sock:
@@ -215,7 +215,7 @@ def test_silence_is_ended(small):
 
 
 def test_a_connection_too_many(small):
-    """It is told tooLarge and closed; when somebody has left there is room again."""
+    """It gets tooLarge and is closed; when a client has left there is room again."""
     first = small.client()
     while first.call("daemon/status")["connections"] > 1:
         pass  # until the daemon has noticed who left before

@@ -146,7 +146,7 @@ def test_cancel(client):
 
 @pytest.mark.parametrize("method", ["$/whatever", "something/else", "session/nonsense"])
 def test_unknown_notifications_are_ignored(client, method):
-    """A notification that nobody knows gets no answer and ends nothing."""
+    """An unknown notification gets no answer and ends nothing."""
     client.notify(method, {"a": 1})
     assert client.call("daemon/hello")
     assert client.notifications == []

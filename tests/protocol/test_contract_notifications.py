@@ -12,7 +12,7 @@ from tests.home import Home
 
 
 def test_every_kind_of_change(client, other, session):
-    """Each change is told to the others once, with its kind, seq and fields, and never to the one who made it."""
+    """The other clients get each change once, with its kind, seq and fields; its author never does."""
     sid = session("m")
     opened = other.call("session/open", sessionId=sid)["session"]
     client.call(
@@ -116,7 +116,7 @@ def test_an_edit_found_on_open_is_told_once(client, other, session, house):
     ],
 )
 def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, shown):
-    """Somebody's file may say anything there: the session is listed and opened, and its parent is shown if it is one."""
+    """A file may have anything there: the session is listed and opened, and its parent is shown if it is valid."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     path = house.path / "data" / "sessions" / f"{sid}.jsonl"
@@ -127,7 +127,7 @@ def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, s
 
 
 def test_a_deleted_file_is_told(client, session, house):
-    """Somebody removes the file: session/deleted, and what was known is in the trash."""
+    """The file is removed: session/deleted, and the known content is in the trash."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     os.unlink(house.path / "data" / "sessions" / f"{sid}.jsonl")

@@ -486,7 +486,7 @@ def test_save(client, other, session, house):
 
 
 def test_save_everything(client, other, sid):
-    """Without an id every session that is behind is saved, whoever has it open or nobody."""
+    """Without an id every session that is behind is saved, open or not."""
     ids = [f"{sid}-{n}" for n in range(3)]
     for one in ids:
         other.call("session/new", sessionId=one, name="x")

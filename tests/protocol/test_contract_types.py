@@ -105,7 +105,7 @@ def test_message(client, session):
 
 
 def test_everything_a_message_may_hold(client, session):
-    """Named fields and fields that nobody named come back unchanged, at any depth."""
+    """Known and unknown fields come back unchanged, at any depth."""
     sid = session()
     message = {
         "id": "m", "role": "assistant", "content": "x", "toolCalls": [{"id": "t1", "name": "run", "arguments": {"a": ODD}}, {"id": "t2", "name": "b", "arguments": "{"}],

@@ -299,7 +299,7 @@ async def test_small_limit_before_the_token() -> None:
 
 
 async def test_bad_input_disturbs_nobody() -> None:
-    """While one client sends rubbish of every kind, another one's requests are all answered."""
+    """While one client sends all kinds of garbage, another one's requests are all answered."""
     async with world() as w:
         good = await w.client()
         await good.call("session/new", {"sessionId": "s"})

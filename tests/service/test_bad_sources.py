@@ -81,7 +81,7 @@ def source(tmp_path: Path) -> Path:
 
 
 async def test_broken_lines_cost_themselves(tmp_path: Path, source: Path) -> None:
-    """Cut off, NULs, no JSON, no object: each is told by file and line, the lines around it come in."""
+    """Cut off, NULs, not JSON, not an object: each is reported with file and line, the lines around it are imported."""
     lines(
         source / "a.jsonl", turn(1, "a"), b'{"type": "user", "uu', turn(2, "a"), b"\0" * 100, b"[1, 2]", b"", turn(3, "a"),
         json.dumps(turn(4, "a")).encode()[:-30],

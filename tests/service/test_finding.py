@@ -38,7 +38,7 @@ from tests.store.conftest import House
     ],
 )
 async def test_what_a_list_may_not_ask(service: Service, asked: dict[str, Any], words: str) -> None:
-    """Each is told by the name of its field."""
+    """Each error names its field."""
     with pytest.raises(InvalidParams, match=words.replace(".", r"\.")) as raised:
         await service.list(**asked)
     assert raised.value.data["field"] == words.partition(":")[0]

@@ -196,7 +196,7 @@ async def test_a_load_that_fails_is_told_to_those_that_waited(service: Service, 
 
 
 async def test_a_fault_in_a_load_leaves_nobody_waiting(service: Service, store: MemoryStore) -> None:
-    """Whatever goes wrong in the store is told, and the next one tries again."""
+    """An error of the store is reported, and the next one tries again."""
     kept(store, "first")
 
     def broken() -> None:

@@ -75,7 +75,7 @@ async def test_more_than_a_bit_is_told_where_nobody_wrote_the_file(house: House)
 
 
 async def test_an_edit_is_the_users_will(house: House) -> None:
-    """A file that somebody edited while nobody looked is taken as it is, and what decays after that is noticed again."""
+    """A file that was edited without a daemon is accepted as it is, and later decay is noticed again."""
     path = await saved(house)
     path.write_bytes(path.read_bytes().replace(b"word 2", b"other words"))
     stat = path.stat()

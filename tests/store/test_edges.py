@@ -45,7 +45,7 @@ async def orphan(house: House) -> Owner:
 
 
 async def test_changes_of_a_session_whose_file_is_gone_go_into_the_trash(house: House) -> None:
-    """Deleted while nobody looked: that is the user's will, and the journal is not kept for it. What had not been saved can be restored."""
+    """Deleted without a daemon: that is intended, and the journal is not kept for it. Unsaved changes can be restored."""
     store = await orphan(house)
     assert store.dirty("a")
     with pytest.raises(SessionNotFound):
