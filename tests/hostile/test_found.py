@@ -165,7 +165,7 @@ def test_a_folder_that_could_only_be_read_is_written_when_it_can_be(place: Place
     place.disk.rename(place.path / "aside")
     inner.mkdir(parents=True)
     (inner / "store.json").write_text('{"id": "another", "sessiond": 1}\n')
-    place.until_store(client, "unavailable", says="another store")
+    place.until_store(client, "unavailable", says="a different store")
     place.disk.rename(place.path / "other")
     (place.path / "aside").rename(place.disk)
     place.until_store(client, "readOnly")
