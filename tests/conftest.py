@@ -28,8 +28,8 @@ _OWN_HOME = "SESSIOND_TESTS_HOME"
 
 
 def pytest_configure() -> None:
-    """All tests share an empty home with a blank in its name: nothing in the home of whoever runs them is read or changed. What is
-    installed once for all runs stays where it is.
+    """All tests share an empty home with a blank in its name: nothing in the home of whoever runs them is read or changed.
+    What is installed once for all runs remains where it is.
     """
     if _OWN_HOME in os.environ:  # a worker's: the first process made it
         return
@@ -69,7 +69,7 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture
 def mounted() -> Iterator[Callable[..., Path]]:
-    """`mounted(arguments..., at=folder)`: a file system on a folder, taken away at the end. Skips where nothing mounts."""
+    """`mounted(arguments..., at=folder)`: a file system on a folder, removed at the end. Skips where nothing mounts."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     made: list[Path] = []

@@ -102,7 +102,7 @@ class Client:
         return answer["error"]
 
     def notification(self, method: str) -> dict[str, Any]:
-        """The next notification of that method; earlier ones of other methods are passed over."""
+        """The next notification of that method; earlier ones of other methods are skipped."""
         while True:
             while self.notifications:
                 name, params = self.notifications.pop(0)
@@ -167,7 +167,7 @@ class Home:
         return process
 
     def kill(self) -> None:
-        """kill -9, and wait till it is gone, and its socket with it: a process that it was about to start has a copy until
+        """kill -9, and wait until it is gone, and its socket with it: a process that it was about to start has a copy until
         its program is loaded, and would take in whoever comes next.
         """
         assert self.process is not None

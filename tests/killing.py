@@ -213,7 +213,7 @@ def _round(home: ForkedHome, writers: list[Writer], rng: random.Random) -> None:
 
 
 def in_file(path: Path) -> list[dict[str, Any]]:
-    """The messages of a session's file as it lies there, as the format has them: of several lines of one id the last counts,
+    """The messages of a session's file as it is there, as the format has them: of several lines of one id the last counts,
     and the order is that of the seqs.
     """
     found: dict[str, dict[str, Any]] = {}

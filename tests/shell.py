@@ -47,7 +47,7 @@ class Shell:
     """SESSIOND_HOME for one test. `close` ends whatever daemon runs there and removes it."""
 
     def __init__(self, **env: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="sd-"))  # short, so that the socket lies in it
+        self.path = Path(tempfile.mkdtemp(prefix="sd-"))  # short, so that the socket is in it
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SESSIOND_", "XDG_"))}
         path = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
         self.env = {**kept, "SESSIOND_HOME": str(self.path), "PYTHONPATH": path, "TERM": "dumb", **env}

@@ -43,7 +43,7 @@ def ids(client: Client, session_id: str) -> list[str]:
 
 
 class Writer(threading.Thread):
-    """Appends to its session till told to stop; `acknowledged` grows with each answer."""
+    """Appends to its session until told to stop; `acknowledged` grows with each answer."""
 
     def __init__(self, client: Client, session_id: str) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def test_a_home_in_which_nothing_was_saved(tmp_path: Path) -> None:
         )
     assert problems(tmp_path / "copy") == []
     assert not (tmp_path / "copy" / "data" / "sessions" / "words.jsonl").exists()
-    # A backup is a home: SESSIOND_HOME may lead to it (here to a copy of it, so that it stays what it was).
+    # A backup is a home: SESSIOND_HOME may lead to it (here to a copy of it, so that it remains what it was).
     shutil.copytree(tmp_path / "copy", tmp_path / "again")
     with Home(tmp_path / "again") as home:
         client = home.client()
@@ -245,8 +245,9 @@ def test_what_is_no_backup(home: Shell, backup: Path, tmp_path: Path) -> None:
 
 
 def test_where_a_backup_may_go(home: Shell, backup: Path, tmp_path: Path) -> None:
-    """Absolute, outside what sessiond looks after, into a folder that is there, under a name that is free, a dangling link included; what
-    is there stays as it is."""
+    """Absolute, outside what sessiond looks after, into a folder that is there, under a name that is free, a dangling link
+    included; what is there remains as it is.
+    """
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "into").symlink_to(home.data / "sessions")
     before = sorted(path.name for path in backup.iterdir())
@@ -320,7 +321,7 @@ def test_a_backup_cut_short_by_kill_9_is_not_there(home: Shell, tmp_path: Path) 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system of one megabyte")
 def test_a_full_target_is_told_and_left_empty(home: Shell, tmp_path: Path) -> None:
-    """The error says that there is no room and where; nothing is left there, and the daemon is not read-only."""
+    """The error says where the disk is full; nothing is left there, and the daemon is not read-only."""
     filled(home, 1000)
     small = tmp_path / "small"
     small.mkdir()
@@ -375,8 +376,8 @@ def test_a_power_failure_leaves_all_of_it_or_none() -> None:
 
 
 async def test_deletions_wait_for_the_moment_of_a_backup() -> None:
-    """A backup waits for those that are under way, and new ones go on till its moment comes; in that moment they wait for it.
-    A waiting one that is cancelled harms nobody.
+    """A backup waits for those that are under way, and new ones continue until its moment comes; in that moment they wait
+    for it. A waiting one that is cancelled harms nobody.
     """
     import asyncio
 

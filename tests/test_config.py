@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_own(where: Places) -> Non
 
 
 def test_adding_a_store_keeps_every_word_of_the_file(where: Places, tmp_path: Path) -> None:
-    """What the user wrote stands unchanged above the new entry, the file's mode and a link to it stay."""
+    """The user's text is unchanged above the new entry; the file's mode and a link to it remain."""
     text = "# mine\n[autosave]\ninterval_s = 7 # often"
     real = tmp_path / "dotfiles.toml"
     real.write_text(text)
@@ -240,7 +240,7 @@ def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_p
     ],
 )
 def test_the_default_store_may_be_named_but_not_moved(where: Places, entry: str, refused: str | None) -> None:
-    """Its place and its format are the daemon's own; it stays the first."""
+    """Its place and its format are the daemon's own; it remains the first."""
     text = f'[stores.default]\n{entry.format(data=where.data)}\n[stores.other]\npath = "/other"\nformat = "amacs"\n'
     if refused is not None:
         with pytest.raises(ConfigError, match=refused):

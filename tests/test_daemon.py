@@ -75,7 +75,7 @@ def test_a_signal_saves_everything(home: Shell, number: int) -> None:
 
 
 def test_a_second_daemon_is_refused(home: Shell) -> None:
-    """`serve` on a home that has a daemon says whose it is and exits 75; the first one goes on."""
+    """`serve` on a home that has a daemon says whose it is and exits 75; the first one continues."""
     assert home("list").code == 0
     pid = home.pid()
     second = home("serve")
@@ -110,7 +110,7 @@ def test_an_idle_daemon_ends_by_itself(home: Shell) -> None:
 
 
 def test_a_connected_client_keeps_it_alive(home: Shell) -> None:
-    """However short the idle limit: whoever is connected still has his daemon."""
+    """However short the idle limit is, a connected client keeps its daemon."""
     home.env["SESSIOND_DAEMON_IDLE_EXIT_S"] = "0.05"
     relay = home.start()
     assert relay.stdin is not None
@@ -150,7 +150,7 @@ def test_a_lost_record_is_written_again(home: Shell) -> None:
 
 
 def test_a_relay_waits_for_a_daemon_whose_record_is_lost(home: Shell) -> None:
-    """Whoever comes in that moment starts one in vain, dials again, and is served by the one that is there."""
+    """A client at that moment starts one in vain, dials again, and is served by the running one."""
     home.env["SESSIOND_DAEMON_IDLE_EXIT_S"] = "3"  # so it looks after its record more often
     home("list")
     pid = home.pid()

@@ -17,8 +17,8 @@ async def till_done(task: EagerTask) -> None:
 
 
 async def test_the_first_step_is_done_at_once_and_the_rest_by_a_task():
-    """What stands before the first wait has happened when `begin` returns; after a wait for anything but an eager future the
-    coroutine runs in a task of asyncio's.
+    """Everything before the first wait has happened when `begin` returns; after a wait for anything but an eager future the
+    coroutine runs in an asyncio task.
     """
     seen = []
     gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -68,7 +68,7 @@ async def test_what_becomes_ready_in_a_turn_goes_on_at_its_end():
 
 
 async def test_without_a_turn_it_goes_on_in_the_next_round():
-    """Whoever settles a future outside a turn is not interrupted."""
+    """Code that settles a future outside a turn is not interrupted."""
     seen = []
     gate: EagerFuture[int] = EagerFuture()
 
@@ -120,7 +120,7 @@ async def test_tasks_of_asyncio_may_await_an_eager_future_too():
 
 @pytest.mark.parametrize("kind", [EagerFuture, lambda: asyncio.get_running_loop().create_future()])
 async def test_errors_and_cancellation_reach_the_work(kind):
-    """It may catch either, wait once more, and end as it likes."""
+    """It may catch either, wait again, and end as it likes."""
     seen = []
     first, second = kind(), kind()
 
@@ -149,7 +149,7 @@ async def test_errors_and_cancellation_reach_the_work(kind):
 
 @pytest.mark.parametrize("kind", [EagerFuture, lambda: asyncio.get_running_loop().create_future()])
 async def test_a_cancellation_between_the_result_and_the_next_step_is_told(kind):
-    """As in a task of asyncio's: the result is there, and the coroutine is cancelled all the same."""
+    """As in a task of asyncio's: the result is there, and the coroutine is cancelled nevertheless."""
     told = []
     gate = kind()
 
@@ -201,7 +201,7 @@ async def test_an_error_that_nobody_catches_goes_to_the_loop():
 
 
 def test_what_a_closed_loop_left_ready_never_runs():
-    """It belongs to nobody any more, and must not run in the next loop of the thread."""
+    """It no longer has an owner, and must not run in the next loop of the thread."""
     seen = []
 
     async def work() -> None:

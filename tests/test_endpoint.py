@@ -70,7 +70,7 @@ def home(path: Path | str) -> Places:
 
 
 def test_run_folder_of_others_is_not_taken(tmp_path: Path) -> None:
-    """An XDG_RUNTIME_DIR that others may enter is passed over."""
+    """An XDG_RUNTIME_DIR that others may enter is skipped."""
     tmp_path.chmod(0o755)
     assert not places(bare_env(tmp_path, XDG_RUNTIME_DIR=str(tmp_path))).run.startswith(str(tmp_path))
 
@@ -125,7 +125,7 @@ def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_parent_others_may_change_is_refused(tmp_path: Path) -> None:
-    """Who may rename our folder away may put another in its place."""
+    """A user who may rename our folder may put another in its place."""
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(PermissionError, match="lets others replace"):
@@ -143,7 +143,7 @@ def test_record_comes_back_as_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 200, b"socket=/x\n", b"socket=/x\nprotocol=one\npid=2\n", None])
 def test_a_broken_record_is_no_record(tmp_path: Path, content: bytes | None) -> None:
-    """Whatever lies there, reading the record gives a record or None: even a FIFO does not hang."""
+    """Whatever is there, reading the record gives a record or None: even a FIFO does not hang."""
     if content is None:
         os.mkfifo(tmp_path / "endpoint")
     else:
@@ -158,13 +158,13 @@ def test_a_home_that_is_none_is_looked_up(tmp_path: Path) -> None:
 
 
 def test_sockets_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
-    """Where there is no folder for them, the first temporary one that is there is taken."""
+    """If they have no folder, the first existing temporary one is used."""
     found = places(bare_env(tmp_path, TMPDIR=str(tmp_path / "none"), TEMP=str(tmp_path), TMP="/"))
     assert found.run == f"{tmp_path}/runtime-{os.geteuid()}/sessiond" or found.run.startswith("/run/user/")
 
 
 def test_a_folder_of_somebody_elses_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told whose it is."""
+    """The error names its owner."""
     tmp_path.chmod(0o700)
     assert endpoint.privacy_problem(str(tmp_path)) is None
     mine = os.geteuid()

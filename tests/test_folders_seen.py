@@ -36,7 +36,7 @@ class Tree:
             folder.mkdir(parents=True)
 
     def _unit(self, name: str) -> Path:
-        """What is moved with a session: its own folder, or its file where it has none."""
+        """What is moved with a session: its own folder, or its file if it has no folder."""
         main = self.path / self.format.main_path(name)
         return main if main.parent == self.path else main.parent
 
@@ -77,7 +77,7 @@ class Tree:
                 (self._aside / "swapped").rename(target)
 
     def _all_away(self) -> None:
-        """The folder that all lie in, where there is one: away, another one in its place, or back."""
+        """The folder that all are in, where there is one: away, another one in its place, or back."""
         folder, there = self._unit("x").parent, self._aside / "all"
         if folder != self.path and folder.exists():
             there.exists() and shutil.rmtree(there)

@@ -21,7 +21,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def test_the_first_search_after_an_append_finds_it(home: Home) -> None:
-    """Whoever asks, the writer or another connection: the first search that is sent after the append was answered has it."""
+    """From the writer or another connection: the first search after the answer to the append finds it."""
     writer, reader = home.client(), home.client()
     for one in range(SESSIONS):
         session_id = writer.call("session/new")["session"]["sessionId"]

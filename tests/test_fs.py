@@ -184,7 +184,7 @@ async def test_the_same_calls_as_coroutines(fs: FileSystem, root: str) -> None:
 
 
 async def test_what_is_read_in_the_background_has_one_thread() -> None:
-    """One thing after the other on a thread that nobody else uses; tasks that outlive it go on elsewhere."""
+    """One call after another on a separate thread; tasks that outlive it continue elsewhere."""
 
     def thread() -> str:
         return threading.current_thread().name
@@ -411,7 +411,7 @@ def test_a_failed_sync_is_told_apart(disk: RealFileSystem, tmp_path: Path, monke
 def test_a_file_system_without_folder_sync(
     disk: RealFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """EINVAL for the sync of a folder means that there is no such thing, as on some network file systems."""
+    """EINVAL for the sync of a folder means that it is not supported, as on some network file systems."""
 
     def unknown(fd: int) -> None:
         raise OSError(errno.EINVAL, "unknown")
@@ -651,7 +651,7 @@ def test_the_strongest_sync_that_there_is(
 
 
 def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> None:
-    """A name that is taken is passed over; where all are, it is told what to do, and the file is as it was."""
+    """A taken name is skipped; if all are taken, the error says what to do, and the file is as it was."""
     path = tmp_path / "a"
     path.write_bytes(b"old")
     for attempt in range(5):
@@ -666,7 +666,7 @@ def test_so_many_leftovers_and_no_more(disk: RealFileSystem, tmp_path: Path) -> 
 
 
 def test_5_below_a_confined_folder_no_link_is_followed(tmp_path: Path) -> None:
-    """Whatever is to be changed: the link is named, and what it leads to stays as it was. The folder itself may be a link."""
+    """Whatever is to be changed: the link is named, and what it leads to remains as it was. The folder itself may be a link."""
     real, outside = tmp_path / "real", tmp_path / "outside"
     for folder in (real, outside / "empty"):
         folder.mkdir(parents=True)

@@ -114,7 +114,7 @@ def test_a_journal_of_a_newer_version_is_refused(left: Shell) -> None:
 
 
 def test_a_session_of_a_newer_version_is_a_bad_file(left: Shell) -> None:
-    """The others are served; that one is named, and stays as it is."""
+    """The others are served; that one is named, and remains as it is."""
     path = left.data / "sessions" / "later.jsonl"
     path.write_bytes(b'{"sessiond":2,"id":"later","createdAt":"2026-01-11T14:30:22.000Z"}\n')
     before = path.read_bytes()

@@ -26,7 +26,7 @@ def journal(client: Client) -> dict[str, int]:
 
 
 def wait_for(client: Client, what: str) -> None:
-    """Till the store is as it says."""
+    """Until the store is as it says."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         stores = {one["name"]: one["problem"] for one in client.call("daemon/status")["stores"]}
@@ -37,7 +37,7 @@ def wait_for(client: Client, what: str) -> None:
 
 
 def test_13_a_disk_that_is_away_keeps_neither_the_journal_nor_loses_its_words(tmp_path: Path) -> None:
-    """The journal stays within its limit; after kill -9, and when the disk is back, the words are there and nothing is held."""
+    """The journal remains within its limit; after kill -9, and when the disk is back, the words are there and nothing is held."""
     disk = tmp_path / "disk"
     disk.mkdir()
     with Home(tmp_path, CONFIG) as home:

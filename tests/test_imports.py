@@ -36,7 +36,7 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def circle(packages: list[tuple[Path, str]]) -> list[str]:
-    """The modules of a circle, each imported by the next; none where there is no circle."""
+    """The modules of a circle, each imported by the next; empty if there is no circle."""
     known = modules(packages)
     graph = {name: set(imports(path, known)) & known.keys() - {name, "sessiond"} for name, path in known.items()}
     try:

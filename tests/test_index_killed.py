@@ -102,7 +102,7 @@ def test_killed_while_an_import_runs(tmp_path: Path, after: int) -> None:
 
 @pytest.mark.parametrize("rounds", [3])
 def test_killed_while_sessions_are_met_for_the_first_time(tmp_path: Path, rounds: int) -> None:
-    """Killed again and again before the index is whole, the next daemon goes on; its processes die with it."""
+    """Killed again and again before the index is whole, the next daemon continues; its processes die with it."""
     write_sessions(tmp_path / "data" / "sessions")
     home = Home(tmp_path)
     with home:
@@ -134,7 +134,7 @@ def gone(pid: int) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_cache_disk(tmp_path: Path) -> None:
-    """With no room for the index a search says that it is incomplete, appends and reads go on; with room again all is found."""
+    """With no room for the index a search says that it is incomplete, appends and reads continue; with room again all is found."""
     cache = tmp_path / "cache"
     cache.mkdir()
     mounted = subprocess.run(

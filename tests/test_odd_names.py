@@ -57,7 +57,7 @@ def cli(home: Home, *arguments: str) -> str:
 
 
 def test_a_name_that_is_no_text_disturbs_nothing(home: Home) -> None:
-    """It is listed, found, opened, appended to and saved beside the others, also after a restart."""
+    """It is listed, found, opened, appended to and saved next to the others, also after a restart."""
     sessions = home.path / "data" / "sessions"
     put(sessions, b"good.jsonl", "wombat")
     odd = put(sessions, ODD, "wombat")

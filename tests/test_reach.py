@@ -34,7 +34,7 @@ def listening(where: Places) -> socket.socket:
 
 
 def test_a_process_of_somebody_elses_is_not_talked_to(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever took our socket's place is told by his uid, and hears nothing."""
+    """The error names the uid of the process that took our socket's place, and we send it nothing."""
     monkeypatch.setattr(reach, "peer_uid", lambda connection: 12345)
     with listening(where) as sock:
         with pytest.raises(Unreachable, match="belongs to uid 12345"):
@@ -45,7 +45,7 @@ def test_a_process_of_somebody_elses_is_not_talked_to(where: Places, monkeypatch
 
 
 def test_a_daemon_that_neither_comes_nor_goes(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that holds the lock and does not answer is told with its pid, once there is no time left."""
+    """One that holds the lock and does not answer is named by its pid when the time is over."""
     monkeypatch.setattr(reach, "spawn", lambda where: said(b"taken"))
     Path(where.endpoint_file).write_bytes(Endpoint(f"{where.run}/gone", 1, 4711, "9", "x").encode())
     with pytest.raises(Unreachable, match=r"a daemon \(pid 4711\) holds .* does not answer; run `sessiond doctor`"):
@@ -79,7 +79,7 @@ def test_a_start_that_fails_says_why(where: Places, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_start_that_takes_too_long_is_no_failure(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told that it goes on, and where to look."""
+    """The error says that the start continues, and where to look."""
     reading, writing = os.pipe()
     monkeypatch.setattr(reach, "spawn", lambda where: reading)
     with pytest.raises(Unreachable, match="not ready yet"):
@@ -98,7 +98,7 @@ def test_a_start_that_takes_too_long_is_no_failure(where: Places, monkeypatch: p
     ],
 )
 def test_an_answer_that_is_none(answer: bytes, error: type[Exception]) -> None:
-    """What stands at the other end is not a daemon, or none that lives."""
+    """The other end is not a daemon, or a dead one."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(answer)
@@ -109,7 +109,7 @@ def test_an_answer_that_is_none(answer: bytes, error: type[Exception]) -> None:
 
 
 def test_an_older_daemon_is_told_to_stop(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked, not killed; whoever waits is told while it is still stopping."""
+    """It is asked to stop, not killed; waiting callers are told while it is still stopping."""
     heard: list[bytes] = []
 
     def serve(sock: socket.socket, answer: Callable[[bytes], bytes]) -> None:
@@ -133,7 +133,7 @@ def test_an_older_daemon_is_told_to_stop(where: Places, monkeypatch: pytest.Monk
 
 
 def test_the_log_of_starts_does_not_grow_for_ever(where: Places) -> None:
-    """Beyond its size it is begun anew."""
+    """Beyond its size it is begun again."""
     endpoint.make_private_dir(where.log)
     log = Path(where.start_log)
     for size, left in ((reach.START_LOG_BYTES, reach.START_LOG_BYTES), (reach.START_LOG_BYTES + 1, 0)):

@@ -326,7 +326,7 @@ def test_peer_uid_is_ours_over_a_socket_of_ours() -> None:
 
 
 def test_no_daemon_and_none_wanted(home: Path) -> None:
-    """Whoever asks not to start one is told that none runs, and no folder is made."""
+    """Without permission to start one, the error says that no daemon runs, and no folder is created."""
     with pytest.raises(relay.Unreachable, match="no daemon runs"):
         relay.reach(endpoint.places({"HOME": "/", "SESSIOND_HOME": str(home / "none")}), start=False)
     assert not (home / "none").exists()

@@ -79,7 +79,7 @@ listens on TCP, for example at the near end of an SSH tunnel."
           :data data)))
 
 (defun sessiond-error-kind (error)
-  "The kind of ERROR as a string, see "Errors" in docs/protocol.md.
+  "The kind of ERROR as a string, see the errors in docs/protocol.md.
 ERROR is what an `:on-error' function gets, or a caught condition."
   (if (keywordp (car-safe error)) (plist-get error :kind) (nth 2 error)))
 

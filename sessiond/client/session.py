@@ -232,7 +232,7 @@ class Session:
     # The whole session
 
     def clear(self, *, timeout_s: float | None = None) -> SessionInfo:
-        """Empty messages and summary. What was there lies in the trash. AnswerLost where nobody knows whether it was done."""
+        """Empty messages and summary. The old content is in the trash. AnswerLost where nobody knows whether it was done."""
         return self._link.call(requests.clear(self.id), timeout_s).session
 
     def truncate(self, after_seq: int, *, timeout_s: float | None = None) -> int:

@@ -131,8 +131,8 @@ class Abilities(msgspec.Struct, frozen=True):
     """What a format can do beyond what all must."""
 
     sessions_under: Callable[[str], list[str] | None] | None = None
-    """Sessions lie in folders: (relative folder) -> the local ids that `find` would see there, were all its files there. None:
-    any session, so all of them must be compared.
+    """Sessions are in folders: (relative folder) -> the local ids that `find` would see there, were all its files there.
+    None: any session, so all of them must be compared.
     """
     nested: Mapping[str, str] = {}
     """A folder whose folders hold a session each -> the name of its file."""

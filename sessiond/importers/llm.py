@@ -1,4 +1,4 @@
-"""llm: `logs.db`. Two layouts may stand in one file.
+"""llm: `logs.db`. One file may have two layouts.
 
 Up to 0.31 a row of `responses` is a prompt and its answer: two messages. The rows of a conversation are a session. Since 0.32 a
 thread is a session: `turns` say when, and from which message to which, each `messages` row names the one before it, and `parts`

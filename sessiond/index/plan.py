@@ -23,7 +23,7 @@ _AT = {NAME: "(SELECT updated FROM session WHERE no = doc.session)", MESSAGE: "d
 
 _WORDS = {"text": "body", "tool": "tool", "thought": "thought"}
 _PARTS = {"text": "parts", "tool": "tool_parts", "thought": "thought_parts"}
-"""Columns of fts with the parts of words, by the kind of texts."""
+"""Columns of fts with the words, and with the parts of words, by the kind of texts."""
 
 
 class Plan(msgspec.Struct):

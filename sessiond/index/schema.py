@@ -2,9 +2,9 @@
 
     session   one row for each session; `info` is IndexedInfo as JSON, lists filter and sort by the other columns
     tag       its tags
-    history   what a list's order was: the keys that a session had before the change that came with `epoch`
-    doc       one row a message, note or session name, placed by (session, kind, seq); its key (the message's or note's id)
-              and its texts lie in a chunk
+    history   earlier orders of lists: the keys that a session had before the change that came with `epoch`
+    doc       one row for each message, note or session name, placed by (session, kind, seq); its key (the id of the message
+              or note) and its texts are in a chunk
     chunk     compressed texts (chunks.py); `live` documents still point into it
     fts       the words, no text. Its rowid is the doc's id plus its shelf's and kind's zone
 

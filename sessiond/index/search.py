@@ -122,7 +122,7 @@ def _ranked(db: sqlite3.Connection, plan: Plan, now_ms: int) -> tuple[list[tuple
 def _page(
     db: sqlite3.Connection, asked: Sequence[Plan | None], ranked: array[int], position: _Position, limit: int
 ) -> tuple[list[tuple[int, float]], _Position | None]:
-    """(id, score) of the next hits from `position` on, and where the page after them begins; None if there is none."""
+    """(id, score) of the next hits from `position` on, and where the page after them begins; None if this is the last one."""
     shown: list[tuple[int, float]] = []
     segment, at = position.segment, position.at
     while segment <= _OTHERS:

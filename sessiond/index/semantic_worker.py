@@ -203,7 +203,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 class LineBuffer:
-    """Reads lines from a file descriptor, without ever blocking for more than is there."""
+    """Reads lines from a file descriptor, and never more than is there."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -27,7 +27,7 @@ class Actor(ABC):
         self.wire_id = wire_id
         self.session: Session | None = None
         self.files = Lane()
-        """Held by whoever reads or writes the session's files."""
+        """Held while the session's files are read or written."""
         self.ended = False
         """It has left the registry: another owner may have the session now."""
         self._queue: deque[Job] = deque()

@@ -21,8 +21,8 @@ class Job:
     """One of `plan`, `look`, `save` and `alone` says what it is; `OpenSession` says what that means.
 
     `whole`: a look that needs all messages in memory. `apart`: a change that depends on the result of those before it.
-    `then`: is called with the session right after the change, and its result is the answer. `early`: may be answered as soon
-    as the record is durable. `guard`: entered before a job that runs alone.
+    `then`: is called right after the job, and its result is the answer. `early`: may be answered as soon as the record is
+    durable. `guard`: entered before a job that runs alone.
     """
 
     __slots__ = (

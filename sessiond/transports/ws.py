@@ -229,5 +229,5 @@ class WsChannel(StreamChannel):
 async def listen(
     host: str | None, port: int, acceptor: Acceptor, limits: Limits, *, door: Door, site: Site, admits: Admits
 ) -> WsListener:
-    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). Raises OSError as it comes."""
+    """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on."""
     return WsListener(await tcp.bind(host, port), acceptor, limits=limits, door=door, site=site, admits=admits)

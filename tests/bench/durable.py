@@ -230,7 +230,7 @@ def processes(peers: Sequence[Peer], each: int) -> float:
 
 
 def many_clients(scale: Scale) -> Iterator[Row]:
-    """Sixteen clients at once, each with a session of its own, against sixteen processes on one SQLite file."""
+    """Sixteen clients at once, each with a separate session, against sixteen processes on one SQLite file."""
     yield from _many(scale, "16 clients, appends in all", [], 4, or_calls=9_000)
 
 

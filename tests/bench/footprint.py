@@ -67,7 +67,7 @@ def _opened_and_closed(scale: Scale, size: int, limit_mb: int | None) -> Iterato
 
 
 def idle(scale: Scale) -> Iterator[Row]:
-    """Processor time while clients have a session open and nobody does anything."""
+    """Processor time while clients have a session open and do nothing."""
     for times in (1, *(one for one in scale.growth if one <= 10)):
         yield _idle_with(scale, 10 * times)
 

@@ -65,7 +65,7 @@ SMOKE = Scale(
 
 @dataclass(frozen=True)
 class Row:
-    """`met`: whether the aim was reached; None where there is none."""
+    """`met`: whether the aim was reached; None if there is no aim."""
 
     what: str
     ours: str

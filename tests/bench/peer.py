@@ -84,7 +84,7 @@ class LangchainSql:
 
 
 class LangchainFile:
-    """langchain-community's FileChatMessageHistory: the whole file anew each time, not synced."""
+    """langchain-community's FileChatMessageHistory: the whole file again each time, not synced."""
 
     def __init__(self, folder):
         from langchain_community.chat_message_histories import FileChatMessageHistory

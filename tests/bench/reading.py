@@ -53,7 +53,7 @@ def opening(scale: Scale) -> Iterator[Row]:
 
 
 def listing(scale: Scale) -> Iterator[Row]:
-    """The first page of all sessions; what the daemon needs for them; how long it takes till a new daemon knows them all."""
+    """The first page of all sessions; what the daemon needs for them; how long it takes until a new daemon knows them all."""
     for times in (1, *scale.growth):
         count = scale.sessions * times
         with scratch() as folder:

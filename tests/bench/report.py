@@ -49,7 +49,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def until_quiet(pid: int, most_s: float = 60.0) -> float:
-    """Wait till a daemon has done what was left to do (the index, a save, memory given back), at most so long. Seconds."""
+    """Wait until a daemon has done what was left to do (the index, a save, memory given back), at most so long. Seconds."""
     begun = time.monotonic()
     before = -1.0
     while (now := cpu_seconds(pid)) - before > 0.03 and time.monotonic() - begun < most_s:

@@ -115,7 +115,7 @@ def _fewer(scale: Scale, calls: int) -> Scale:
 
 
 def _first(home: Home, method: str, **params: Any) -> tuple[float, Any]:
-    """Start the daemon; seconds from then to its answer, as a client sees it that dials until somebody is there."""
+    """Start the daemon; returns the seconds until its answer, for a client that dials until it responds."""
     start = time.perf_counter()
     log = open(home.path / "daemon.err", "ab")  # noqa: SIM115  (the process keeps it)
     home.process = subprocess.Popen(

@@ -71,7 +71,7 @@ async def test_what_waits_is_written_and_synced_once(tmp_path):
 
 
 def test_bytes_written_for_an_append(tmp_path):
-    """A message of 500 bytes costs the journal its text and no more than 260 bytes beside it."""
+    """A message of 500 bytes costs the journal its text and no more than 260 bytes next to it."""
     with Home(tmp_path, QUIET) as home:
         client = line_to(home, "s", "x" * 500)
         asking = home.client()
@@ -125,7 +125,7 @@ def _calls(trace, main):
 
 
 def test_imports_of_the_relay():
-    """What an editor waits for beside Python itself: three modules of ours, two of Python's."""
+    """An editor waits for these besides Python itself: three modules of ours, two of Python's."""
     code = "import sys; bare = set(sys.modules); import sessiond.relay; print(sorted(set(sys.modules) - bare))"
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert set(json.loads(out.replace("'", '"'))) <= {

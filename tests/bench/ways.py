@@ -104,7 +104,9 @@ def _over_the_floor(scale: Scale, home: Home, what: str, ours: Line, echoing: Li
 
 
 def attended(scale: Scale) -> Iterator[Row]:
-    """Two others have the session open: one reads, one never does. Against one that nobody else has open, of the same daemon."""
+    """Two others have the session open: one reads, one never does. Compared with a session of the same daemon that no other
+    client has open.
+    """
     text = Words().text(500)
     with house(QUIET) as home:
         alone, watched = line_to(home, "alone", text), line_to(home, "watched", text)
@@ -126,7 +128,7 @@ def attended(scale: Scale) -> Iterator[Row]:
 
 
 def _read_between(writer: Line, reader: Line) -> Measure:
-    """The reader takes what it is told of an append after that was timed: a process of its own would want a processor, too."""
+    """The reader takes what it is told of an append after that was timed: a separate process would want a processor, too."""
 
     def measure(count: int) -> list[float]:
         times = []

@@ -83,7 +83,7 @@ def test_odd_text_goes_in_and_comes_out_the_same(home: Shell) -> None:
 
 
 def test_text_that_is_no_utf8_is_refused(home: Shell) -> None:
-    """Nothing is guessed about bytes that are no UTF-8."""
+    """Nothing is guessed about bytes that are not UTF-8."""
     home("new", "--id", "x")
     process = home.start("append", "x")
     _, err = process.communicate(b"\xff\xfe", timeout=30)
@@ -106,7 +106,7 @@ def lines(process: Any, count: int) -> list[dict[str, Any]]:
 
 
 def test_tail_follows_over_a_kill(talk: Shell) -> None:
-    """`tail --json` prints a document a line, each change once, and goes on with the next daemon after a kill -9."""
+    """`tail --json` prints a document a line, each change once, and continues with the next daemon after a kill -9."""
     tail = talk.start("tail", "talk", "--json", text=True)
     assert [change["messages"][0]["content"] for change in lines(tail, 2)] == ["one", "two"]
     talk("append", "talk", "three")
@@ -145,7 +145,7 @@ def test_commands_start_the_daemon_and_exit_69_if_they_cannot(home: Shell) -> No
 
 
 def test_the_reader_may_leave_early(talk: Shell) -> None:
-    """`sessiond show x | head` is no error worth a trace."""
+    """`sessiond show x | head` does not leave a traceback."""
     process = talk.start("show", "talk", "--last", "1000")
     process.stdout.close()
     process.stdout = None

@@ -58,7 +58,7 @@ def test_a_wrong_configuration_is_named(home: Shell) -> None:
 
 
 def test_a_damaged_journal_is_named(home: Shell) -> None:
-    """Bytes in the middle that are no record are damage; doctor says where."""
+    """Bytes in the middle that are not a record are damage; doctor says where."""
     home.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
     home("new", "--id", "x", "--name", "X")
     with home.client() as client:

@@ -45,7 +45,7 @@ def test_one_goes_where_it_is_told(talks: Shell, tmp_path: Path) -> None:
 
 
 def test_several_go_into_a_folder_or_follow_each_other(talks: Shell, tmp_path: Path) -> None:
-    """By their ids or by a filter; one that is not there is told, and the others come."""
+    """By their ids or by a filter; a missing one is reported, and the others are exported."""
     folder = tmp_path / "out" / "deep"
     done = talks("export", "one", "nosuch", "three", "-o", str(folder), "-f", "org")
     assert done.code == 1
@@ -85,14 +85,14 @@ def test_what_follows_each_other_comes_in_as_what_it_was(talks: Shell, tmp_path:
 
 
 def test_what_to_export_must_be_said_once(talks: Shell) -> None:
-    """No session, both ways at once, or pages one after the other: exit 2."""
+    """No session, both ways at once, or pages one after another: exit 2."""
     for wrong in ([], ["one", "--all"], ["one", "--tag", "red"], ["--all", "-f", "html"], ["one", "-f", "pdf"]):
         done = talks("export", *wrong)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), wrong
 
 
 def test_redaction_blanks_and_says_what(talks: Shell, tmp_path: Path) -> None:
-    """Keys, home folders and names are in no format any more; what was blanked stands on standard error."""
+    """Keys, home folders and names are in no format any more; what was blanked is on standard error."""
     for form in SUFFIXES:
         done = talks("export", "three", "--redact", "-f", form)
         assert done.err == "blanked: 1 × API key, 1 × home folder, 1 × user name\n"

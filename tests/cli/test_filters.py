@@ -20,7 +20,7 @@ def test_a_store_that_is_none(home: Shell) -> None:
 
 
 def test_a_session_that_is_none(home: Shell) -> None:
-    """`search --session` says that there is no such session, or no longer; one that is there may have nothing."""
+    """`search --session` says that the session does not exist, or no longer; an existing one may have no hits."""
     home("new", "--id", "one", "--name", "One")
     home("new", "--id", "gone", "--name", "Gone")
     home("rm", "gone")
@@ -53,7 +53,7 @@ def test_a_time_that_is_none(home: Shell, option: str) -> None:
 
 
 def test_the_ends_of_time(home: Shell) -> None:
-    """A time beyond the last one is none, and the first year is one."""
+    """A time beyond the last one is invalid, and the first year is valid."""
     assert home("list", "--until", "9999-12-31T23:59:59-10:00").code == 2
     home("new", "--id", "x", "--name", "X")
     assert home("list", "--since", "0001-01-02").out.startswith("x\t")

@@ -48,7 +48,7 @@ def transcript(person: Shell) -> Path:
 
 
 def test_without_a_path_it_shows_what_it_found(person: Shell) -> None:
-    """Tool, path, files and size; it takes nothing in that nobody agreed to."""
+    """Tool, path, files and size; it imports nothing without consent."""
     place = transcript(person).parent.parent
     found = f"claude-code  {place}  1 file  {transcript(person).stat().st_size} bytes\n"
     asked = person("import")
@@ -76,7 +76,7 @@ def test_on_a_terminal_it_asks(person: Shell) -> None:
 
 
 def answering(person: Shell, answer: str, *arguments: str) -> str:
-    """What the command shows on a terminal on which somebody types this line."""
+    """The output of the command on a terminal when this line is typed."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(person.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=person.env)
     os.close(theirs)
@@ -109,7 +109,7 @@ def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
 
 def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) -> None:
     """Exit code 1 with the reason: nobody's file, a pipe, a database of a schema that nobody knows, noise, another tool's
-    file. A folder without anything, and a file that brings nothing new, are none.
+    file. An empty folder, and a file that brings nothing new, are not failures.
     """
     folder = transcript(person).parent
     plain, pipe, database, noise = (folder / name for name in ("plain.txt", "pipe", "goose.db", "noise.jsonl"))
@@ -145,7 +145,7 @@ def test_a_file_that_was_named_and_cannot_come_in_is_a_failure(person: Shell) ->
 
 
 def test_files_that_were_not_opened_are_counted(person: Shell) -> None:
-    """One that is old by its time may hold something new: whoever says --since learns that nobody looked."""
+    """A file that is old by its time may contain something new: with --since the output says that it was not read."""
     newer = transcript(person).with_name("22222222-2222-3333-4444-555555555555.jsonl")
     newer.write_text(record(1, newer.stem))
     os.utime(newer, (0, 0))
@@ -238,6 +238,6 @@ def test_following_goes_on_with_the_next_daemon(person: Shell) -> None:
 
 
 def test_progress_says_files_sessions_messages_and_speed() -> None:
-    """The words beside the bar."""
+    """The words next to the bar."""
     progress = Progress(files=12, total_files=4000, sessions=1, messages=1200, bytes=30_000_000, total_bytes=1)
     assert progress_text(progress, 1.5) == "12/4,000 files  1 session  1,200 messages  20.0 MB/s"

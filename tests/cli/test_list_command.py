@@ -20,7 +20,7 @@ def listing(home: Shell, columns: str = "100", *arguments: str) -> list[str]:
 
 
 def test_list_shows_what_people_choose_by(home: Shell) -> None:
-    """Name, messages, time, model, tags and folder, on lines that fit; what no session has is no column."""
+    """Name, messages, time, model, tags and folder, on lines that fit; a column that would be empty is left out."""
     home(
         "new",
         "--id",

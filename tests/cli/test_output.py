@@ -44,7 +44,7 @@ def test_content_as_text(content: Any, text: str) -> None:
 
 
 def test_a_message_with_its_calls() -> None:
-    """Who and when, how it ended, its text, and a line for every call; nothing of it can colour a terminal."""
+    """Speaker, time, status, text, and a line for every call; nothing of it can colour a terminal."""
     calls = [{"name": "run\x1b[31m", "arguments": {"a": 1}}, {"arguments": "ls\nls"}, "odd"]
     message = {
         "role": "assistant",
@@ -75,7 +75,7 @@ def test_a_message_that_is_not_of_the_conversation_itself() -> None:
 def test_a_table_is_for_people_or_for_scripts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tabs between where it is piped; on a terminal headings and columns, and no markup in what somebody wrote."""
+    """Tabs in a pipe; on a terminal headings and columns, and text is never taken for markup."""
     rows = [["a\tb", "[red]x[/red]\x1b[31m"], ["c", "d"]]
     output.table(["one", "two"], rows)
     assert capsys.readouterr().out == "a b\t[red]x[/red][31m\nc\td\n"
@@ -115,7 +115,7 @@ def test_sizes_as_people_say_them(size: int, text: str) -> None:
     ],
 )
 def test_a_browser_here_reaches_what_listens_everywhere(host: str, reached: str) -> None:
-    """An address that stands for all is none to go to."""
+    """An address that means all interfaces is not one to connect to."""
     assert _reached_as(host) == reached
 
 

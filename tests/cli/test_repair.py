@@ -28,7 +28,7 @@ def stopped(home: Shell) -> Shell:
 
 
 def repaired(home: Shell) -> dict[str, str]:
-    """What was mended: problem -> what was done. Afterwards nothing is left to do, and a second run finds nothing."""
+    """The repairs: problem -> what was done. Afterwards nothing is left to do, and a second run finds nothing."""
     done = home("doctor", "--repair", "--json")
     assert done.code == 0, done
     found = {f"{one['what']}: {one['problem']}": one["mended"] for one in done.json["findings"] if one["problem"]}
@@ -57,7 +57,7 @@ def copies(home: Shell) -> dict[str, bytes]:
 
 
 def test_it_refuses_while_a_daemon_runs(home: Shell) -> None:
-    """It names the command that ends the daemon, changes nothing, and without --repair goes on looking."""
+    """It names the command that ends the daemon, changes nothing, and without --repair keeps looking."""
     home("new", "--id", "x", "--name", "X")
     done = home("doctor", "--repair")
     assert (done.code, done.out) == (1, "")
@@ -172,7 +172,7 @@ def test_a_damaged_sidecar(stopped: Shell) -> None:
 
 
 def test_a_damaged_journal(home: Shell) -> None:
-    """A bad record among good ones: the segment is kept, written anew, and all other changes are in the sessions."""
+    """A bad record among good ones: the segment is kept, written again, and all other changes are in the sessions."""
     home.write_config("[autosave]\ninterval_s = 0\nidle_s = 0\n")
     home("new", "--id", "x", "--name", "X")
     with home.client() as client:
@@ -197,7 +197,7 @@ def test_a_damaged_journal(home: Shell) -> None:
 
 
 def test_a_damaged_entry_of_the_trash(stopped: Shell) -> None:
-    """Its description is made anew from the session beside it, and it can be restored."""
+    """Its description is recreated from the session next to it, and it can be restored."""
     meta = stopped.data / "trash" / "default" / "gone" / "meta.json"
     meta.write_bytes(b"{")
     [said] = repaired(stopped).values()
@@ -271,8 +271,8 @@ def test_an_open_folder_is_closed(stopped: Shell) -> None:
 
 
 def test_an_adopted_file_is_only_explained(home: Shell, tmp_path: Path) -> None:
-    """What another system's file holds is never changed: one that cannot be read is named with what to do, and one that decayed behind our
-    mark too.
+    """Another system's file is never changed: an unreadable one is named with what to do, and so is one that decayed despite
+    our mark.
     """
     (tmp_path / "lisp").mkdir()
     home.write_config(f'[stores.lisp]\npath = "{tmp_path}/lisp"\nformat = "agent-q"\n')

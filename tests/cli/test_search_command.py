@@ -26,7 +26,7 @@ def talk(home: Shell) -> Shell:
 
 
 def test_a_limit_counts_what_is_printed(talk: Shell) -> None:
-    """With -l and -c sessions, whose counts stay whole; without -n, and with --all, there are all. --json is another question."""
+    """With -l and -c sessions, whose counts remain whole; without -n, and with --all, there are all. --json is another question."""
     with talk.client() as client:
         said = [{"role": "user", "content": "one needle"}]
         for name in ("b", "c"):
@@ -125,7 +125,7 @@ def test_exit_codes(talk: Shell) -> None:
 
 
 def test_filters_are_options_and_words(talk: Shell) -> None:
-    """What stands in the query may as well be an option."""
+    """Everything in the query may also be an option."""
 
     def numbers(*arguments: str) -> list[str]:
         return sorted({line.split("\t")[1] for line in talk("search", "needle", *arguments).out.splitlines()})
@@ -138,7 +138,7 @@ def test_filters_are_options_and_words(talk: Shell) -> None:
 
 
 def test_what_finds_an_identifier(home: Shell) -> None:
-    """What docs/search.md says of `getUserName`: its parts, one by one and in a row, and the whole of it."""
+    """As docs/search.md says, `getUserName` is found by its parts, one by one and in a row, and as a whole."""
     home("append", home("new", "--json").json["session"]["sessionId"], "call getUserName here")
 
     def finds(query: str) -> bool:
@@ -149,7 +149,7 @@ def test_what_finds_an_identifier(home: Shell) -> None:
 
 
 def test_limit_and_all(home: Shell) -> None:
-    """-n cuts, --all follows the cursors to the end; --json says where it would go on."""
+    """-n cuts, --all follows the cursors to the end; --json says where it would continue."""
     with home.client() as client:
         messages = [{"role": "user", "content": f"needle {number}"} for number in range(1200)]
         client.call("session/new", {"sessionId": "x", "messages": messages})
@@ -173,7 +173,7 @@ def test_that_there_are_more_is_said_in_a_pipe(home: Shell) -> None:
 
 
 def test_the_pager(talk: Shell, tmp_path: Path) -> None:
-    """On a terminal what is found goes into $SESSIOND_PAGER before $PAGER; --no-pager, `cat` and an empty name are none."""
+    """On a terminal what is found goes into $SESSIOND_PAGER before $PAGER; --no-pager, `cat` and an empty name mean no pager."""
     for name, value in (("one", "$PAGER"), ("two", "$SESSIOND_PAGER")):
         script = tmp_path / name
         script.write_text(f'#!/bin/sh\necho "{value[1:]} LESS=$LESS"\nexec cat\n')
@@ -215,7 +215,7 @@ def test_names_and_notes_are_hits_too(home: Shell) -> None:
 
 
 def test_colour_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal `auto` is none; paint that is off changes nothing."""
+    """Without a terminal `auto` means no colours; with colours off, texts are unchanged."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert not colored("auto")
     assert colored("always")

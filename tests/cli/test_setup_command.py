@@ -135,7 +135,7 @@ def test_23_any_folder(user, editor, name):
 
 @pytest.mark.parametrize("content", [b'" Gr\xfc\xdfe\n', b"\xff\xfe", b"no line end \xe9"])
 def test_23_a_configuration_in_any_encoding(user, content):
-    """What stands in the file stays, byte by byte."""
+    """The file's content remains, byte by byte."""
     (user.path / ".vimrc").write_bytes(content)
     path = write(user, "vim")
     text = path.read_bytes()

@@ -75,7 +75,7 @@ def test_mv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tag_tries_again_when_somebody_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the other one wrote is kept; after some tries it gives up with what the daemon said."""
+    """The other client's change is kept; after some tries it gives up with the daemon's error."""
     before, after = (
         {"session": {"sessionId": "s", "tags": tags, "seq": seq}} for tags, seq in ((["a"], 1), (["a", "x"], 2))
     )
@@ -116,7 +116,7 @@ def test_backup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_interrupted_backup_is_stopped_and_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool, words: str
 ) -> None:
-    """What is left of it is looked at, not guessed."""
+    """What is left of it is examined, not guessed."""
     if there:
         (tmp_path / "b").mkdir()
     answers = Answers({"daemon/backup": [KeyboardInterrupt()]})
@@ -136,7 +136,7 @@ def test_a_backup_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_search_by_meaning_waits_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as the answer is incomplete it is asked again, but not for ever, and then that is said beside the data."""
+    """As long as the answer is incomplete it is asked again, but not for ever, and then that is said next to the data."""
     some = {"hits": [], "total": 0, "nextCursor": None, "incomplete": True}
     answers = Answers({"session/search": [some, some, {**some, "incomplete": False}]})
     assert run(monkeypatch, search, answers, "x", "--mode", "semantic").stderr == ""
@@ -230,7 +230,7 @@ def test_folders_of_ones_own_are_short_and_more_is_announced(monkeypatch: pytest
 
 
 def test_the_terminal_client_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told by name what to install; a fault inside it is no missing package."""
+    """The error names the package to install; a fault inside the package is not reported as missing."""
 
     class Finder:
         def __init__(self, name: str) -> None:
@@ -303,7 +303,7 @@ def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.Cap
 def test_a_damaged_line_is_told_when_it_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that is just being written looks damaged once; what is met twice is told, and once."""
+    """A line that is just being written looks damaged once; one that is found twice is reported, once."""
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
@@ -321,7 +321,7 @@ def test_a_damaged_line_is_told_when_it_stays(
 def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the daemon refuses ends nothing."""
+    """A refusal by the daemon does not end the import."""
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     client = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]}).client
@@ -365,7 +365,7 @@ def test_what_doctor_says_of_a_daemon_in_trouble() -> None:
 
 
 def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is well, what was mended, and what was not with what to do; a repair that fails is told and is none."""
+    """What is in order, what was repaired, and what was not, with what to do; a repair that fails is reported as not repaired."""
     doctor._tell(Finding("the disk"), None)
     doctor._tell(Finding("the index", "is broken"), "removed")
     doctor._tell(Finding("the lock", "is odd", "look at it"), None)
@@ -386,7 +386,7 @@ def test_how_doctor_tells_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_which_lines_of_a_configuration_are_wrong() -> None:
-    """What shows at the beginning of a line, or behind the end of the file, is of the last line that says something."""
+    """An error at the beginning of a line, or after the end of the file, belongs to the last line that is not empty."""
 
     def wrong(line: int | None, *lines: str) -> list[int]:
         return repair_config._wrong(list(lines), ConfigError("words that nobody reads (at line 1)", line=line))
@@ -420,7 +420,7 @@ def test_a_daemon_that_does_not_stop_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_listening_ends_with_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told where, also of an address of many colons; whatever the daemon says meanwhile is nothing to us."""
+    """It prints where, even for an address with many colons; other messages of the daemon are ignored."""
     where = {"host": "::1", "port": 80, "tokenFile": "/t"}
     answers = Answers({"daemon/listen": [where]}, [("session/saved", {})])
     monkeypatch.setattr(listen, "connect_once", lambda: answers)

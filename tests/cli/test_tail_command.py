@@ -58,7 +58,7 @@ def test_scripts_get_every_change_as_it_came(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("method", ["session/resync", "session/reloaded"])
 def test_what_was_missed_is_asked_for(method: str) -> None:
-    """It goes on from the last seq that was shown."""
+    """It continues from the last seq that was shown."""
     client: Any = Answers({"session/open": [OPENED]}, [(method, {"session": {"sessionId": "s"}, "sessionId": "s"})])
     follower = _Follower("s", False)
     follower.follow(client, 10)
@@ -92,7 +92,7 @@ def test_a_session_that_is_deleted_ends_it(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_it_goes_on_with_the_next_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the connection ends it is made anew, and what is asked for is what came since."""
+    """When the connection ends a new one is made, and only what came since is requested."""
     client = Answers({"session/open": [OPENED, OPENED, KeyboardInterrupt()]})
     monkeypatch.setattr(tail, "connect_once", lambda: client)
     monkeypatch.setattr(tail, "_AGAIN_S", 0.0)

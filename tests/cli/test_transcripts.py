@@ -177,7 +177,7 @@ def test_without_a_daemon(home: Shell) -> None:
 
 
 def test_status_and_stop(home: Shell) -> None:
-    """What runs is shown, and ends with everything saved."""
+    """The running daemon is shown, and ends with everything saved."""
     follow(
         home,
         """

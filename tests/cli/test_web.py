@@ -44,7 +44,7 @@ def link_in(text: str) -> tuple[str, str]:
 
 
 def test_the_browser_is_given_a_private_file(home: Shell) -> None:
-    """Neither token nor code stands in a command line: the browser opens a file of 0600 that leads on; its code gives the token
+    """Neither token nor code is in a command line: the browser opens a file of 0600 that leads on; its code gives the token
     once.
     """
     asked = with_browser(home)
@@ -99,7 +99,7 @@ def test_without_any_browser(home: Shell) -> None:
 
 
 def test_the_daemon_is_killed(home: Shell) -> None:
-    """After a crash the daemon is started again and listens on the same port with the same token, so that an open page goes on."""
+    """After a crash the daemon is started again and listens on the same port with the same token, so that an open page continues."""
     process = home.start("web", "--port", "0", "--print", text=True)
     url, code = link_in(line_of(process))
     token_for(url, code)
@@ -126,7 +126,7 @@ def test_the_daemon_is_stopped(home: Shell) -> None:
 
 
 def test_a_taken_port(home: Shell) -> None:
-    """A port that somebody named and somebody else has is an error; the usual one gives way to another."""
+    """A named port that another program has is an error; the usual one gives way to another."""
     first = home.start("web", "--port", "0", "--print", text=True)
     taken = link_in(line_of(first))[0].rsplit(":", 1)[1].rstrip("/")
     other = Shell()

@@ -53,7 +53,7 @@ class Kept:
 
 
 def steps(writer: str, seed: str, enough: threading.Event) -> Iterator[tuple[str, Any]]:
-    """What one writer does, until it is enough."""
+    """The steps of one writer, until there are enough."""
     rng = random.Random(f"{seed} {writer}")
     for number in itertools.count():
         if enough.is_set():
@@ -206,7 +206,7 @@ class Life:
         return thread
 
     def _meet(self, fault: str, proxy: Proxy) -> None:
-        """What happens, and when, is the seed's; the pauses are not wait for anything."""
+        """The seed decides what happens and when; the pauses do not wait for anything."""
         time.sleep(self.rng.uniform(0.01, 0.08))
         match fault:
             case "kill":

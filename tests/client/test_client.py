@@ -174,7 +174,7 @@ def test_errors_have_types(sessiond: Sessiond) -> None:
 
 
 def test_what_is_known_of_a_session(sessiond: Sessiond) -> None:
-    """Info, notes and state; what is not given stays as it is."""
+    """Info, notes and state; what is not given remains as it is."""
     chat = sessiond.new(name="before", tags=["a"], model="m1")
     info = chat.update(name="after", archived=True, tags=("b", "c"))
     assert (info.name, info.archived, info.tags, info.model) == ("after", True, ["b", "c"], "m1")
@@ -256,7 +256,7 @@ def test_every_kind_of_change_is_told(sessiond: Sessiond) -> None:
 
 
 def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, served: ForkedHome) -> None:
-    """Somebody adds a line by hand: the message comes once, with the rest told as a stretch or as an append."""
+    """A line is added by hand: the message comes once, and the rest as a stretch or as an append."""
     chat = sessiond.new(id="edited", name="edited")
     chat.append("user", "mine")
     chat.save()
@@ -272,7 +272,7 @@ def test_an_edit_of_the_file_is_read_again(sessiond: Sessiond, served: ForkedHom
 
 
 def test_changes_of_all_sessions(sessiond: Sessiond) -> None:
-    """Of those that were there and of new ones: what is appended is told once, and what was before is not."""
+    """Of existing and new ones: appended messages come once, earlier ones do not."""
     old = sessiond.new(id="old", name="old")
     old.append("user", "before")
     wait_until(lambda: any(one.message_count for one in sessiond.sessions()))
@@ -308,7 +308,7 @@ def test_over_tcp_with_a_token(sessiond: Sessiond) -> None:
 
 
 def test_nobody_at_a_port(tmp_path: Path) -> None:
-    """A client that starts nothing says so when its deadline has come."""
+    """A client that must not start a daemon fails at its deadline."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(DaemonUnreachable):
@@ -403,7 +403,7 @@ def test_an_interrupt_takes_no_change_with_it(sessiond: Sessiond, monkeypatch: p
 
 
 def test_a_killed_daemon_is_started_again(home: Shell) -> None:
-    """By whatever is called next, in the middle of a reply too; who follows goes on, and is told of each change once."""
+    """By the next call, even in the middle of a reply; a feed continues, and gets each change once."""
     with connect(home=str(home.path)) as client:
         chat = client.new(name="x")
         changes = chat.changes()

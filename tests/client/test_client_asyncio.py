@@ -163,7 +163,7 @@ async def test_tasks_share_a_client(served: ForkedHome) -> None:
 
 
 async def test_a_cancelled_reply_is_kept_as_interrupted(sessiond: AsyncSessiond) -> None:
-    """And the client goes on: a cancelled call takes nothing with it."""
+    """And the client continues: a cancelled call takes nothing with it."""
     chat = await sessiond.new(name="cancelled")
     written = asyncio.Event()
 
@@ -225,7 +225,7 @@ async def test_changes_of_all_sessions(sessiond: AsyncSessiond) -> None:
 async def test_a_consumer_that_does_not_take_changes_costs_no_memory(
     sessiond: AsyncSessiond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond a bound what is told is passed over, and read since the last change that was taken once there is room: none is missed."""
+    """Beyond a bound changes are dropped, and read since the last one that was taken once there is room: none is missed."""
     monkeypatch.setattr(feed_module, "READY_CHANGES", 5)
     chat = await sessiond.new(name="x")
     async with await chat.changes() as changes:

@@ -41,7 +41,7 @@ def stopped(home: ForkedHome) -> Iterator[None]:
 
 
 def test_a_stopped_daemon_does_not_hold_a_call(served: ForkedHome) -> None:
-    """NoAnswer, again and again; what was sent is there once when the daemon goes on and the caller repeats it by its id."""
+    """NoAnswer, again and again; what was sent is there once when the daemon continues and the caller repeats it by its id."""
     with client(served) as sessiond:
         chat = sessiond.new(name="x")
         with stopped(served):
@@ -84,7 +84,7 @@ def test_a_stopped_daemon_does_not_hold_a_block(served: ForkedHome) -> None:
 
 
 def test_a_silent_daemon_is_noticed_by_who_follows(served: ForkedHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a silence it is asked; NoAnswer, and the next try goes on where it was."""
+    """After a silence it is asked; NoAnswer, and the next try continues where it was."""
     monkeypatch.setattr(feed_module, "SILENCE_S", SOON_S)
     with client(served) as sessiond, client(served, 30) as other:
         chat = sessiond.new(name="x")

@@ -67,12 +67,12 @@ def loaded(program: str, **env: str) -> set[str]:
 
 
 def strangers(modules: set[str]) -> set[str]:
-    """Modules of the list, and what lies in them."""
+    """Modules of the list, and what is in them."""
     return {one for one in modules if any(one == name or one.startswith(f"{name}.") for name in NEVER)}
 
 
 def test_importing_connect_imports_next_to_nothing() -> None:
-    """Neither msgspec nor a type of the client: those come with the first connection, or when somebody names them."""
+    """Neither msgspec nor a type of the client: those are imported with the first connection, or when they are named."""
     modules = loaded(f"from sessiond.client import connect; {TELL}")
     assert not strangers(modules) and "msgspec" not in modules
     ours = {one for one in modules if one.startswith("sessiond")}

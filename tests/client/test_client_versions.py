@@ -132,7 +132,7 @@ def test_a_daemon_out_of_its_mind_ends_the_connection() -> None:
 
 
 def test_changes_that_are_not_known_are_a_stretch() -> None:
-    """`changes: null` after a gap: what is newer comes as `Reread`, page by page, and live changes go on after it."""
+    """`changes: null` after a gap: what is newer comes as `Reread`, page by page, and live changes continue after it."""
     opened = [
         {"session": {"sessionId": "s", "seq": 1}, "messages": []},
         {

@@ -16,7 +16,7 @@ from tests.wire.test_wire import FILES, Replay
 
 
 class PythonClient:
-    """What Replay asks of a client, with a loop of its own for each."""
+    """What Replay needs from a client, with a separate loop for each."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)

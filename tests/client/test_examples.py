@@ -55,7 +55,7 @@ def test_examples_are_short() -> None:
 
 
 def test_a_chat_loop(served: ForkedHome) -> None:
-    """Two lines, two replies, and a second run that goes on in the same session."""
+    """Two lines, two replies, and a second run that continues in the same session."""
     first = run("chat.py", stdin="hello there\nand again\n").splitlines()
     session_id = first[0].removeprefix("session ")
     assert first[1:] == ["hello there ", "and again "]
@@ -73,7 +73,7 @@ def test_a_chat_loop(served: ForkedHome) -> None:
 
 
 def test_a_web_hook(served: ForkedHome) -> None:
-    """A post is kept, a repeated one adds nothing, and a bad one is told why."""
+    """A post is stored, a repeated one adds nothing, and a bad one gets the reason."""
     with subprocess.Popen(command("webhook.py", "0"), stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -120,7 +120,7 @@ def test_a_watcher(served: ForkedHome) -> None:
 
 
 def test_a_nightly_export(served: ForkedHome, tmp_path: Path) -> None:
-    """What changed lies in the folder; again is fine."""
+    """The folder has the changed sessions; a second export is fine."""
     with connect() as sessiond:
         sessiond.new(id="one", name="One").append("user", "a wombat")
         sessiond.new(id="two", name="Two").append("user", "x")

@@ -27,7 +27,7 @@ PATIENCE_MS = 20_000
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Skips with the reason where there is none."""
+    """Skips with the reason if it is not installed."""
     program = need("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS, headless=True)
@@ -94,13 +94,13 @@ class Web(Home):
         return page
 
     def show(self, page: Page, session_id: str, seq: int | None = None) -> None:
-        """Open a session in the page and wait till its messages are there."""
+        """Open a session in the page and wait until its messages are there."""
         page.evaluate("hash => { location.hash = hash }", f"#/s/{session_id}" + (f"/{seq}" if seq else ""))
         page.wait_for_selector(".session .tools button")
 
 
 class Elsewhere:
-    """A program's own pages on an origin of its own, with the client's modules beside them."""
+    """A program's own pages on an origin of its own, with the client's modules next to them."""
 
     def __init__(self, pages: dict[str, str]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -134,7 +134,7 @@ class Elsewhere:
 
 
 def until(page: Page, expression: str, arg: Any = None) -> None:
-    """Wait till a script's expression (or function of `arg`) holds. Playwright's own waiting needs `eval`, which the page's
+    """Wait until a script's expression (or function of `arg`) holds. Playwright's own waiting needs `eval`, which the page's
     policy forbids.
     """
     deadline = time.monotonic() + PATIENCE_MS / 1000

@@ -36,7 +36,7 @@ def draft(client: Client, hands: Hands) -> str | None:
 
 
 def begin(hands: Hands, screen: Terminal, text: str) -> None:
-    """Type something and do not send it. In Lisp only whole lines are seen, so it is one that goes on."""
+    """Type something and do not send it. In Lisp only whole lines are seen, so it is one that continues."""
     type_text(hands, screen, text)
     if hands is LISP:
         screen.type("\\", "Enter")
@@ -50,7 +50,7 @@ def begin_new(hands: Hands, screen: Terminal) -> None:
         screen.type(":SessiondNew", "Enter")
     else:
         if hands is TERMINAL:
-            screen.type("", "C-a", "C-k")  # what came back stands in its input
+            screen.type("", "C-a", "C-k")  # what came back is in its input
         screen.say("/new")
 
 
@@ -119,8 +119,8 @@ def test_the_disk_is_read_only(at: House, hands: Hands) -> None:
 
 @parametrized(everyone())
 def test_somebody_deletes_the_session(at: House, hands: Hands) -> None:
-    """When another tool deletes the session that is shown, that is told, what is said then stays where it can be seen, and the
-    next session is a command away.
+    """When another tool deletes the session that is shown, that is reported, what is said then stays where it can be seen,
+    and the next session is a command away.
     """
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
@@ -137,7 +137,7 @@ def test_somebody_deletes_the_session(at: House, hands: Hands) -> None:
     made = client.call("session/list")["sessions"][0]["sessionId"]
     screen.shows(":0]")
     if hands is TERMINAL:
-        screen.type("", "Enter")  # it stands in the input of the next session already
+        screen.type("", "Enter")  # it is in the input of the next session already
         wait_until(lambda: said(client, made) == ["nobody keeps this 誰も"])
         client.call("session/clear", sessionId=made)
     say(hands, screen, "in the next one")

@@ -28,7 +28,7 @@ def press(page: Page, name: str) -> None:
 
 
 def seen(page: Page, text: str, times: int = 1) -> None:
-    """Wait till the conversation shows a text, and so often."""
+    """Wait until the conversation shows a text, and so often."""
     expect(page.locator(".message .body", has_text=text)).to_have_count(times)
 
 
@@ -67,7 +67,7 @@ def test_a_code_in_a_tab_that_has_the_page(web: Web) -> None:
 
 
 def test_without_a_token(web: Web) -> None:
-    """Who opens the bare address is told what to run, and sees nothing."""
+    """The bare address only shows which command to run."""
     page = web.tab()
     page.goto(web.url)
     expect(page.locator(".locked")).to_contain_text("sessiond web")
@@ -75,7 +75,7 @@ def test_without_a_token(web: Web) -> None:
 
 
 def test_a_wrong_token(web: Web) -> None:
-    """A token that is not, or not any more, the daemon's is shown to nobody: the daemon cannot prove that it knows it."""
+    """A token that is not, or no longer, the daemon's is never shown: the daemon cannot prove that it knows it."""
     page = web.tab()
     page.goto(web.url)
     page.evaluate("sessionStorage.setItem('sessiond.token', 'wrong')")
@@ -289,7 +289,7 @@ HOSTILE = [
 
 
 def test_a_hostile_transcript_runs_nothing(web: Web) -> None:
-    """Whatever stands in messages, names, tags, tool calls, blocks, notes and search hits: nothing runs, nothing is fetched, and
+    """Whatever is in messages, names, tags, tool calls, blocks, notes and search hits: nothing runs, nothing is fetched, and
     the policy had nothing to stop.
     """
     client = web.client()
@@ -343,7 +343,7 @@ def test_a_hostile_transcript_runs_nothing(web: Web) -> None:
 
 
 def test_rename_tag_archive_fork_delete(web: Web) -> None:
-    """What the buttons do is what the daemon keeps."""
+    """The daemon keeps the effect of each button."""
     client = web.client()
     client.call("session/new", sessionId="s", name="First")
     say(client, "s", "text")
@@ -585,7 +585,7 @@ Object.defineProperty(WebSocket.prototype, 'onmessage', {
   set(listener) { set.call(this, (event) => setTimeout(() => listener(event), 40)) },
 })
 """
-"""What the daemon says takes its time."""
+"""The daemon's messages may take a while."""
 PLACE = """() => {
   const view = document.querySelector('.scroll').getBoundingClientRect()
   const first = [...document.querySelectorAll('.message')].find((one) => one.getBoundingClientRect().bottom > view.top)
@@ -602,7 +602,7 @@ SCROLL = """() => {
 
 
 def test_scrolling_faster_than_the_messages_come(web: Web) -> None:
-    """Whoever scrolls up through what is not there yet gets as far as one who waits for it after each step."""
+    """Scrolling up through pages that are not loaded yet gets as far as waiting for them after each step."""
     client = web.client()
     client.call("session/new", sessionId="long")
     say(client, "long", *(f"number {n} " + "word " * (n * 7 % 97) for n in range(1, 1001)))
@@ -651,8 +651,8 @@ def test_two_tabs_and_another_program(web: Web) -> None:
 
 
 def test_the_daemon_is_killed_under_an_open_page(web: Web) -> None:
-    """What was written meanwhile is kept, also over a reload, and sent once when the daemon is back; what others wrote is caught
-    up with, nothing twice.
+    """Text written meanwhile is kept, even over a reload, and sent once when the daemon is back; other clients' messages are
+    caught up, nothing twice.
     """
     client = web.client()
     client.call("session/new", sessionId="s")
@@ -687,7 +687,7 @@ def test_the_daemon_is_killed_under_an_open_page(web: Web) -> None:
 
 
 def test_deleted_meanwhile(web: Web) -> None:
-    """A session that somebody deletes says so; what was being written stays where it can be copied."""
+    """A deleted session says so; unsent text remains where it can be copied."""
     client = web.client()
     client.call("session/new", sessionId="s", name="Doomed")
     say(client, "s", "text")
@@ -703,8 +703,8 @@ def test_deleted_meanwhile(web: Web) -> None:
 
 @pytest.mark.parametrize("room", [True, False], ids=["room", "full"])
 def test_deleted_while_one_was_elsewhere(web: Web, room: bool) -> None:
-    """What waited for a session that is gone by then, and is not in view, is said and can be copied: in that session's field, or, where
-    the browser keeps nothing, in what is said.
+    """A message waiting for a session that is gone by then, and not in view, is reported and can be copied: from that
+    session's field, or, if the browser cannot keep it, from the notice.
     """
     client = web.client()
     client.call("session/new", sessionId="s", name="Doomed")
@@ -760,7 +760,7 @@ FULL = """
 
 
 def test_the_browser_has_no_room(web: Web) -> None:
-    """Where the browser keeps nothing the person is told, and what is written is sent all the same."""
+    """If the browser cannot keep anything the user is told, and the written text is still sent."""
     client = web.client()
     client.call("session/new", sessionId="s")
     context = web.context()
@@ -784,7 +784,7 @@ def test_the_browser_has_no_room(web: Web) -> None:
 
 
 def test_a_daemon_of_another_version(web: Web) -> None:
-    """The page says what to do, and does not go on with a protocol that it does not know."""
+    """The page says what to do, and does not continue with a protocol that it does not know."""
     page = web.open()
     states = page.evaluate(
         """async () => {

@@ -238,7 +238,7 @@ def test_an_answer_that_was_lost(chat: Chat) -> None:
 
 
 def test_two_tabs(chat: Chat) -> None:
-    """What one tab saves the other one repaints, and goes on from."""
+    """The other tab repaints what one tab saves, and continues from it."""
     context = chat.web.context()
     first, second = chat.tab(context), chat.tab(context)
     turn(first, "from the first")
@@ -314,7 +314,7 @@ def test_local_storage_is_taken_over_once(chat: Chat) -> None:
 
 
 def test_local_storage_beside_another_conversation(chat: Chat) -> None:
-    """Where the session holds something else already, the old data gets a session of its own: nothing is mixed or lost."""
+    """Where the session holds something else already, the old data gets a separate session: nothing is mixed or lost."""
     client = chat.web.client()
     client.call("session/new", sessionId="theia-agent")
     say(client, "theia-agent", "another conversation")
@@ -350,7 +350,7 @@ def test_messages_taken_back(chat: Chat) -> None:
 
 
 def test_deleted_meanwhile(chat: Chat) -> None:
-    """A session that somebody deletes is said; what is saved then makes it anew, whole."""
+    """A deletion is reported; the next save creates the whole session again."""
     page = chat.tab()
     turn(page, "one")
     settled(page)
@@ -362,7 +362,7 @@ def test_deleted_meanwhile(chat: Chat) -> None:
 
 
 def test_deleted_while_the_daemon_was_away(chat: Chat) -> None:
-    """What waited for a session that is gone by then is not lost: the session is made anew with all of it."""
+    """Messages waiting for a session that is gone by then are not lost: the session is created again with all of them."""
     page = chat.tab()
     turn(page, "one")
     settled(page)
@@ -378,7 +378,7 @@ def test_deleted_while_the_daemon_was_away(chat: Chat) -> None:
 
 
 def test_the_browser_has_no_room(chat: Chat) -> None:
-    """Where IndexedDB is full it is said, and what is saved is sent all the same."""
+    """If IndexedDB is full that is reported, and saved changes are still sent."""
     context = chat.web.context()
     context.add_init_script(
         "const full = () => { throw new DOMException('full', 'QuotaExceededError') }; IDBObjectStore.prototype.add = full; IDBObjectStore.prototype.put = full"

@@ -183,7 +183,7 @@ def test_nothing_is_missed_or_shown_twice(web: Web, page: Page) -> None:
 
 
 def test_an_edit_from_outside_is_read_again(web: Web, page: Page) -> None:
-    """When the session's file was changed by somebody else, what the page holds is replaced."""
+    """When another program has changed the session's file, the page's content is replaced."""
     client = web.client()
     client.call("session/new", sessionId="s")
     client.call("session/append", sessionId="s", messages=[{"role": "user", "content": "old"}])
@@ -251,7 +251,7 @@ def test_an_answer_that_is_no_message(web: Web, page: Page, data: str) -> None:
 
 
 def test_a_daemon_that_cannot_let_us_in_yet(web: Web, page: Page) -> None:
-    """An `initialize` that fails for a moment is said and tried again; the client does not stay half way."""
+    """An `initialize` that fails for a moment is said and tried again; the client does not stay midway."""
     spoil = {"error": {"code": -31007, "message": "not now", "data": {"kind": "unavailable"}}}
     told = page.evaluate(SPOILT, {"url": web.url.replace("http", "ws"), "token": web.token, "spoil": spoil})
     assert told == ["unavailable", None, "string"]

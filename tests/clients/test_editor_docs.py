@@ -58,7 +58,7 @@ def said(at: House) -> list[str]:
 
 
 def test_emacs(at: House) -> None:
-    """The line of the configuration is enough for M-x sessiond-new, and the code beside it does what it says."""
+    """The line of the configuration is enough for M-x sessiond-new, and the code next to it does what it says."""
     setup, code, gptel = snippets("emacs", "elisp")
     (at.path / "init.el").write_text(setup + gptel)
     (at.path / "code.el").write_text(code)
@@ -69,7 +69,7 @@ def test_emacs(at: House) -> None:
 
 
 def conversation(at: House, screen, page: str) -> None:
-    """What the page has people type, typed."""
+    """The input that the page asks for, typed."""
     typed = snippets(page, "vim")
     commands = next(piece for piece in typed if piece.startswith(":")).splitlines()
     for command in commands:
@@ -101,7 +101,7 @@ def test_neovim(at: House, nvim: tuple[str, str]) -> None:
 
 
 def test_terminal(at: House) -> None:
-    """The agent's line of the page runs as it stands there, and its answer is kept."""
+    """The agent's line of the page runs as it is there, and its answer is kept."""
     install, agent = snippets("terminal", "sh")
     assert install == "pip install 'sessiond[repl]'\n"
     at.env["PYTHONPATH"] += os.pathsep + str(ROOT / "clients" / "repl")
@@ -148,7 +148,7 @@ def defined(*folders: str) -> set[str]:
 
 
 def test_the_table_names_tests() -> None:
-    """Every test that tests/clients/README.md names is there, by that name or one that goes on after it, in the suite of its column."""
+    """Every test that tests/clients/README.md names is there, by that name or one that continues after it, in the suite of its column."""
     here, emacs, vim, neovim = (
         defined(name) for name in ("tests", *(f"clients/{one}/test" for one in ("emacs", "vim", "neovim")))
     )

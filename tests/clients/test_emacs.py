@@ -56,7 +56,7 @@ class Emacs:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What it printed; fails with all that it said unless it ended well."""
+    """Returns its output; fails with all of it unless the program succeeded."""
     out, err = process.communicate(timeout=SUITE_S + 10)
     assert process.returncode == 0, out + (err or "")
     return out
@@ -135,7 +135,7 @@ def test_live_with_another_client(emacs, home):
 
 
 def test_two_emacsen(emacs, home):
-    """What either of two Emacsen says is shown by both, in the same order."""
+    """Both Emacsen show each other's messages, in the same order."""
     home("new", "--id", "shared")
     one = emacs.start('(sessiond-live-exchange "shared" "from one" "from two")')
     two = emacs.start('(sessiond-live-exchange "shared" "from two" "from one")')

@@ -55,8 +55,8 @@ def waits(at: House) -> list[str]:
 
 @parametrized(EDITORS)
 def test_keys_work(at: House, hands: Hands) -> None:
-    """Typing, sending and typing on work as ever while the daemon stands still; when it goes on, all of it arrives. No key
-    press and no notification has waited for the daemon at any time.
+    """Typing and sending work as usual while the daemon is stopped; when it continues, everything arrives. No key press and
+    no notification has waited for the daemon at any time.
     """
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
@@ -122,8 +122,8 @@ def test_emacs_commands_end(at: House) -> None:
 
 @parametrized([TERMINAL])
 def test_the_terminal(at: House, hands: Hands) -> None:
-    """Typing goes on while the daemon stands still. What is sent waits, says so, and can be taken back; said again it is there
-    once.
+    """Typing continues while the daemon is stopped. A sent message waits, says so, and can be taken back; sent again it is
+    there once.
     """
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
@@ -146,7 +146,7 @@ def test_the_terminal(at: House, hands: Hands) -> None:
 
 @parametrized([LISP])
 def test_lisp(at: House, hands: Hands) -> None:
-    """What is said at the Lisp prompt ends after its time, is not lost, and said again is there once."""
+    """A message at the Lisp prompt times out, is not lost, and is stored once when sent again."""
     client = at.client()
     client.call("session/new", sessionId="a", name="shown")
     short = Hands(

@@ -56,7 +56,7 @@ def new_id(terminal):
 
 
 def read(home, session_id):
-    """What session/open tells, from a connection of its own. A daemon runs, or is being started by somebody."""
+    """The result of session/open, from a separate connection. A daemon runs, or is being started."""
     answers = []
 
     def answered() -> bool:
@@ -87,7 +87,7 @@ def agent(home, script):
 
 
 def test_lines(home):
-    """Without a terminal every line is said, and the last words are the id and how to go on."""
+    """Without a terminal every line is said, and the last words are the id and how to continue."""
     done = home("repl", stdin="hello こんにちは 😀\nand\\\nmore\n//slash\n")
     session_id = ID.search(done.out)[1]
     assert done.code == 0
@@ -96,7 +96,7 @@ def test_lines(home):
 
 
 def test_resume_by_lines(home):
-    """A session that is resumed shows what was said, and goes on."""
+    """A session that is resumed shows what was said, and continues."""
     first = ID.search(home("repl", stdin="初めまして\n").out)[1]
     done = home("repl", "--session-id", first, stdin="again\n")
     assert "初めまして" in done.out
@@ -184,7 +184,7 @@ def test_no_older(home, other):
 
 
 def test_bad_lines(home):
-    """A command that is none, a note without a text, bytes that are no UTF-8: one line on stderr each, the rest goes on."""
+    """An unknown command, a note without a text, bytes that are not UTF-8: one line on stderr each, the rest continues."""
     process = home.start("repl")
     out, err = process.communicate(b"/nope\n/notes x\n\xff\xfe\nfine\n", timeout=30)
     assert process.returncode == 1
@@ -251,7 +251,7 @@ def test_agent_fails(home):
 
 
 def test_agent_that_reads_nothing(home, other):
-    """A command that closes its input, and prints half a character at its end, is no trouble."""
+    """A command that closes its input, and prints half a character at its end, causes no trouble."""
     other.call("session/new", {"sessionId": "big", "messages": [{"role": "user", "content": "x" * 1_000_000}]})
     done = home("repl", "--session-id", "big", "--agent", r"exec <&-; printf 'ok \343\201'", stdin="go\n")
     assert done.code == 0, done
@@ -259,7 +259,7 @@ def test_agent_that_reads_nothing(home, other):
 
 
 def test_agent_survives_the_daemon(home):
-    """A reply that is being written while the daemon is killed goes on with the next one, nothing lost, nothing twice."""
+    """A reply that is being written while the daemon is killed continues with the next one, nothing lost, nothing twice."""
     go = home.path / "go"
     command = agent(
         home,
@@ -304,7 +304,7 @@ def test_say_and_resume(home, repl):
 
 
 def test_live(home, repl, other):
-    """What other tools say appears while something is being typed, which stays as it is; a reply grows before it ends."""
+    """Other tools' messages appear during typing, and the typed text remains; a reply grows before it ends."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.type("half a tho")
@@ -339,7 +339,7 @@ def test_a_reply_that_is_cut_off(home, repl):
 
 
 def test_changes_of_others(home, repl, other):
-    """A name, tags, notes, an undo and the end of a session by somebody else's hand are told."""
+    """Another client's changes of name, tags and notes, an undo and the end of a session are reported."""
     terminal = repl()
     session_id = new_id(terminal)
     other.call("session/update", {"sessionId": session_id, "name": "名前", "tags": ["t"]})
@@ -356,7 +356,7 @@ def test_changes_of_others(home, repl, other):
     other.call("session/delete", {"sessionId": session_id})
     terminal.shows("was deleted")
     terminal.say("still here")
-    terminal.shows("> still here", 2)  # it could not be kept, so it stands in the input again
+    terminal.shows("> still here", 2)  # it could not be kept, so it is in the input again
 
 
 def test_kill_while_idle(home, repl):
@@ -375,7 +375,7 @@ def test_kill_while_idle(home, repl):
 
 
 def test_stopped_on_purpose(home, repl):
-    """A daemon that was stopped stays stopped till something is said; meanwhile the status line says so."""
+    """A daemon that was stopped stays stopped until something is said; meanwhile the status line says so."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("before")
@@ -421,7 +421,7 @@ def test_drafts(home, repl):
 
 
 def test_a_draft_while_there_is_no_daemon(home, repl):
-    """What was typed while there was no daemon is kept as soon as there is one, without another key."""
+    """Text typed while no daemon runs is kept as soon as one runs, without another key."""
     terminal = repl()
     session_id = new_id(terminal)
     terminal.say("before")
@@ -478,7 +478,7 @@ def test_completion(home, repl, other):
 
 
 def test_agent_is_interrupted(home, repl):
-    """Ctrl-C stops the reply, keeps what came, and the conversation goes on."""
+    """Ctrl-C stops the reply, keeps what came, and the conversation continues."""
     command = agent(
         home,
         """

@@ -51,7 +51,7 @@ def at() -> Iterator[House]:
 
 
 def check_effects(at: House) -> None:
-    """What the actions did is there: a fork of `a`; and nothing that was only looked at has changed."""
+    """The actions had their effect: a fork of `a`; and what was only read has not changed."""
     sessions = at.home.client().call("session/list")["sessions"]
     assert [info["parent"]["sessionId"] for info in sessions if info["parent"]] == ["a"]
     assert {info["sessionId"]: info["messageCount"] for info in sessions}["a"] == 2

@@ -45,7 +45,7 @@ def test_transcript(at: House, wire: Path) -> None:
 
 
 def test_what_was_typed_survives_a_killed_vim(at: House, command: Callable[..., list[str]]) -> None:
-    """Killed or hung up, the next Vim shows the draft, and the daemon has it till it is sent."""
+    """Killed or hung up, the next Vim shows the draft, and the daemon has it until it is sent."""
     vim_scenarios.draft_survives(at, command, KEY)
 
 
@@ -60,7 +60,7 @@ def test_a_menu_chooses_a_session(at: House, command: Callable[..., list[str]]) 
 
 
 def test_shared_live_with_a_script(at: House, command: Callable[..., list[str]]) -> None:
-    """What a script says and streams is in Vim at once, and the other way round; a reply that is cut off says so."""
+    """A script's messages and streamed replies are in Vim at once, and the other way round; an interrupted reply says so."""
     vim_scenarios.shared_with_a_script(at, command, "vim")
 
 
@@ -73,7 +73,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_help_is_found(at: House) -> None:
-    """`:help sessiond` works without `:helptags`: the tags that lie beside the help are those that Vim would make."""
+    """`:help sessiond` works without `:helptags`: the tags that are next to the help are those that Vim would make."""
     made = at.path / "doc"
     made.mkdir()
     (made / "sessiond.txt").write_text((CLIENT / "doc" / "sessiond.txt").read_text())

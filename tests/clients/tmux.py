@@ -58,7 +58,7 @@ class Terminal:
         self._run("paste-buffer", "-p", "-r")
 
     def shows(self, text: str, times: int = 1) -> str:
-        """Wait till it is there that often. The screen."""
+        """Wait until it is there that often. The screen."""
         try:
             wait_until(lambda: self.screen.count(text) >= times)
         except AssertionError:

@@ -49,7 +49,7 @@ class House:
         self._terminals: list[Terminal] = []
 
     def client(self) -> Client:
-        """Another client of the daemon, which is started if there is none."""
+        """Another client of the daemon, which is started if necessary."""
         subprocess.run(["sessiond", "list"], env=self.env, capture_output=True, check=True, timeout=DEADLINE_S)
         if self.home.process is None:
             # The daemon is not ours to wait for: the relay started it.
@@ -117,7 +117,7 @@ def _config(at: House, client: str) -> str:
 
 
 def neovims() -> list[tuple[str, str]]:
-    """Every Neovim on the path, beside this Python, and in SESSIOND_NVIMS: its path and its version."""
+    """Every Neovim on the path, next to this Python, and in SESSIOND_NVIMS: its path and its version."""
     named = os.environ.get("SESSIOND_NVIMS", "").split(os.pathsep)
     folders = [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
     found: dict[str, tuple[str, str]] = {}

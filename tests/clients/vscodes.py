@@ -71,7 +71,7 @@ def node(*arguments: str, at: House | None = None, env: dict[str, str] | None = 
 
 
 def build() -> None:
-    """Bundles the extension and its tests, unless that was done of these very sources: a process beside this one may be running them."""
+    """Bundles the extension and its tests, unless that was done of these very sources: a process next to this one may be running them."""
     files = [
         CLIENT / "esbuild.mjs",
         CLIENT / "package.json",
@@ -107,7 +107,7 @@ def _served(command: Sequence[str], at: House, env: dict[str, str], listening: s
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            # VSCODE_CLI: the environment is ours; VS Code need not ask a login shell for it.
+            # VSCODE_CLI: the environment is ours; VS Code does not have to ask a login shell for it.
             env={**at.env, "VSCODE_CLI": "1", **env},
         )
     try:

@@ -80,7 +80,7 @@ def problems(folder: Path) -> list[str]:
 
 
 async def test_a_folder_that_may_not_be_looked_into_costs_the_rest_nothing(rig: Rig, tmp_path: Path) -> None:
-    """A data folder that is a disk of its own has a `lost+found` of root's: it is told, and all else is copied."""
+    """A data folder that is a disk of its own has a `lost+found` of root's: that is reported, and everything else is copied."""
     data = Path(rig.where.data)
     (data / "lost+found").mkdir()
     (data / "odd").write_bytes(b"")
@@ -118,7 +118,7 @@ async def test_a_store_that_is_adopted_meanwhile_is_in_the_copy(
 
 
 async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_path: Path) -> None:
-    """What has lain there too long goes before that moment or after it: no entry is copied in part."""
+    """An expired entry is removed before that moment or after it: entries are never copied in part."""
     trash = rig.mounts._mounted["default"].trash
     trash.put("old", Session("old", NOW), {}, at="2020-01-01T00:00:00.000Z", reason="deleted")
     trash.expire(
@@ -135,7 +135,7 @@ async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_
 
 
 async def test_a_backup_goes_to_a_fresh_place_that_can_be_written(rig: Rig, tmp_path: Path) -> None:
-    """What is there already is left as it is; a place that cannot be is told as the caller's mistake."""
+    """Existing files are left as they are; an impossible place is reported as the caller's mistake."""
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine").write_text("x")
@@ -149,7 +149,7 @@ async def test_a_backup_goes_to_a_fresh_place_that_can_be_written(rig: Rig, tmp_
 
 
 async def test_folders_of_one_name_are_stores_of_several(rig: Rig, tmp_path: Path) -> None:
-    """The second is numbered; a format that is none is refused before anything is mounted."""
+    """The second is numbered; an unknown format is refused before anything is mounted."""
     adoption = Adoption(rig.fs, rig.where, load(rig.fs, rig.where, {}), rig.mounts)
     names = []
     for folder in ("one", "two", "three"):

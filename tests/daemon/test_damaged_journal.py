@@ -93,7 +93,7 @@ def damage(journal: Path, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_6_a_damaged_record_is_said_till_somebody_knows(seed: int, zygote: Zygote, tmp_path: Path) -> None:
-    """Nothing that was acknowledged is missing, or `status.damage` says so: after a second kill, too, and till it is acknowledged."""
+    """Nothing that was acknowledged is missing, or `status.damage` says so: after a second kill, too, and until it is acknowledged."""
     rng = random.Random(f"damage {seed}")
     home = ForkedHome(zygote, tmp_path, CONFIG)
     home.start()
@@ -122,7 +122,7 @@ def test_6_a_damaged_record_is_said_till_somebody_knows(seed: int, zygote: Zygot
 
 
 def test_6_a_kill_alone_is_no_damage(zygote: Zygote, tmp_path: Path) -> None:
-    """Whatever is cut off behind the last acknowledged record, or stands there half, may be so after any crash."""
+    """Whatever is cut off behind the last acknowledged record, or is there half, may be so after any crash."""
     home = ForkedHome(zygote, tmp_path, CONFIG)
     rng = random.Random("torn")
     home.start()
@@ -185,7 +185,7 @@ def test_6_the_doctor_is_not_content_till_it_is_acknowledged(damaged: Shell, run
 
 
 def test_6_it_can_be_acknowledged_before_any_daemon_has_seen_it(damaged: Shell) -> None:
-    """Then nobody is told of it any more."""
+    """After that it is not reported to anyone."""
     assert lost(damaged, "--acknowledge") == []
     damaged("list")
     assert lost(damaged) == []
@@ -216,7 +216,7 @@ def test_6_every_client_is_told_once(damaged: Shell) -> None:
 
 
 def test_6_an_unreadable_note_is_told_as_damage(damaged: Shell) -> None:
-    """What was noted of the loss is damaged, too: that something is lost is still said."""
+    """The note of the loss is damaged too: it is still reported that something is lost."""
     damaged("list")
     damaged("stop")
     [note] = (damaged.data / "journal" / "damaged").glob("*.json")

@@ -85,7 +85,7 @@ async def test_a_file_in_a_store_that_is_no_session(tmp_path: Path, name: str) -
 
 
 async def test_a_document_without_a_file(tmp_path: Path) -> None:
-    """One that was never saved is nobody's; one that is new in a store is judged by its text."""
+    """One that was never saved does not belong to a store; one that is new in a store is checked by its text."""
     shown = documents(tmp_path)
     assert await shown.hover("untitled:Untitled-1", "x", 0) is None
     assert await shown.outline((tmp_path / "new.jsonl").as_uri(), None) == []
@@ -94,8 +94,8 @@ async def test_a_document_without_a_file(tmp_path: Path) -> None:
 
 
 async def test_what_can_be_done_where_nothing_is_said(tmp_path: Path) -> None:
-    """On a message it can be forked after it; elsewhere there is nothing to fork; a file that cannot be read is told, and
-    nothing can be done with it.
+    """On a message it can be forked after it; elsewhere there is nothing to fork; an unreadable file is reported, and offers
+    no actions.
     """
     path = written(tmp_path)
     shown = documents(tmp_path)

@@ -54,7 +54,7 @@ async def token_of(where: Places) -> str:
 
 
 async def test_a_token_lives_as_long_as_the_data_folder(where: Places) -> None:
-    """A restart keeps it, so that a script goes on; one that others could read, or that is cut off, is replaced."""
+    """A restart keeps it, so that a script continues; one that others could read, or that is cut off, is replaced."""
     first = await token_of(where)
     assert len(first) >= 43
     assert await token_of(where) == first
@@ -82,7 +82,7 @@ async def test_what_cannot_be_listened_on_is_said(where: Places) -> None:
 async def test_14_a_socket_that_could_not_be_put_back_is_put_back_later(
     where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Removed while there is no descriptor left: it is tried again till it succeeds, and what was there serves till then."""
+    """Removed while no descriptor is left: restoring is tried until it succeeds, and the old socket serves until then."""
     door = UnixDoor(RealFileSystem(), where, Limits(), Nobody(), version="0", instance="i")
     door.open()
     try:

@@ -13,7 +13,7 @@ SESSION = b"""{"sessiond":1,"id":"early","createdAt":"2026-01-11T14:30:22.000Z"}
 
 
 def test_a_file_that_comes_between_check_and_watch_is_listed(tmp_path: Path) -> None:
-    """The folder is checked at the start and watched a little later; what comes between is found all the same."""
+    """The folder is checked at the start and watched a little later; what comes between is found nevertheless."""
     for number in range(6):
         place = tmp_path / str(number)
         place.mkdir()

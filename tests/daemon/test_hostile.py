@@ -56,7 +56,7 @@ REST: dict[str, Any] = {
 
 @pytest.mark.parametrize("method", with_session_id())
 def test_no_id_leads_out_of_its_store(house: Home, method: str) -> None:
-    """Whatever stands in `sessionId`, of any method: an error of a kind that says so, and no file anywhere but in the store."""
+    """Whatever is in `sessionId`, of any method: an error of a kind that says so, and no file anywhere but in the store."""
     client = house.client()
     before = tree(house.path.parent)
     params = {field.encode_name for field in msgspec.structs.fields(METHODS[method].params)}
@@ -228,7 +228,7 @@ def test_the_log_is_one_line_a_message_and_knows_no_secrets(tmp_path: Path) -> N
 
 
 def test_one_guess_a_connection(house: Home) -> None:
-    """A wrong token ends the connection: there is no second guess on it, and a token has 256 bits."""
+    """A wrong token ends the connection, so it cannot be used for a second guess, and a token has 256 bits."""
     client = house.client()
     listening = client.call("daemon/listen", kind="tcp", host="127.0.0.1", port=0)
     right = Path(listening["tokenFile"]).read_text().strip()

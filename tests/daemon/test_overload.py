@@ -44,7 +44,7 @@ def others_are_answered(home: Home) -> None:
 
 
 def push(sock: socket.socket, data: bytes, times: int) -> None:
-    """Send till all is sent or nobody takes any more."""
+    """Send until all is sent or nobody takes any more."""
     sock.settimeout(0.5)
     with contextlib.suppress(OSError):
         for _ in range(times):
@@ -59,7 +59,7 @@ def is_let_in(home: Home) -> bool:
 
 
 def test_a_thousand_connections(home: Home) -> None:
-    """All of them are served, one after the other and all at once; one more than the limit is told and closed."""
+    """All of them are served, one after another and all at once; one beyond the limit gets an error and is closed."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] < 3000:
         pytest.skip(f"this machine gives a process {before[1]} descriptors")
@@ -89,7 +89,7 @@ def test_a_thousand_connections(home: Home) -> None:
 
 
 def test_a_request_of_a_hundred_megabytes(home: Home) -> None:
-    """Its length is refused before anything of it is kept, the sender is told and closed."""
+    """Its length is refused before anything of it is stored; the sender gets an error and is closed."""
     before = rss(home)
     sock = home.connect()
     sock.sendall(b"Content-Length: 104857600\r\n\r\n")
@@ -159,7 +159,7 @@ def test_a_flood_of_good_requests(home: Home) -> None:
 
 
 def test_a_first_message_that_comes_byte_by_byte(tmp_path: Path) -> None:
-    """A byte now and then is not a message: after the limit it is told and closed, over TCP and over the Unix socket."""
+    """A byte now and then is not a message: after the limit it gets an error and is closed, over TCP and over the Unix socket."""
     with Home(tmp_path, "[limits]\nfirst_message_s = 3.0\n") as home:
         dribble(home)
 

@@ -45,7 +45,7 @@ class Life:
         return told
 
     def word(self) -> str:
-        """One that nobody else ever said: an identifier, or rare characters."""
+        """A unique word: an identifier, or rare characters."""
         text = "".join(self.rng.choices(_LETTERS, k=12))
         if self.rng.random() < 0.2:
             text = "".join(chr(self.rng.randrange(0x3400, 0x4DB0)) for _ in range(5))
@@ -137,7 +137,7 @@ class Life:
                 self.client.call("session/delete", sessionId=made["sessionId"], permanent=True)
 
     def edit(self) -> None:
-        """Somebody takes the last lines out of the file, or puts strange bytes into it."""
+        """Another program removes the last lines of the file, or puts strange bytes into it."""
         self.save()
         path = Path(self.info()["path"])
         if self.fmt in ("jsonl", "cortex") and path.exists():
@@ -256,7 +256,7 @@ def test_11_a_daemon_that_is_killed_in_the_midst_is_asked_again(tmp_path: Path, 
 
 
 def test_11_an_earlier_state_of_a_living_session_goes_for_ever(tmp_path: Path) -> None:
-    """What was truncated lies in the trash by itself, and in the journal with what the session still says."""
+    """What was truncated is in the trash by itself, and in the journal with what the session still says."""
     house = House(tmp_path)
     try:
         client = house.home.client()

@@ -140,7 +140,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("system", BROKEN)
 def test_a_broken_file_of_every_system_is_a_diagnostic(home, tmp_path, system):
-    """What `badFile` or a warning says of a file stands in the editor too, at its line, and the file stays as it was."""
+    """What `badFile` or a warning says of a file is in the editor too, at its line, and the file remains as it was."""
     name, text = BROKEN[system]
     path = tmp_path / "theirs" / name
     path.parent.mkdir(parents=True)

@@ -148,7 +148,7 @@ def test_twelve_megabytes_of_state(ws: Ws) -> None:
 
 
 def test_what_is_no_message_is_answered(ws: Ws) -> None:
-    """No JSON, invalid UTF-8, too deep: an error answer each, and the connection goes on."""
+    """No JSON, invalid UTF-8, too deep: an error answer each, and the connection continues."""
     with ws.bearer() as client:
         for bad in ("{", "\ud800".encode("utf-8", "surrogatepass"), "[" * 200 + "]" * 200):
             client.send(bad, text=True)
@@ -172,7 +172,7 @@ def test_two_on_one_session(home: Home, ws: Ws) -> None:
 
 
 def test_a_code_gives_the_token_once(ws: Ws) -> None:
-    """A one-time code, made by somebody who can read the token's file, is exchanged for the token, and then it is spent."""
+    """A one-time code, made by a program that can read the token's file, is exchanged for the token, and cannot be used again."""
     code = codes.make(ws.token, ws.instance, ws.port)
     status, body, headers = ws.get("/token", Authorization=f"Code {code}")
     assert (status, json.loads(body)) == (200, {"token": ws.token, "port": ws.port})
@@ -197,7 +197,7 @@ def test_codes_that_are_none(ws: Ws) -> None:
 
 
 def test_the_daemon_proves_itself(ws: Ws) -> None:
-    """It answers a nonce with what only somebody with the token can know, for this port alone."""
+    """It answers a nonce with something that requires the token, only for this port."""
     status, body, _ = ws.get("/proof?nonce=abc")
     assert (status, json.loads(body)["proof"]) == (200, codes.proof(ws.token, ws.port, "abc"))
     assert codes.proof(ws.token, ws.port + 1, "abc") != codes.proof(ws.token, ws.port, "abc")
@@ -250,7 +250,7 @@ def test_the_flag(home: Home) -> None:
 
 
 def test_nobody_pays_who_does_not_listen() -> None:
-    """The daemon's modules bring no WebSocket with them before somebody asks for it."""
+    """The daemon does not import WebSocket code before it is requested."""
     script = "import sys, sessiond.daemon.core; print(any(name.startswith('websockets') for name in sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -130,7 +130,7 @@ def test_arguments_of_any_shape_are_shown(arguments: object, words: str, format:
 
 
 def test_a_text_too_long_to_be_parsed_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markdown of megabytes stands in a fence, whole."""
+    """Markdown of megabytes is in a fence, whole."""
     monkeypatch.setattr(markdown, "_MAX_PARSED_CHARS", 100)
     shown = text(session(message(1, "user", "# no heading\n" + "word " * 50)), "markdown")
     assert "```text\n# no heading\nword word" in shown

@@ -38,7 +38,7 @@ def test_every_turns_heading_is_a_heading(contents: list[str], role: str, though
 @settings(max_examples=80, deadline=None)
 @given(TEXTS)
 def test_no_raw_html_is_left(content: str) -> None:
-    """What a message holds of HTML is shown, not acted upon."""
+    """HTML in a message is shown, not interpreted."""
     tokens = parser().parse(contained(parser(), content))
     flat = [child.type for token in tokens for child in (token, *(token.children or []))]
     assert "html_block" not in flat

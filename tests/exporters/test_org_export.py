@@ -94,7 +94,7 @@ def test_emacs_finds_every_turn_and_nothing_live(tmp_path: Path) -> None:
 
 
 def test_code_tables_and_calls_are_orgs_own(tmp_path: Path) -> None:
-    """Fences are source blocks with the code as it was, tables are tables, arguments stand in blocks."""
+    """Fences are source blocks with the code as it was, tables are tables, arguments are in blocks."""
     code = "* not a heading\n#+end_src\n,* comma\nprint(1)"
     made = full()
     made.add_message(message(9, "assistant", f"Look:\n```python\n{code}\n```\nand\n````\n```\ninner\n```\n````"))

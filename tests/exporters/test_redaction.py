@@ -102,7 +102,7 @@ def test_what_a_key_calls_a_secret_is_blanked_in_every_format(fmt: str) -> None:
 
 @pytest.mark.parametrize("place", ["/root/x", "cd /root", '"/root"', "file:///root/x", "host:/root/x", "/var/root/x"])
 def test_roots_home_is_a_home(place: str) -> None:
-    """Where the administrator works is told as little as where others do."""
+    """The administrator's home is blanked like any other home."""
     redactor = Redactor()
     assert "root" not in redactor.text(place)
     assert redactor.report() == {"home folder": 1}
@@ -125,7 +125,7 @@ def test_homes_and_names_are_blanked_everywhere() -> None:
     twin, report = redact(made)
     for fmt in FORMATS:
         shown = text(twin, fmt).replace("jdoe42x", "")
-        # Ids stay as they are: other messages refer to them.
+        # Ids remain as they are: other messages refer to them.
         assert shown.count("jdoe42") == (
             0 if fmt not in ("json", "jsonl", "markdown", "org", "html", "text") else shown.count("/home/jdoe42")
         )

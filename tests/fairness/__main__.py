@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def measured(load: Load, scale: Scale) -> tuple[str, Times]:
-    """What the heavy client did, and what the light one saw of it."""
+    """The work of the heavy client, and its effect on the light one."""
     with house(QUIET) as home:
         steps = load(home, scale)
         said = [next(steps)]

@@ -58,7 +58,7 @@ def test_a_connection_that_ends_leaves_some_sessions_at_a_time() -> None:
 
 
 def test_what_somebody_else_has_open_is_not_saved_because_one_left() -> None:
-    """Only who leaves last has a session saved."""
+    """A session is saved only when the last client leaves it."""
 
     async def story(core: Core) -> None:
         await opened(core, 20)
@@ -95,7 +95,7 @@ def test_one_save_looks_at_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sessions_that_nobody_needs_go_some_at_a_time_oldest_first() -> None:
-    """Those that are kept weigh no more than the limit; a turn of the loop lets go of few."""
+    """The kept ones use at most the limit; a turn of the loop releases few."""
 
     async def story(core: Core) -> None:
         await opened(core, MANY, "x" * 1000)
@@ -146,7 +146,7 @@ def test_many_small_sessions_are_saved_at_a_time_and_few_large_ones(size: int, l
 
 
 async def test_our_own_saves_cost_no_look_at_the_files(tmp_path: Path) -> None:
-    """Of all that the system tells of a folder only what somebody else wrote is looked at, be it in a file that we have just written."""
+    """From the system's hints about a folder only other programs' writes are examined, even in a file that we have just written."""
     house = House(RealFileSystem(), str(tmp_path))
     store = await house.open()
     watched = asyncio.Event()
@@ -172,7 +172,7 @@ async def test_our_own_saves_cost_no_look_at_the_files(tmp_path: Path) -> None:
 
 
 def test_a_write_of_ours_that_is_under_way_is_waited_for() -> None:
-    """What the system tells of it comes before we know what it made of the file."""
+    """The system's hint arrives before we know the file's new version."""
     own = OwnWrites()
     answers: list[bool] = []
     asking = threading.Thread(target=lambda: answers.append(own.is_own("a", lambda _: (1, 2, 3))))

@@ -67,7 +67,7 @@ def test_python_itself_searches_only_what_is_young(thresholds: None) -> None:
 
 
 def test_nobody_who_works_waits_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daemon that does something has none, however long, until far too much has come together."""
+    """A busy daemon never runs one, for however long, until far too much has accumulated."""
     daemon = Daemon(monkeypatch)
     assert not any(daemon.look(0.1, alone=number % 2 == 0) for number in range(1000))
     daemon.searches = OVERDUE
@@ -75,7 +75,7 @@ def test_nobody_who_works_waits_for_a_search(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_is_searched_where_nobody_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the first quiet look, but not where there is nothing new to search."""
+    """At the first quiet look, but not if there is nothing new to search."""
     daemon = Daemon(monkeypatch)
     daemon.searches = DUE - 1
     assert not daemon.look(alone=True)
@@ -85,7 +85,7 @@ def test_it_is_searched_where_nobody_is_connected(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_long_search_waits_for_a_long_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody is connected. The first one counts as long, for nobody knows; after a short one the next is done soon."""
+    """While a client is connected. The first one counts as long, because its length is unknown; after a short one the next is done soon."""
     daemon = Daemon(monkeypatch)
     for takes in (2 * SHORT_S, SHORT_S / 2):
         daemon.takes = takes

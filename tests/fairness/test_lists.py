@@ -59,7 +59,7 @@ def some(chance: random.Random, session_id: str) -> Any:
 
 
 def change_some(index: Index, chance: random.Random) -> str:
-    """Of those that are there, of new ones, and of new ones that change once more; some go, and one of them comes back: its id."""
+    """Of those that are there, of new ones, and of new ones that change again; some go, and one of them comes back: its id."""
     for number in chance.sample(range(COUNT), 12):
         index.put_info(some(chance, f"s{number}"))
     for number in range(5):
@@ -99,7 +99,7 @@ async def test_nothing_is_written_before_a_list_returns(tmp_path: Path) -> None:
 
 
 async def test_a_list_does_not_wait_for_a_message_of_another_session(tmp_path: Path) -> None:
-    """Not for a large one that is being taken in, and what is put behind that shows all the same."""
+    """Not for a large one that is being indexed; what is put after that is still shown."""
     async with opened(tmp_path) as index:
         with busy(index):
             index.put_info(info("large", minutes=1))
@@ -111,8 +111,8 @@ async def test_a_list_does_not_wait_for_a_message_of_another_session(tmp_path: P
 
 @pytest.mark.parametrize("wanted", FILTERS, ids=str)
 async def test_what_is_not_written_is_listed_as_if_it_were(tmp_path: Path, wanted: dict[str, Any]) -> None:
-    """In every order, with every filter: the same sessions in the same order. (Those of equal keys stand in the order in which they
-    came into the file; that of new ones is only known when they are there.)
+    """In every order, with every filter: the same sessions in the same order. (Those of equal keys are in the order in which
+    they came into the file; that of new ones is only known when they are there.)
     """
     chance = random.Random(str(wanted))
     async with filled(tmp_path, chance) as index:

@@ -77,7 +77,7 @@ async def test_a_turn_takes_some_messages_of_a_connection() -> None:
 
 @pytest.mark.parametrize("hold_after", [1, MESSAGES_AT_A_TIME, MESSAGES_AT_A_TIME + 1])
 async def test_what_is_held_in_between_goes_on(hold_after: int) -> None:
-    """And the end of the stream is told once, after the last message."""
+    """And the end of the stream is reported once, after the last message."""
     receiver = Taking(hold_after)
     theirs = await connected(receiver)
     theirs.sendall(requests(MANY))

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Answers:
     """Both a link, which `client` talks over, and a single connection.
 
-    `answers`: by method, one after the other; the last one stays. An exception is raised. `told`: the notifications, after
+    `answers`: by method, one after another; the last one stays. An exception is raised. `told`: the notifications, after
     which the connection ends. `progress`: what requests that report it are told.
     """
 

@@ -612,7 +612,7 @@ def _variants(node: _File, seed: int) -> list[tuple[str, bytes]]:
         data = node.base
         for op, fate in zip(node.ops, choice, strict=True):
             data = _apply(data, op, fate)
-        found.pop(data, None)  # the last word for the same bytes, so that the whole of it stays last
+        found.pop(data, None)  # the last word for the same bytes, so that all of it stays last
         found[data] = "all" if all(fate == "full" for fate in choice) else ", ".join(choice)
     return [(story, data) for data, story in found.items()]
 

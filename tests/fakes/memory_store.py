@@ -45,7 +45,7 @@ class MemoryStore:
             listener(event)
 
     def edit(self, local_id: str, session: Session | None) -> None:
-        """Somebody else writes the file, or removes it."""
+        """Another program writes the file, or removes it."""
         self._edits[local_id] = self._edits.get(local_id, 0) + 1
         if session is None:
             del self.sessions[local_id]

@@ -43,7 +43,7 @@ def injected(
     try:
         yield Calls(calls)
     finally:
-        process.terminate()  # it lets go of the daemon, which goes on
+        process.terminate()  # it releases the daemon, which continues
         process.wait(20)
         rest.join()
         process.stderr.close()

@@ -45,7 +45,7 @@ def begun_session(client: Client, name: str) -> Witness:
 
 
 def until_refused(client: Client, witness: Witness, size: int) -> dict[str, Any]:
-    """Append till one is not acknowledged; its error."""
+    """Append until one is not acknowledged; its error."""
     for _ in range(3000):
         if not witness.append(client, size):
             return witness.errors[-1]
@@ -129,8 +129,8 @@ def test_a_disk_that_turns_read_only(zygote: Zygote, tmp_path: Path, mounted: Mo
 
 
 def test_no_inode_is_left(zygote: Zygote, tmp_path: Path, mounted: Mount) -> None:
-    """Room for bytes and none for files: what needs no new file goes on, what needs one is refused or saved later; when there
-    are inodes again everything is saved.
+    """Room for bytes and none for files: what needs no new file continues, what needs one is refused or saved later; when
+    there are inodes again everything is saved.
     """
     home = placed(zygote, tmp_path)
     data = mounted("-o", "loop", str(ext4(tmp_path, 16 << 20, "-N", "64")), at=home.path / "data")
@@ -179,8 +179,8 @@ def test_a_file_may_grow_no_further(home: ForkedHome, more: int) -> None:
 
 
 def test_no_descriptor_is_left(home: ForkedHome) -> None:
-    """RLIMIT_NOFILE: who is in is served, who comes is told and closed, the daemon does not spin; saves that cannot open
-    their file are done when they can.
+    """RLIMIT_NOFILE: present clients are served, new ones get an error and are closed, the daemon does not spin; saves that
+    cannot open their file are done when they can.
     """
     client = home.client()
     witness = begun_session(client, "a")
@@ -255,7 +255,7 @@ def test_the_clock_is_set_back(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_nobody_answers_is_no_reason_to_wait(home: ForkedHome) -> None:
-    """A thousand connections that come and go in between cost nobody else an answer."""
+    """A thousand connections that come and go in between do not cost other clients an answer."""
     client = home.client()
     witness = begun_session(client, "a")
     for _ in range(20):

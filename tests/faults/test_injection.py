@@ -62,7 +62,7 @@ def afterwards(home: ForkedHome, client: Client, witnesses: list[Witness], *, ki
     """Reading works; with a healthy disk the next daemon has everything, and carries on."""
     for witness in witnesses:
         witness.check(client)
-    for _ in range(30):  # each waits up to a second for an index that is made anew
+    for _ in range(30):  # each waits up to a second for an index that is being rebuilt
         page = client.call("session/list")
         if not page.get("incomplete"):
             break
@@ -110,7 +110,7 @@ def test_the_nth_call_fails(home: ForkedHome, tmp_path: Path, call: str, how: st
 
 @pytest.mark.parametrize(("call", "how"), [*FINAL, *UNDONE], ids=lambda one: str(one).removeprefix("error="))
 def test_every_call_fails_from_some_moment_on(home: ForkedHome, tmp_path: Path, call: str, how: str) -> None:
-    """A disk that goes on failing: the same."""
+    """A disk that keeps failing: the same."""
     client, witnesses = begun(home)
     assert home.process is not None
     with injected(home.process.pid, call, how, when="4+", calls=tmp_path / "calls"):

@@ -41,7 +41,7 @@ class Witness:
         return False
 
     def check(self, client: Client) -> None:
-        """What is served: all that was acknowledged, once, under its seq, in order; nothing that was refused."""
+        """Everything acknowledged is served, once, under its seq, in order; and nothing that was refused."""
         messages: list[dict[str, Any]] = []
         more, since = True, 0
         while more:

@@ -53,7 +53,7 @@ def as_json(printed: str) -> Any:
 
 
 def check_report(told: dict[str, Any], session: Session) -> None:
-    """What Emacs tells of a session is what it says."""
+    """Emacs' report of a session agrees with the session."""
     assert told["id"] == session.local_id
     assert (told["name"], told["model"]) == (session.name, session.model)
     assert (told["created"], told["updated"]) == (epoch_ms(session.created_at), epoch_ms(session.updated_at))
@@ -145,7 +145,7 @@ def test_what_emacs_writes_is_adopted(tmp_path: Path) -> None:
 
 
 def test_both_write_in_turns(tmp_path: Path) -> None:
-    """The daemon and Emacs each add to the same file in turns: nobody loses a message, and the order is that of the conversation."""
+    """The daemon and Emacs add to the same file in turns: no message is lost, and the order is that of the conversation."""
     session = session_of(message(1), message(2, "assistant", "hi\n\x1b"), name="turns")
     put(tmp_path, save(agent_q, session))
     for turn in range(3):
@@ -177,7 +177,7 @@ def test_both_write_in_turns(tmp_path: Path) -> None:
 
 
 def test_an_old_copy_from_emacs_memory_costs_nothing(tmp_path: Path) -> None:
-    """Emacs saves what it loaded before the daemon went on: the daemon's newer messages, and the new name, are put back."""
+    """Emacs saves what it loaded before the daemon continued: the daemon's newer messages, and the new name, are put back."""
     session = session_of(message(1), message(2, "assistant"), name="old name", tags=["kept"])
     put(tmp_path, save(agent_q, session))
     stale = tmp_path / "stale"

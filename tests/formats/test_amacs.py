@@ -54,7 +54,7 @@ def note(session: Session, heading: str, content: str, thread: str | None = None
 
 
 def test_an_exchange_is_written_when_it_is_complete() -> None:
-    """A user's message alone waits beside the file; with its finished answer it becomes a tick."""
+    """A user's message alone waits next to the file; with its finished answer it becomes a tick."""
     session, changes = begin()
     files = written({}, steps(amacs, session, {}, [*changes, said(session, ("user", "q"))]))
     assert files[MAIN] == b""
@@ -168,7 +168,7 @@ def test_a_rewrite_keeps_what_is_not_ours() -> None:
 
 
 def test_an_exchange_that_was_edited_by_hand() -> None:
-    """New words stand under the same id; a turn that was removed is gone; a copied exchange is one of its own."""
+    """New words are under the same id; a turn that was removed is gone; a copied exchange is one of its own."""
     session, changes = begin()
     changes.append(said(session, ("user", "* q"), ("assistant", "a\n"), thinking="hm"))
     files = written({}, steps(amacs, session, {}, changes))
@@ -254,7 +254,7 @@ def test_a_note_of_its_own_thread_has_its_own_heading() -> None:
 
 
 def test_notes_that_somebody_edited() -> None:
-    """An edited text stays the note that it was, a removed heading takes its notes along, text behind ours is a new note."""
+    """An edited text remains the note that it was, a removed heading takes its notes along, text behind ours is a new note."""
     session, changes = begin()
     changes += [note(session, "H", "one"), note(session, "H", "two"), note(session, "G", "three")]
     files = written({}, steps(amacs, session, {}, changes))
@@ -288,7 +288,7 @@ def test_a_crash_with_notes_and_messages_in_one_save() -> None:
 
 
 def test_a_name_or_a_state_does_not_touch_the_chat() -> None:
-    """What has no place in Org is saved beside it alone."""
+    """What has no place in Org is saved only in the sidecar."""
     decoded, files = settle(amacs, {MAIN: TICK}, CHAT)
     change = Updated(seq=3, at=AT, fields={"name": "n", "tags": ["a"]})
     decoded.session.apply(change)

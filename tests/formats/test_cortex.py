@@ -102,7 +102,7 @@ def test_an_append_goes_behind_what_is_there(before: bytes, joint: bytes) -> Non
 
 
 def test_a_reply_is_written_when_it_is_finished() -> None:
-    """While it grows it waits beside the file; the line comes once, whole; a later change of it stays beside."""
+    """While it grows it waits next to the file; the line comes once, whole; a later change of it stays beside."""
     session, changes = begin()
     changes += [said(session, "q"), said(session, "Hel", role="assistant", status="streaming")]
     files = written({}, steps(cortex, session, {}, changes))
@@ -128,7 +128,7 @@ def test_a_reply_is_written_when_it_is_finished() -> None:
 
 
 def test_what_cortex_appends_meanwhile_is_merged() -> None:
-    """A line from outside is a message after all others; ours and its text stay as they are."""
+    """A line from outside is a message after all others; ours and its text remain as they are."""
     session, changes = begin()
     changes.append(said(session, "one"))
     files = written({}, steps(cortex, session, {}, changes))

@@ -31,14 +31,14 @@ CALL = {"id": "c", "name": "f", "arguments": {}}
     ],
 )
 def test_fields_of_a_message(key: str, right: list[Any], wrong: list[Any]) -> None:
-    """A field of another type is none; what the protocol does not name may be anything."""
+    """A field of a wrong type does not count; fields outside the protocol may be anything."""
     assert all(usable_rest({key: value, "role": "user"}) == {key: value} for value in right)
     assert all(usable_rest({key: value}) == {} for value in wrong)
 
 
 @pytest.mark.parametrize("wrong", [5, None, ["name"], {"name": 5}, {"tags": "x"}, {"archived": 1}])
 def test_fields_of_a_session(wrong: Any) -> None:
-    """Of another type none of them counts; keys that are none of a session's are passed over."""
+    """Fields of a wrong type do not count; unknown keys are ignored."""
     assert usable_fields({"name": "N", "tags": ["a"], "other": 5}) == {"name": "N", "tags": ["a"]}
     with pytest.raises((TypeError, ValueError)):
         usable_fields(wrong)
@@ -152,5 +152,5 @@ def test_where_the_members_of_an_object_stand(text: bytes, found: dict[str, byte
 
 
 def test_a_file_that_is_shorter_than_it_was_has_no_flipped_bit() -> None:
-    """What is missing is not a bit that could be turned back."""
+    """Missing bytes are not a bit that could be flipped back."""
     assert flipped_bit(b"short", Unlike(100, 5)) is None

@@ -64,7 +64,7 @@ def test_the_sidecar_knows_seqs_that_were_used() -> None:
     ],
 )  # fmt: skip
 def test_in_doubt_it_tells_nothing(strange: dict[str, Any]) -> None:
-    """Of a file with a line that somebody else wrote, or that is strange."""
+    """For a file with another program's line, or a strange one."""
     assert head_of("s", content_of(HEADER, line(1), strange, line(5)), None) is None
 
 

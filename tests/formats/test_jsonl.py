@@ -83,7 +83,7 @@ def test_an_append_is_lines_at_the_end() -> None:
 
 
 def test_a_streamed_message_has_a_line_a_save() -> None:
-    """However often it grew, a save adds one line of it, the last of which counts; when it was updated is told too."""
+    """However often it grew, a save adds one line for it, the last of which counts; it also has the time of the update."""
     session, changes = begin()
     files = saved(session, {}, *changes, said(session, "He", status="streaming"))
     end = "2026-01-11T14:31:00.000Z"
@@ -103,7 +103,7 @@ def test_a_streamed_message_has_a_line_a_save() -> None:
 
 @pytest.mark.parametrize("change", [Truncated(seq=3, at=AT, after_seq=1), Cleared(seq=3, at=AT)])
 def test_only_a_cut_rewrites(change: Change) -> None:
-    """After clear or truncate the file is written anew: the same header, what is left, and a line that says up to where."""
+    """After clear or truncate the file is written again: the same header, what is left, and a line that says up to where."""
     session, changes = begin(name="first")
     files = saved(session, {}, *changes, said(session, "one", "two"))
     files = saved(session, files, change)
@@ -245,7 +245,7 @@ def test_a_rewrite_settles_the_append_before_it() -> None:
 
 
 def test_a_long_append_is_known_by_its_bytes_too() -> None:
-    """What is kept of it is deflated; a true prefix of it is cut, and anything else is somebody's own."""
+    """The kept copy is deflated; a true prefix of it is cut, and anything else belongs to another program."""
     data = b'{"role": "user", "content": "a line"}\n' * 2000
     tail = Tail(exists=True, size=10, end=b"x" * 10)
     first = append_writes(Sidecar(id="s", seq=3, through=3), "s.jsonl", data, tail, None)[0]

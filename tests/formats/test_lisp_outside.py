@@ -61,7 +61,7 @@ def test_an_append_is_a_small_difference(fmt: ModuleType) -> None:
 
 @each
 def test_a_removed_message_is_gone(fmt: ModuleType) -> None:
-    """A message that its system took out, in the middle or at the end, stays out."""
+    """A message that its system took out, in the middle or at the end, remains out."""
     conversation = [message(n) for n in range(1, 5)]
     files = outside(fmt, {}, by_system(fmt, *conversation).decode())
     files = taken_in(fmt, load(fmt, files), files)
@@ -165,7 +165,7 @@ def test_an_edited_text_keeps_id_seq_and_what_lies_beside(fmt: ModuleType) -> No
 
 @each
 def test_edited_tool_calls_count(fmt: ModuleType) -> None:
-    """Where the exact form of a field lies beside, an edit of what the file shows of it wins."""
+    """Where the exact form of a field is next to, an edit of what the file shows of it wins."""
     calls = [{"id": "c", "name": "grep", "arguments": {"empty": {}, "pattern": "x"}}]
     files = save(fmt, session_of(message(1, "assistant", toolCalls=calls, thinking="hm")))
     assert load(fmt, files).session.messages()[0].tool_calls == calls
@@ -401,7 +401,7 @@ def test_sibyl_folder() -> None:
 
 
 def test_system_messages_and_thinking_are_never_in_sibyls_file() -> None:
-    """They come back all the same, in their places, also after the system wrote the file."""
+    """They come back nevertheless, in their places, also after the system wrote the file."""
     session = session_of(
         message(1, "system", "be brief"), message(2), message(3, "assistant", "ok", thinking="secret thought")
     )

@@ -115,7 +115,7 @@ def test_a_cheap_save_is_as_good_as_a_whole_one(fmt: ModuleType, session: Sessio
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(session=sessions())
 def test_a_lost_sidecar_costs_only_what_the_file_cannot_show(fmt: ModuleType, session: Session) -> None:
-    """Without the sidecar the file is a session of its own, numbered from 1, and the same each time."""
+    """Without the sidecar the file is a separate session, numbered from 1, and the same each time."""
     files = save(fmt, session)
     main = {fmt.main_path(ID): files[fmt.main_path(ID)]}
     first, second = load(fmt, main), load(fmt, main)
@@ -157,7 +157,7 @@ def save_numbering(fmt: ModuleType, decoded: object, files: dict[str, bytes]) ->
     side=st.none() | st.binary(max_size=60),
 )
 def test_any_bytes_are_decoded_without_an_exception(fmt: ModuleType, main: bytes, side: bytes | None) -> None:
-    """Garbage is a problem, and stays as it is."""
+    """Garbage is a problem, and remains as it is."""
     files = {fmt.main_path(ID): main} | ({sidecar_path(ID): side} if side is not None else {})
     decoded = fmt.decode(ID, files)
     if decoded.fatal is not None:
@@ -202,7 +202,7 @@ def test_comments_and_strangers_survive_any_save(
         assert not again.incomplete
         after = files[fmt.main_path(ID)].decode()
         for one in set(kept):
-            # A comment behind the last message stays in its line, and what is new stands before the next one.
+            # A comment behind the last message remains in its line, and what is new stands before the next one.
             for line in filter(None, map(str.strip, one.split("\n"))):
                 assert after.count(line) >= kept.count(one), (one, after)
 

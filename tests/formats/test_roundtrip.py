@@ -112,7 +112,7 @@ def test_an_append_changes_only_the_end(fmt: ModuleType, session: Session, batch
 @settings(max_examples=50 * MORE, deadline=None)
 @given(main=st.binary(max_size=200), side=st.binary(max_size=100) | st.none())
 def test_any_bytes_are_read_without_an_exception(fmt: ModuleType, main: bytes, side: bytes | None) -> None:
-    """Whatever lies there, decoding answers; what it calls fatal is never written over."""
+    """Whatever is there, decoding answers; what it calls fatal is never written over."""
     files = {fmt.main_path(ID): main, **({sidecar_path(ID): side} if side is not None else {})}
     decoded = fmt.decode(ID, files)
     if decoded.fatal is None:

@@ -49,7 +49,7 @@ def arguments_of(printed: str) -> Any:
 
 
 def check_report(told: dict[str, Any], session: Session) -> None:
-    """What SBCL tells of a session is what it says, less the system messages."""
+    """SBCL's report of a session agrees with the session, except for the system messages."""
     shown = [one for one in session.messages() if one.role.lower() != "system"]
     assert told["id"] == session.local_id
     assert told["summary"] == session.summary
@@ -141,7 +141,7 @@ def test_what_sbcl_writes_is_adopted(tmp_path: Path) -> None:
 
 
 def test_both_write_in_turns(tmp_path: Path) -> None:
-    """The daemon and SBCL each add to the same file in turns: nobody loses a message, ids and hidden messages stay."""
+    """The daemon and SBCL add to the same file in turns: no message is lost, ids and hidden messages remain."""
     session = session_of(
         message(1),
         message(2, "system", "be brief"),

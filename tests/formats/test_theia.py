@@ -88,7 +88,7 @@ def test_a_save_changes_only_what_changed() -> None:
 
 
 def test_a_name_or_a_tag_does_not_touch_the_blob() -> None:
-    """What the blob has no place for is saved beside it."""
+    """What has no place in the blob is saved in the sidecar."""
     session, files = adopted()
     after = change(session, files, Updated(seq=3, at=AT, fields={"name": "n", "tags": ["t"]}))
     assert after[MAIN] == BLOB
@@ -304,7 +304,7 @@ def test_a_reply_that_is_carried_on_is_edited_where_it_stands() -> None:
 
 
 def test_what_an_element_has_no_place_for_leaves_it_alone() -> None:
-    """A message's metadata is saved beside the blob, and not a byte of its element moves."""
+    """A message's metadata is saved next to the blob, and not a byte of its element moves."""
     session, files = adopted()
     reply = session.messages()[1].id
     ends = Finished(seq=3, at=AT, message_id=reply, status="done", metadata={"tokens": 7}, tool_calls=None)
@@ -326,7 +326,7 @@ def test_what_an_element_has_no_place_for_leaves_it_alone() -> None:
     ],
 )
 def test_a_folder_of_theias_is_recognised(files: dict[str, bytes], sure: int) -> None:
-    """By what only its blobs have; any other JSON is nobody's."""
+    """By what only its blobs have; other JSON is not recognised."""
     assert theia.matches(list(files), files.__getitem__) == sure
 
 

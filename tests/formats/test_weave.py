@@ -46,7 +46,7 @@ def told(result: Woven) -> list[tuple[str, int, Any]]:
 
 
 def side(*entries: SidecarEntry, mark: bytes | None = None, was: bytes | None = None, **more: Any) -> Sidecar:
-    """By default of a version that somebody else wrote over."""
+    """By default for a version that another program overwrote."""
     return Sidecar(
         id="s", seq=9, through=9, entries=list(entries), mark=Mark.of(mark if mark is not None else b"ours", 9),
         was=Mark.of(was, 5) if was is not None else None, **more,
@@ -75,7 +75,7 @@ def test_a_seen_message_finds_its_entry_by_id_then_by_what_it_says() -> None:
 
 
 def test_an_id_that_is_there_twice_is_two_messages() -> None:
-    """The second one gets an id of its own, and keeps it once the sidecar knows it."""
+    """The second one gets its own id, and keeps it once the sidecar knows it."""
     items = [seen("a", id="x"), seen("b", id="x")]
     first = woven(items)
     assert len({one.id for one in first.messages}) == 2
@@ -105,7 +105,7 @@ def test_an_unseen_message_that_others_know_was_taken_out() -> None:
 
 
 def test_a_hidden_message_stays() -> None:
-    """What the main file must not hold is there whoever wrote it, and is no reason to write it."""
+    """What the main file must not hold remains there, whoever wrote it, and does not cause a write."""
     hidden = SidecarEntry(id="h", seq=2, copy=message(2, "system", "hidden").wire())
     result = woven([seen("a"), seen("b")], side(entry(1, "a"), hidden, entry(3, "b")))
     assert [one.content for one in result.messages] == ["a", "hidden", "b"]

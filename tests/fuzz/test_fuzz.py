@@ -88,8 +88,8 @@ SEGMENT = segment(
 @fuzz
 @given(injured([SEGMENT]), st.booleans())
 def test_journal(data: bytes, last: bool) -> None:
-    """Records in the order of their lsns, and gaps for every byte that is none: nothing is skipped in silence. A whole
-    recovery of such a file comes to an end, and the journal can be written again.
+    """Records in the order of their lsns, and gaps for all other bytes: nothing is skipped silently. A whole recovery of
+    such a file finishes, and the journal can be written again.
     """
     if decode_segment_header(data) == HEADER:
         found = scan(data, HEADER, last=last)

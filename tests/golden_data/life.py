@@ -12,7 +12,7 @@ ROOT_WORD = "@ROOT@"
 STORES = {"org": "amacs", "agents": "cortex", "lisp": "agent-q", "theia": "theia", "sibyl": "sibyl", "lines": "jsonl"}
 IDS = {"org": "agent-chat", "agents": "helper", "lisp": "session-20260111-143022", "theia": "pr-12", "sibyl": "session-20260111-143022", "lines": "notes"}  # fmt: skip
 CONFIG = "[autosave]\ninterval_s = 0\nidle_s = 0\n\n[limits]\ntrash_days = 36500\n"
-"""Nothing is saved by itself and the trash is kept: the folder stays what it was made."""
+"""Nothing is saved by itself and the trash is kept: the folder remains what it was made."""
 
 
 def config() -> str:
@@ -23,7 +23,7 @@ def config() -> str:
 
 
 def place(folder: Path) -> None:
-    """Make a golden folder, which lies in `folder` now, one of that place."""
+    """Make a golden folder, which is in `folder` now, one of that place."""
     for path in (folder / "config" / "config.toml", *(folder / "data" / "mounts").glob("*.json")):
         path.write_text(path.read_text().replace(ROOT_WORD, str(folder)))
 

@@ -110,7 +110,7 @@ class _Session:
         self.stuck = ""
 
     def judge(self) -> str | None:
-        """What is wrong; None where an order explains it all."""
+        """What is wrong; None if an order explains everything."""
         states = {State()}
         for number, one in enumerate(self.history.rounds):
             mine = [edit for edit in one.edits if edit.session == self.session]
@@ -270,14 +270,14 @@ def _fits(one: Loose, state: State) -> bool:
         return (one.seen["messageCount"], one.seen["name"]) == (len(messages), state.session.name)
     if one.kind == "search":
         return one.seen == [one.seq for one in messages]
-    # A session that was made anew in this round and never saved has no file.
+    # A session that was made again in this round and never saved has no file.
     if one.seen is None:
         return not state.there or state.life > 1
     return state.there and holds(messages, one.seen)
 
 
 def summary(history: History, verdict: Verdict) -> str:
-    """What to show of a history that is wrong."""
+    """The report of a wrong history."""
     again = f"python -m tests.history --life {history.life!r} --times 20"
     head = f"history {history.story.number} of life {history.life!r} (theme: {history.story.theme}); again: {again}"
     return "\n".join([head, *verdict.wrong])

@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a session holds; also what lies of it in the trash."""
+    """A session's content; also that of its entry in the trash."""
 
     seq: int = 0
     messages: tuple[Message, ...] = ()
@@ -120,7 +120,7 @@ def by_itself(state: State, edits: list[Edit], seqs: dict[str, set[int]]) -> Ite
 
 
 def _merged(state: State, edit: Edit, seqs: dict[str, set[int]]) -> States:
-    """A merge may take a seq of its own, and says nothing in the log: who asks `since` before it is told nothing."""
+    """A merge may take a seq, and is not in the log: `since` before it returns None."""
     if edit.line is not None:
         seen = {seq for seq in seqs.get(edit.line["id"], set()) if seq > state.seq} or {state.seq + 1}
         for seq in sorted(seen):
@@ -136,7 +136,7 @@ def _merged(state: State, edit: Edit, seqs: dict[str, set[int]]) -> States:
 
 
 def restarted(state: State) -> State:
-    """Another daemon: whoever wrote a reply is gone."""
+    """Another daemon: the writers of replies are gone."""
     return _left(state, None)._replace(ends=(*state.ends, len(state.log)))
 
 
@@ -386,7 +386,7 @@ def _has(told: dict[str, Any], metadata: dict[str, Any]) -> bool:
 
 
 def holds(messages: Iterable[Message], lines: list[dict[str, Any]]) -> bool:
-    """Whether a session file holds these messages. A line that somebody else wrote has no seq."""
+    """Whether a session file holds these messages. Another program's line has no seq."""
     mine = sorted(messages, key=lambda one: one.content)
     told = sorted(lines, key=lambda one: digest(one["content"]))
     return len(mine) == len(told) and all(

@@ -82,7 +82,7 @@ class Link:
             self.sent += 1
 
     def read(self) -> int:
-        """Take what has come; how many answers that were."""
+        """Read what has arrived; returns how many answers that were."""
         try:
             data = self.sock.recv(1 << 18)
         except BlockingIOError:
@@ -302,7 +302,7 @@ class Runner:
         return [opened, read, Request("note/list", about), Request("state/get", about)]
 
     def _read_forks(self) -> None:
-        """What each fork holds. Nobody else knows of it."""
+        """The content of each fork. No other connection knows of it."""
         asked: list[tuple[Op, Op]] = []
         for history in self.histories:
             link = self._link(history, "A")

@@ -352,7 +352,7 @@ def test_it_explains_what_is_right(make):
 
 @pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
 def test_it_refuses_what_is_wrong(make):
-    """No order is found where there is none, and the report tells the story."""
+    """If no order exists none is found, and the report tells the story."""
     verdict = check(make())
     assert verdict.wrong and verdict.undecided == []
     assert any("A#" in one or "B#" in one for one in verdict.wrong)

@@ -72,7 +72,7 @@ class Life:
     steps: list[Step]
     stories: list[Story]
     autosaves: bool
-    """The daemon saves when it likes: what a file says in between is nobody's business."""
+    """The daemon saves at any time: a file's content in between does not matter."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Round:
 
 @dataclass
 class History:
-    """What one story became. `heard`: by connection. `failures`: what was wrong already while it ran."""
+    """The record of one story. `heard`: by connection. `failures`: faults that were noticed while it ran."""
 
     life: str
     story: Story

@@ -3,8 +3,8 @@ is around a running daemon, and repairs most of it.
 
 Theory of operation
 -------------------
-There is no model of the daemon. A life keeps a ledger of words. Each message is one unique word, so it can be found in any file of
-any format. In the end everything is repaired and saved, the daemon starts once more, and then:
+There is no model of the daemon. A life keeps a ledger of words. Each message is one unique word, so it can be found in any
+file of any format. In the end everything is repaired and saved, the daemon starts again, and then:
 
 - every acknowledged word is in a session, or in the trash (in any file there, also copies of damaged files);
 - no word is twice in one session;

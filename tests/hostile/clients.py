@@ -142,7 +142,7 @@ _TOLD = (
     "session/move",
     "session/save",
 )
-"""What is shown of a life that fails."""
+"""The report of a life that fails."""
 _OFTEN = {
     "session/append": 50, "session/new": 12, "session/save": 10, "session/read": 6, "session/open": 6, "session/list": 3,
     "session/update": 4, "state/set": 2, "session/delete": 4, "session/restore": 6, "session/truncate": 2, "session/clear": 1,

@@ -69,7 +69,7 @@ class Folder:
         (self.others / "decoys" / "inner" / "file").write_text("theirs, too\n")
 
     def _other_store(self) -> None:
-        """What lies at the path when another disk is mounted there: a store with sessions of the same names."""
+        """What is at the path when another disk is mounted there: a store with sessions of the same names."""
         other = self.others / "other"
         (other / ".sessiond").mkdir(parents=True)
         (other / ".sessiond" / "store.json").write_text('{"id": "another", "sessiond": 1}\n')
@@ -132,7 +132,7 @@ class Ground:
         return self.home / "data" / "trash"
 
     def watched(self) -> dict[str, str]:
-        """What nobody but its owner may change: kind and content of all that is not a store of ours."""
+        """What only its owner may change: kind and content of everything that is not one of our stores."""
         found: dict[str, str] = {}
         for folder in self.folders.values():
             for below in ("decoys", "other"):
@@ -140,7 +140,7 @@ class Ground:
         return found
 
     def changed(self) -> list[str]:
-        """What of other people's files is not as it was."""
+        """Other people's files that have changed."""
         now = self.watched()
         wrong = [path for path in sorted(now.keys() | self.before.keys()) if now.get(path) != self.before.get(path)]
         return [f"CHANGED {path}, which is not ours" for path in wrong]

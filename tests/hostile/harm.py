@@ -59,7 +59,7 @@ class Somebody:
         self._seed = seed
         self._number = 0
         self._harmed: set[tuple[str, Path]] = set()
-        """Things that are to be put right: they are not harmed again before."""
+        """Things that are to be repaired: they are not harmed again before."""
         self._aside: set[tuple[int, int]] = set()
         """What lies aside: device and inode."""
         self._said = 0
@@ -67,7 +67,7 @@ class Somebody:
         self._rng = random.Random(seed)
 
     def do(self, step: Step, *, runs: bool) -> Undo | None:
-        """What the step says, where that is there and can be done; None where nothing is to be put right."""
+        """Carry out the step if its target exists and it is possible; None if nothing needs to be repaired."""
         self._rng = random.Random(f"{self._seed} {step.number}")
         self._runs = runs
         folder = self.ground.folders[step.store]
@@ -94,7 +94,7 @@ class Somebody:
 
     def _destroyed(self, step: Step, folder: Folder, session: str, gone: set[str]) -> None:
         what = _name(step, folder, session)
-        # What was cleared or cut away stands in the trash alone, also of a session that is in memory.
+        # What was cleared or cut away is in the trash alone, also of a session that is in memory.
         self.ledger.destroyed(gone, session, what, runs=self._runs and step.target not in ("trash", "entry"))
         if step.target in ("beside", "hidden") and folder.format.name != "jsonl":
             self.ledger.without_ids(session, folder.name, what)
@@ -189,7 +189,7 @@ class Somebody:
         def undo(path: Path) -> bool:
             os.chmod(f"/proc/self/fd/{held}", before)
             if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o7777 == mode:
-                path.chmod(before)  # written anew meanwhile, with the mode that it had
+                path.chmod(before)  # written again meanwhile, with the mode that it had
             os.close(held)
             return True
 

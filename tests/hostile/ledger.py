@@ -46,8 +46,8 @@ class Ledger:
         self.done: list[str] = []
         """What was done, and by whom, for people."""
         self.lost: dict[str, set[str]] = {}
-        """What may be nowhere, and why: it stood in files that somebody destroyed, where no daemon could know of it. What was cleared
-        stood in the trash, and in the session's file as well till that was saved.
+        """What may be nowhere, and why: it was in files that somebody destroyed, where no daemon could know of it. What was
+        cleared was in the trash, and in the session's file as well until that was saved.
         """
         self.exposed: dict[str, tuple[str, str]] = {}
         """Word -> (session, what happened to its file), while the daemon has it in memory and was not asked since."""
@@ -56,7 +56,7 @@ class Ledger:
         self.unread: set[str] = set()
         """What somebody else wrote into a session's file, and no daemon has read for certain."""
         self.anonymous: dict[str, str] = {}
-        """What may be there twice, and why: its id stood only in a file beside the session that somebody destroyed."""
+        """What may be there twice, and why: its id stood only in a file next to the session that somebody destroyed."""
 
     def fault(self, what: str) -> None:
         with self.lock:
@@ -97,7 +97,7 @@ class Ledger:
         self.lost.setdefault(word, set()).add(why)
 
     def found(self, words: Iterable[str], what: str) -> None:
-        """What was away stands where it stood."""
+        """What was away is back in its place."""
         with self.lock:
             for word in words:
                 reasons = {one for one in self.lost.pop(word, ()) if not one.startswith(what)}

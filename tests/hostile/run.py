@@ -24,7 +24,7 @@ from tests.hostile.plan import Life, Step
 from tests.zygote import ForkedHome, Zygote
 
 STEP_S = 0.1
-"""How long the answers before a step are waited for: refused or not, life goes on."""
+"""How long the answers before a step are waited for: refused or not, life continues."""
 SETTLE_S = 60.0
 NOTICED = ("sessionNotFound", "badFile")
 """Errors of a request that opens a session which say that its files were looked at."""
@@ -47,7 +47,7 @@ class Runner:
         self.stops = 0
 
     def live(self) -> list[str]:
-        """What went wrong. The folder is removed if nothing did."""
+        """Returns what went wrong. The folder is removed if nothing did."""
         faults = self.ledger.faults
         try:
             self._live()
@@ -119,7 +119,7 @@ class Runner:
         self._put_right(step.number)
 
     def _put_right(self, number: int = 0, *, last: bool = False) -> None:
-        """What is due. At the end all of it: what lies in something that is not right comes after that."""
+        """What is due. At the end all of it: what is in something that is not right comes after that."""
         for _ in range(len(self.undos) + 1):
             for one in reversed(list(self.undos)):
                 if last or one[0] <= number:
@@ -216,7 +216,7 @@ class Runner:
             time.sleep(0.01)
 
     def _is_there(self) -> bool:
-        """A save that failed is told till another one works."""
+        """A failed save is reported until another one works."""
         problems = [one["problem"] for one in self._status()["stores"]]
         return all(one is None or one["kind"] == "saveFailed" for one in problems)
 
@@ -226,7 +226,7 @@ class Runner:
         return found
 
     def _follow_the_doctor(self) -> None:
-        """What cannot be read is moved away, as the error says, till all can be read."""
+        """What cannot be read is moved away, as the error says, until all can be read."""
         moved = 0
         while bad := [one for one in self._known() if self._is_moved_away(one, moved)]:
             moved += len(bad)

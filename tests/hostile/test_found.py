@@ -61,7 +61,7 @@ class Place(ForkedHome):
         return [one["content"] for one in client.call("session/read", sessionId=self.session)["messages"]]
 
     def until_store(self, client: Client, kind: str | None, name: str = "disk", says: str = "") -> None:
-        """Wait till `status` says so of a store."""
+        """Wait until `status` says so of a store."""
         while True:
             [one] = [one for one in client.call("daemon/status")["stores"] if one["name"] == name]
             problem = one["problem"] or {"kind": None, "message": ""}
@@ -131,7 +131,7 @@ def test_what_waits_for_a_folder_is_not_forgotten_by_whoever_asks_meanwhile(plac
 
 
 def test_the_default_folder_without_its_permission_is_unavailable(place: Place) -> None:
-    """The daemon starts, refuses what it cannot do with a word, and goes on when the permission is back."""
+    """The daemon starts, refuses what it cannot do with an error, and continues when the permission is back."""
     client = place.begin()
     client.call("session/new", sessionId="b", messages=[message(1)])
     place.kill()
@@ -179,7 +179,7 @@ def test_a_folder_that_could_only_be_read_is_written_when_it_can_be(place: Place
 
 
 def test_what_a_crash_left_on_a_disk_that_can_only_be_read_keeps_no_daemon_from_starting(place: Place) -> None:
-    """A temporary file of ours stays where it is; the folder is served."""
+    """A temporary file of ours remains where it is; the folder is served."""
     client = place.begin()
     words = [place.say(client, 1)]
     client.call("session/save", sessionId=place.session)
@@ -207,10 +207,10 @@ def test_a_side_folder_without_its_permission_hides_no_other_session(place: Plac
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("place", ["amacs"], indirect=True)
 def test_a_copy_beside_a_file_that_was_removed_goes_into_the_trash(place: Place, waits: bool) -> None:
-    """A message that its format has no place for stands beside the file alone. Somebody removes the file while no daemon runs:
-    whoever asks for the session, or makes one of its name, does not have those words removed for good. The id is free at once,
-    also where something `waits` in the journal to be saved; or the session is there again, where kill -9 came before the journal was
-    told that it had been saved.
+    """A message that its format has no place for stands next to the file alone. Somebody removes the file while no daemon
+    runs: whoever asks for the session, or makes one of its name, does not have those words removed for good. The id is free
+    at once, also where something `waits` in the journal to be saved; or the session is there again, where kill -9 came
+    before the journal was told that it had been saved.
     """
     client = place.begin()
     wire = {"id": "m1", "role": "tool", "content": "t0x1z", "toolCallId": "c"}
@@ -232,7 +232,7 @@ def test_a_copy_beside_a_file_that_was_removed_goes_into_the_trash(place: Place,
 
 @pytest.mark.parametrize("place", ["theia"], indirect=True)
 def test_what_waits_for_a_file_that_cannot_be_read_outlives_its_deletion(place: Place) -> None:
-    """After a restart the file is badFile and the journal has a message for it. Deleted, both lie in the trash."""
+    """After a restart the file is badFile and the journal has a message for it. Deleted, both are in the trash."""
     client = place.begin()
     saved = place.say(client, 1)
     client.call("session/save", sessionId=place.session)
@@ -261,7 +261,7 @@ def test_a_restore_of_a_file_that_cannot_be_read_takes_nothing_out_of_the_trash(
 
 
 def test_an_id_is_not_taken_from_a_session_that_somebody_removed_a_moment_ago(place: Place) -> None:
-    """The file is gone, the session is in memory, and the next request makes one of its name: the old one lies in the trash."""
+    """The file is gone, the session is in memory, and the next request makes one of its name: the old one is in the trash."""
     client = place.begin()
     word = place.say(client, 1)
     client.call("session/save", sessionId=place.session)
@@ -298,8 +298,8 @@ def test_a_delete_that_fails_does_not_make_an_emptied_file_the_session(place: Pl
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("place", ["amacs"], indirect=True)
 def test_what_only_a_damaged_sidecar_has_is_not_written_over(place: Place, runs: bool) -> None:
-    """Messages that their format has no place for stand beside the file alone. Somebody truncates that: what a daemon has in memory it
-    writes anew, and otherwise the next save puts the damaged file into the trash first.
+    """Messages that their format has no place for stand next to the file alone. Somebody truncates that: what a daemon has
+    in memory it writes again, and otherwise the next save puts the damaged file into the trash first.
     """
     client = place.begin()
     for number in (1, 2):

@@ -16,8 +16,8 @@ FIXED = 20
 
 @pytest.mark.timeout(LIVES_S + 400)
 def test_lives_in_hostile_surroundings_lose_nothing() -> None:
-    """What fails prints its seed, its steps and the command that lives it again. In a process of its own, since it may have its own
-    mounts.
+    """A failing life prints its seed, its steps and the command that repeats it. It runs in a separate process, since it may
+    have its own mounts.
     """
     wanted = [["--seed", "ci", "--lives", str(FIXED), "--seconds", "300"]]
     if LIVES_S:

@@ -129,7 +129,7 @@ def test_bytes_that_are_no_utf8_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is passed over with its number, and the lines around it are read."""
+    """It is skipped with its number, and the lines around it are read."""
     monkeypatch.setattr("sessiond.importers.lines.MAX_LINE_BYTES", 1000)
     path = tmp_path / "h.md"
     path.write_text("# aider chat started at 2025-01-01 00:00:00\n#### x\n" + "y" * 5000 + "\nanswer\n")

@@ -13,7 +13,7 @@ def result(content: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_thinking_that_nobody_can_read_is_kept_beside_the_message() -> None:
-    """A redacted thought is not text, but goes with the others, in their order."""
+    """A redacted thought is not text, but is kept with the others, in order."""
     hidden = {"type": "redacted_thinking", "data": "xyz"}
     parts = parts_of([{"type": "thinking", "thinking": "hm"}, hidden, {"type": "text", "text": "so"}])
     assert (parts.thinking, parts.content) == ("hm", "so")
@@ -21,7 +21,7 @@ def test_thinking_that_nobody_can_read_is_kept_beside_the_message() -> None:
 
 
 def test_one_result_says_what_it_says_in_the_metadata() -> None:
-    """Of a result that is alone the content is the message's; whether it failed and the rest stand beside it."""
+    """Of a result that is alone the content is the message's; whether it failed and the rest stand next to it."""
     parts = parts_of([result("no such file", is_error=True, cache="x")])
     assert (parts.content, parts.result_ids) == ("no such file", ["t"])
     assert parts.metadata == {"isError": True, "toolResult": {"cache": "x"}}

@@ -97,7 +97,7 @@ def test_images_thoughts_and_broken_conversations(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_other_shapes(tmp_path: Path) -> None:
-    """Parents, children and nodes that are none cost the conversation only themselves, and the others in the file nothing."""
+    """Invalid parents, children and nodes are lost alone: the rest of the conversation and the other ones remain."""
     nodes = [
         node("a", None, ["b", "b", 7, {"x": 1}, "nowhere"], "user", "one"),  # type: ignore[list-item]
         {**node("b", "a", [], "assistant", "two"), "parent": {"id": "a"}},
@@ -118,7 +118,7 @@ def test_a_tree_of_other_shapes(tmp_path: Path) -> None:
 
 
 def test_content_of_other_shapes(tmp_path: Path) -> None:
-    """What is said is found wherever it is a text; what is of no known shape is kept as it is written."""
+    """Text is found in any place; content of an unknown shape is kept as it is written."""
     shapes: list[Any] = [
         {"content_type": "t", "result": "a result"},
         {"content_type": "t", "user_instructions": "instructions"},
@@ -141,7 +141,7 @@ def test_content_of_other_shapes(tmp_path: Path) -> None:
 
 
 def test_an_export_that_is_cut_off_gives_the_conversations_before(tmp_path: Path) -> None:
-    """What is whole is imported, and the cut is reported."""
+    """Complete conversations are imported, and the cut is reported."""
     path = exported(tmp_path / "conversations.json", talk([node("a", None, [], "user", "one")]), talk([]))
     path.write_text(path.read_text()[:-30])
     stream = read(path)
@@ -161,7 +161,7 @@ def test_one_conversation_by_itself_and_a_wrapped_list(tmp_path: Path) -> None:
 
 
 def test_who_wrote_a_message(tmp_path: Path) -> None:
-    """A tool's name is kept, what the person never saw is injected, the model that answered is the session's."""
+    """A tool's name is kept, what the user never saw is injected, the model that answered is the session's."""
     nodes = [
         node("a", None, ["b"], "user", "about me", metadata={"is_user_system_message": True}),
         node("b", "a", ["c"], "user", "hi"),
@@ -175,7 +175,7 @@ def test_who_wrote_a_message(tmp_path: Path) -> None:
 
 
 def test_a_message_without_content_or_with_thoughts_that_are_none(tmp_path: Path) -> None:
-    """Thoughts of another shape are not thinking; a thought that has only its summary is told by it."""
+    """Thoughts of another shape are not thinking; a thought with only a summary is represented by that."""
     shapes = [{"thoughts": "none", "text": "a"}, {"thoughts": [{"summary": "Look"}, 5], "text": "b"}]
     nodes = [node(f"n{n}", None, [], "assistant", shape) for n, shape in enumerate(shapes)]
     stream = read(exported(tmp_path / "conversations.json", talk(nodes)))

@@ -119,7 +119,7 @@ def turn(uuid: str, content: Any = "hello", role: str = "user", **more: Any) -> 
 
 
 def test_thinking_images_and_order_are_kept(tmp_path: Path) -> None:
-    """Thinking has its own field with its signature kept, images stay blocks, and an unusual order of blocks is told."""
+    """Thinking has its own field with its signature kept, images remain blocks, and an unusual order of blocks is reported."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     blocks = [
         {"type": "tool_use", "id": "t1", "name": "Read", "input": {"a": 1}, "caller": "x"},
@@ -171,7 +171,7 @@ def test_what_the_tool_put_under_the_users_role_is_marked(tmp_path: Path) -> Non
 
 
 def test_damage_costs_its_own_line_only(tmp_path: Path) -> None:
-    """Broken lines are reported with their number, what can be repaired is taken, the rest goes on."""
+    """Broken lines are reported with their number, what can be repaired is taken, the rest continues."""
     deep = b'{"type":"user","x":' + b"[" * 5000 + b"]" * 5000 + b"}"
     surrogate = json.dumps(turn("s", "half \ud83d done")).encode()
     latin = json.dumps(turn("l", "CAFE")).encode().replace(b"CAFE", b"caf\xe9")
@@ -252,7 +252,7 @@ def test_other_records_are_kept_or_counted(tmp_path: Path) -> None:
 
 
 def test_circles_holes_and_wrong_clocks_do_no_harm(tmp_path: Path) -> None:
-    """Parents that are missing or lead in a circle, and times that are none, change nothing about what is imported."""
+    """Parents that are missing or form a circle, and invalid times, do not change what is imported."""
     path = lines(
         tmp_path / f"{S}.jsonl",
         turn("a", parentUuid="b"),
@@ -309,7 +309,7 @@ def test_a_summary_names_a_session_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_title_by_hand_comes_before_the_models(tmp_path: Path) -> None:
-    """The person's own title names the session, whichever was written last; a title that is not text is none."""
+    """The user's own title names the session, whichever was written last; a title that is not text is ignored."""
     path = lines(
         tmp_path / f"{S}.jsonl",
         turn("a"),
@@ -419,7 +419,7 @@ def test_what_followed_a_prompt_that_was_written_anew_is_a_branch(tmp_path: Path
     ]
     new = [("user", "8", "2"), ("assistant", "9", "8")]
     assert branched(tmp_path, *first, *old, *new) == ["3", "4", "5", "6", "7"]
-    # The person went back to the older one: now the newer one is off the path.
+    # The user went back to the older one: now the newer one is off the path.
     assert branched(tmp_path, *first, *old, *new, ("assistant", "10", "7")) == ["8", "9"]
     # Taken back before there was an answer; what the tool says itself stands between.
     early = [("system", "3", "2"), ("user", "4", "3"), ("stopped", "5", "4"), ("system", "6", "2"), ("user", "7", "6")]
@@ -459,7 +459,7 @@ HARMLESS = {
 
 @pytest.mark.parametrize("kind", HARMLESS)
 def test_children_beside_each_other_that_are_no_branches(tmp_path: Path, kind: str) -> None:
-    """Nothing is marked where no prompt was written anew."""
+    """Nothing is marked where no prompt was written again."""
     assert branched(tmp_path, *HARMLESS[kind]) == []
 
 
@@ -479,7 +479,7 @@ def test_the_real_files_have_no_branches() -> None:
 
 
 def test_damage_in_a_tree_costs_its_line_only(tmp_path: Path) -> None:
-    """Neither a record that is too deep nor one that is no record hides the branch beside it."""
+    """Neither a record that is too deep nor an invalid one hides the branch next to it."""
     made = [
         {
             "type": "user",

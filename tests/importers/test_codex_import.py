@@ -230,7 +230,7 @@ def test_a_truncated_rollout_gives_what_is_there(tmp_path: Path) -> None:
 
 def test_what_a_model_thought_is_said_once(tmp_path: Path) -> None:
     """A reasoning item holds its summaries and its content, and the events right before it that told them are dropped; a
-    thought of no text is there all the same.
+    thought of no text is there nevertheless.
     """
     path = lines(
         tmp_path / "rollout-h.jsonl",
@@ -301,7 +301,7 @@ def test_two_prompts_without_events_ask_the_file_once(tmp_path: Path) -> None:
 
 
 def test_a_file_of_nothing_but_noise_is_no_session(tmp_path: Path) -> None:
-    """What was passed over is counted, and no empty session is made of it."""
+    """Skipped lines are counted, and do not make an empty session."""
     path = lines(tmp_path / "rollout-l.jsonl", event("token_count"), {"type": "turn_context", "payload": {}})
     stream = read(path)
     assert (stream.starts, stream.ignored) == ({}, {"event_msg/token_count": 1, "turn_context": 1})

@@ -41,7 +41,7 @@ def scan(raw: bytes, *arrays: str, file: type[io.BytesIO] = io.BytesIO) -> list[
 
 @given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.booleans())
 def test_an_arrays_elements_are_those_that_json_reads(value: list[Any], indent: int | None, ascii_only: bool) -> None:
-    """Whatever stands in strings, and however the bytes are cut, the elements are the same."""
+    """Whatever is in strings, and however the bytes are cut, the elements are the same."""
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
     for file in (io.BytesIO, Slow):
         found = [item.value for item in scan(raw, file=file) if isinstance(item, DocumentItem)]
@@ -105,7 +105,7 @@ ODD = st.recursive(
 
 @given(ODD)
 def test_whatever_is_read_becomes_fit_to_be_kept(value: Any) -> None:
-    """Surrogates, huge integers and numbers that are none do not pass; what is fit stays the very same value."""
+    """Surrogates, huge integers and invalid numbers do not pass; valid values are unchanged."""
     fitted = fit(value)
     check_json(fitted, "value")
     assert encoded(fitted) is not None
@@ -141,7 +141,7 @@ def test_an_object_of_nothing_and_a_value_that_is_none() -> None:
 
 
 def test_a_repaired_value_is_told_and_taken() -> None:
-    """An element that had to be put right comes with what was done to it."""
+    """An element that had to be repaired comes with what was done to it."""
     told, item = scan(b'["caf\xe9"]')
     assert isinstance(told, SkippedLine) and told.taken
     assert isinstance(item, DocumentItem) and item.value == "caf\ufffd"

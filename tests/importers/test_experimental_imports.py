@@ -121,7 +121,7 @@ def org_chat(bounds: str = '((response (%d %d)) (tool (%d %d "call1")))') -> tup
 
 
 def test_gptel_in_org(tmp_path: Path) -> None:
-    """Bounds are characters of the file; what none covers is the user's, the drawer is nobody's."""
+    """Bounds are characters of the file; uncovered text is the user's, the drawer is ignored."""
     path = tmp_path / "chat.org"
     path.write_text(org_chat()[0])
     assert recognised(path) == "gptel"
@@ -170,7 +170,7 @@ def test_gptels_broken_bounds_lose_no_word(tmp_path: Path) -> None:
 
 
 def test_geminis_documents_that_are_cut_off_or_odd(tmp_path: Path) -> None:
-    """What is whole is imported; a call without a result is not a result; parts of every shape are text or stay."""
+    """Complete messages are imported; a call without a result is not a result; parts of any shape become text or are kept."""
     call = {"id": "c", "name": "ls", "args": {}}
     parts = [
         "bare",
@@ -218,8 +218,8 @@ def test_continue_without_its_list(tmp_path: Path) -> None:
 
 
 def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are not UTF-8 are replaced and told, a half of a bound is none, what is ignored is the user's still, a file
-    beyond the limit is reported.
+    """Bytes that are not UTF-8 are replaced and reported, half a bound does not count, ignored text is still the user's, a
+    file beyond the limit is reported.
     """
     path = tmp_path / "chat.md"
     body = b"caf\xe9 one two three\n\n"

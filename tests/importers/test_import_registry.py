@@ -43,8 +43,7 @@ def found(path: Path, tool: str | None = None) -> list[tuple[str, str]]:
 
 
 def test_a_folder_is_walked_in_the_order_of_names(tmp_path: Path) -> None:
-    """Every known file is found once, whatever else lies there; loops of links end; hidden tool folders are looked
-    into."""
+    """Every known file is found once, whatever else is there; loops of links end; hidden tool folders are looked into."""
     lines(tmp_path / "b" / ".claude" / f"{S}.jsonl", turn("a"))
     lines(tmp_path / "a.jsonl", {"role": "user", "content": "x"})
     (tmp_path / ".aider.chat.history.md").write_text("# aider chat started at 2025-01-01 00:00:00\n")
@@ -67,7 +66,7 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
 
 
 def test_whoever_names_a_tool_is_believed_where_nobody_knows_better(tmp_path: Path) -> None:
-    """A file under a name that hides whose it is comes in; one that is certainly another tool's does not."""
+    """A file whose name hides its tool is imported; one that certainly belongs to another tool is not."""
     hidden = lines(tmp_path / "history.bak", turn("a"))
     assert registry.identify(str(hidden), None, named=True) == SkippedLine(
         str(hidden), None, "not a file of any known tool"
@@ -102,7 +101,7 @@ def test_sessionds_own_json_is_found(tmp_path: Path, form: dict[str, Any]) -> No
 
 
 def test_a_named_file_must_be_known(tmp_path: Path) -> None:
-    """A file that nobody knows is reported where it was asked for; a named format reads it anyway."""
+    """An unrecognised file is reported if it was named; a named format reads it anyway."""
     path = tmp_path / "x.txt"
     path.write_text("words")
     (skipped,) = registry.walk(str(path))
@@ -115,7 +114,7 @@ def test_a_named_file_must_be_known(tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_found_whole() -> None:
-    """Each real file is recognised as its tool's, and stays as it is."""
+    """Each real file is recognised as its tool's, and remains as it is."""
     folder = corpus(".")
     before = snapshot(folder)
     tools = [tool for tool, _ in found(folder)]
@@ -141,7 +140,7 @@ def test_known_places_follow_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
-    """Growth shows, and so does a log beside a database."""
+    """Growth shows, and so does a log next to a database."""
     path = lines(tmp_path / "a.jsonl", turn("a"))
     first = registry.fingerprint(str(path))
     lines(path, turn("a"), turn("b"))
@@ -202,7 +201,7 @@ def test_a_folder_of_too_many_files_is_looked_at_in_part(tmp_path: Path, monkeyp
 
 
 def test_only_files_are_recognised(tmp_path: Path) -> None:
-    """A folder, a pipe or nothing at all is nobody's, and is not waited for."""
+    """A folder, a pipe or a missing file is not recognised, and is not waited for."""
     os.mkfifo(tmp_path / "pipe")
     assert [registry.recognise(str(tmp_path / name)) for name in ("", "pipe", "none")] == [None] * 3
 

@@ -58,7 +58,7 @@ def test_json_lines_and_openais_calls(tmp_path: Path) -> None:
 
 
 def test_an_object_with_messages_and_anthropics_results(tmp_path: Path) -> None:
-    """What else the object says is kept; a user's tool results have the role tool."""
+    """Other fields of the object are kept; a user's tool results have the role tool."""
     path = tmp_path / "request.json"
     path.write_text(
         json.dumps(
@@ -93,7 +93,7 @@ def test_the_same_words_twice_are_two_messages_with_lasting_ids(tmp_path: Path) 
 
 
 def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
-    """A configuration file or a log is nobody's."""
+    """A configuration file or a log is not recognised."""
     (tmp_path / "package.json").write_text('{"name": "x", "role": 1}')
     lines(tmp_path / "log.jsonl", {"level": "info", "message": "x"})
     (tmp_path / "empty.json").write_text("")
@@ -101,7 +101,7 @@ def test_other_json_is_not_taken_for_messages(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_cut_off_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, what is none is reported, and so is the cut."""
+    """Whole messages are imported, others are reported, and so is the cut."""
     path = tmp_path / "chat.json"
     path.write_text('{"messages": [{"role": "user", "content": "hi"}, {"role": 1}, {"role": "assistant", "content": "h')
     stream = read(path)
@@ -142,7 +142,7 @@ FIRST_LINES = {
 
 @pytest.mark.parametrize("kind", FIRST_LINES)
 def test_a_bad_first_line_costs_itself_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """The file is recognised by the lines after it; the bad one is told with its number and reason."""
+    """The file is recognised by the lines after it; the bad one is reported with its number and reason."""
     monkeypatch.setattr(reader, "MAX_LINE_BYTES", 2_500_000)
     first, reason = FIRST_LINES[kind]
     path = lines(

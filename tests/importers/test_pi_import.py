@@ -58,7 +58,7 @@ def test_the_real_session_knows_where_it_is_from() -> None:
 
 
 def test_newer_records_keep_ids_names_and_the_tree(tmp_path: Path) -> None:
-    """Ids are the records' own, parents stay in the metadata, an extension's message is injected, session_info names."""
+    """Ids are the records' own, parents remain in the metadata, an extension's message is injected, session_info names."""
 
     def entry(kind: str, n: int, **more: Any) -> dict[str, Any]:
         return {"type": kind, "id": f"id{n}", "parentId": f"id{n - 1}", "timestamp": T, **more}
@@ -99,8 +99,8 @@ def test_a_file_without_its_header_is_read(tmp_path: Path) -> None:
 
 
 def test_what_happened_between_the_messages(tmp_path: Path) -> None:
-    """Changes of the model and of how hard it thinks are the session's, a command of the person's is shown with its output, a
-    result names its call, and a message that is none is kept.
+    """Changes of the model and its effort belong to the session, a user's command is shown with its output, a result names
+    its call, and an odd message is kept.
     """
 
     def said(**message: Any) -> dict[str, Any]:

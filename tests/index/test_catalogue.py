@@ -98,7 +98,7 @@ async def test_fingerprints_and_counts(tmp_path: Path) -> None:
     ],
 )
 async def test_bad_lists_name_the_field(tmp_path: Path, fields: dict[str, Any], field: str) -> None:
-    """What cannot be asked is invalidParams, and says which field it was."""
+    """An invalid request is invalidParams, and names the field."""
     async with opened(tmp_path) as index:
         with pytest.raises(InvalidParams) as caught:
             await listed(index, **fields)
@@ -106,7 +106,7 @@ async def test_bad_lists_name_the_field(tmp_path: Path, fields: dict[str, Any], 
 
 
 async def test_put_session_replaces(tmp_path: Path) -> None:
-    """put_session makes a session what it says: what was beside it goes, what is the same is not written again."""
+    """put_session makes a session what it says: what was next to it goes, what is the same is not written again."""
     async with opened(tmp_path) as index:
         index.put_session(info("s", name="a"), [message(1, "one"), message(2, "two")], [])
         await index.settled()

@@ -81,7 +81,7 @@ async def test_list_with_filter_while_sessions_leave_it(tmp_path: Path) -> None:
 
 
 async def test_list_cursor_lives_as_long_as_the_file(tmp_path: Path) -> None:
-    """A list's cursor goes on after a restart, and sees what moved before and after it."""
+    """A list's cursor continues after a restart, and sees what moved before and after it."""
     async with opened(tmp_path) as index:
         for number in range(6):
             index.put_info(info(f"s{number}", minutes=number))
@@ -154,7 +154,7 @@ async def test_deleted_meanwhile_is_not_shown(tmp_path: Path) -> None:
 
 
 async def test_cursors_of_other_requests_are_refused(tmp_path: Path) -> None:
-    """A cursor goes on with its own request only: another query, filter, sort, mode or index is invalidParams, not a strange page."""
+    """A cursor continues with its own request only: another query, filter, sort, mode or index is invalidParams, not a strange page."""
     async with opened(tmp_path) as index:
         for number in range(5):
             index.put_info(info(f"s{number}", name="word"))
@@ -201,7 +201,7 @@ async def test_held_orders_are_bounded(tmp_path: Path) -> None:
 
 
 async def test_a_page_that_comes_too_late_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What moved since its first page is remembered for so long only: a list that could be wrong is begun anew."""
+    """Moves since the first page are remembered only for a while: a list that could be wrong must be started again."""
     monkeypatch.setattr(sessions, "HISTORY_ROWS", 20)
     monkeypatch.setattr(sessions, "_CACHED", 5)
     async with opened(tmp_path) as index:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Filled:
-    """Somebody who owns the sessions, and fills the index again when it asks."""
+    """An owner of sessions that fills the index again on request."""
 
     def __init__(self, sessions: int = 20) -> None:
         self.sessions = [f"s{number}" for number in range(sessions)]
@@ -215,7 +215,7 @@ async def test_untouched_file_is_kept(tmp_path: Path) -> None:
 
 
 async def test_folder_that_cannot_be(tmp_path: Path) -> None:
-    """Where no file can be made, another place stands in and the problem is told."""
+    """Where no file can be made, another place is in and the problem is reported."""
     (tmp_path / "file").write_text("")
     owner = Filled(2)
     owner.index = Index(str(tmp_path / "file" / "index.db"), DEFAULT)
@@ -230,7 +230,7 @@ async def test_folder_that_cannot_be(tmp_path: Path) -> None:
 
 
 async def test_full_disk(tmp_path: Path) -> None:
-    """Without room feeding goes on softly: searches say so; with room again all is found, lost sessions have no fingerprint."""
+    """Feeding continues on a full disk: searches say so; with space again everything is found, lost sessions have no fingerprint."""
     owner = Filled(3)
     async with opened(
         tmp_path, Limits(index_waiting_bytes=50_000), on_refill=lambda: setattr(owner, "asked", owner.asked + 1)
@@ -318,7 +318,7 @@ async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
 )
 @pytest.mark.parametrize("mode", ["text", "regex"])
 async def test_a_text_that_is_gone_is_damage(tmp_path: Path, damage: str, mode: str) -> None:
-    """A search that needs it answers that it is incomplete, and the index is made anew."""
+    """A search that needs it says that it is incomplete, and the index is rebuilt."""
     owner = Filled(3)
     async with opened(tmp_path, on_refill=owner.refill) as owner.index:
         owner.index.incomplete = False
@@ -379,7 +379,7 @@ def test_what_is_damage_and_what_only_needs_time(error: Exception, damaged: bool
 
 
 async def test_a_check_that_is_broken_off_found_nothing(tmp_path: Path) -> None:
-    """That it could not read on is told in SQLite's words, which differ from version to version, and never as damage."""
+    """That it could not read on is reported in SQLite's words, which differ from version to version, and never as damage."""
     async with opened(tmp_path):
         pass
     reading = schema.connect(str(tmp_path / "index.db"), reading=True)
@@ -411,7 +411,7 @@ async def test_an_index_that_was_killed_and_is_broken_is_found_out(tmp_path: Pat
 
 
 async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path) -> None:
-    """It is closed all the same; what was not written has no fingerprint at the next start."""
+    """It is closed nevertheless; what was not written has no fingerprint at the next start."""
     owner = Filled(3)
     async with opened(tmp_path) as owner.index:
         owner.feed()
@@ -429,7 +429,7 @@ async def test_an_index_that_is_closed_while_it_cannot_be_written(tmp_path: Path
 
 
 async def test_a_fresh_file_of_which_nobody_was_told_is_no_list(tmp_path: Path) -> None:
-    """Between the moment in which a fresh file is there and that in which it is said, what is in it is not what there is."""
+    """Between the creation of a fresh file and its announcement, its content is incomplete."""
     async with opened(tmp_path) as index:
         index.put_info(info("s"))
         await index.settled()

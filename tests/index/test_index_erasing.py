@@ -87,7 +87,7 @@ async def test_11_no_word_of_what_was_removed_is_left(tmp_path: Path, seed: int)
 
 
 async def test_nobody_waits_while_the_file_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list shows what was fed meanwhile, too; only who searches for that waits for it."""
+    """A list also shows what was fed meanwhile; only a search for that waits for it."""
     begun, go_on = threading.Event(), threading.Event()
     erase = erase_module.erase
 

@@ -487,7 +487,7 @@ async def test_query_of_100_kb(tmp_path: Path) -> None:
     ],
 )
 async def test_bad_requests_name_the_field(tmp_path: Path, fields: dict[str, object], field: str) -> None:
-    """What cannot be asked is invalidParams, and says which field it was."""
+    """An invalid request is invalidParams, and names the field."""
     async with opened(tmp_path) as index:
         with pytest.raises(InvalidParams) as caught:
             await search(index, "x", **fields)
@@ -505,7 +505,7 @@ async def test_limit_over_the_maximum_is_cut(tmp_path: Path) -> None:
 
 
 async def test_foreign_infos_do_no_harm(tmp_path: Path) -> None:
-    """Timestamps that are none, and lone surrogates, feed without an error."""
+    """Invalid timestamps and lone surrogates are fed without an error."""
     async with opened(tmp_path) as index:
         index.put_info(IndexedInfo(session_id="s", created_at="", updated_at="no time", name="word"))
         index.add_messages("s", [message(1, "word \ud800 é")])
@@ -530,7 +530,7 @@ async def test_a_rebuild_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 async def test_tools_can_be_left_out(tmp_path: Path) -> None:
-    """What went into tools and came out of them, in whatever role and shape, is not found and not shown with -in:tools."""
+    """Input and output of tools, in any role and shape, is neither found nor shown with -in:tools."""
     result = [
         {"type": "tool_result", "content": "the needleCase lay there"},
         {"type": "text", "text": "and I wrote hay"},

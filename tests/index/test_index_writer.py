@@ -104,7 +104,7 @@ def test_documents_go_to_the_file_a_slice_at_a_time(writer: Writer) -> None:
 
 
 def test_the_log_goes_into_the_file_without_the_writer(writer: Writer, path: Path) -> None:
-    """What was committed is copied into the file by somebody else, long before the writing connection would do it."""
+    """Committed data is copied into the file by another thread, long before the writing connection would do it."""
     before = path.stat().st_size
     text = " ".join(f"word{number}" for number in range(3000))
 
@@ -132,7 +132,7 @@ def feed_much(writer: Writer) -> None:
 
 
 def test_a_long_log_is_cut_when_nothing_more_comes(writer: Writer, path: Path) -> None:
-    """What an import leaves beside the index is given back to the disk."""
+    """What an import leaves next to the index is given back to the disk."""
     log = path.with_name(path.name + "-wal")
     feed_much(writer)
     assert log.stat().st_size > KEPT_BYTES
@@ -142,7 +142,7 @@ def test_a_long_log_is_cut_when_nothing_more_comes(writer: Writer, path: Path) -
 def test_a_long_log_is_cut_though_somebody_read_at_first(
     writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who reads when the log is to be cut only puts it off: it is tried again, though nothing more comes."""
+    """A reader at the time of the cut only delays it: it is tried again, even if nothing more arrives."""
     monkeypatch.setattr(checkpointer, "IDLE_S", 0.05)
     real, cut = Checkpointer._checkpoint, []
 
@@ -189,7 +189,7 @@ def test_segments_are_put_together_when_nothing_more_comes(writer: Writer, path:
 
 
 def test_what_comes_while_segments_are_put_together_is_written(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts as written like everything else: nobody goes on being told that searches are incomplete."""
+    """It counts as written like everything else: nobody keeps being told that searches are incomplete."""
     merging, go = threading.Event(), threading.Event()
 
     def slow(_: Batch) -> bool:
@@ -211,7 +211,7 @@ def test_what_comes_while_segments_are_put_together_is_written(writer: Writer, m
 def test_segments_that_cannot_be_put_together(
     writer: Writer, monkeypatch: pytest.MonkeyPatch, error: Exception, files: int
 ) -> None:
-    """They stay as they are and no session counts as lost; where the file turns out to be damaged it is replaced."""
+    """They remain as they are and no session counts as lost; where the file turns out to be damaged it is replaced."""
     tried = threading.Event()
 
     def fail(_: Batch) -> bool:

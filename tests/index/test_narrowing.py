@@ -137,8 +137,8 @@ def broken(index: Index) -> None:
     ],
 )
 def test_what_groups_need(pattern: str, flags: int, expected: str | None) -> None:
-    """Of branches one must hold, if all are known; what is there at least once, looked at ahead or never gone back into holds as
-    if it stood there by itself.
+    """Of branches one must hold, if all are known; what is there at least once, looked at ahead or never gone back into
+    holds as if it was there by itself.
     """
     if pattern.startswith("(?>") and sys.version_info < (3, 11):
         pytest.skip("atomic groups came with Python 3.11")

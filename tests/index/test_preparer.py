@@ -79,7 +79,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
 
 
 def test_prepared_messages_give_their_texts_back() -> None:
-    """What was prepared holds the texts of every message, and where they lie."""
+    """Prepared data has the texts of every message, and their places."""
     some = messages(1)
     prepared = prepare(some)
     assert [(doc.key, doc.seq, texts) for doc, texts in texts_of(prepared)] == [
@@ -97,7 +97,7 @@ def test_the_process_prepares_the_same(collected: Collected) -> None:
 
 
 def test_a_process_that_is_killed_loses_nothing(collected: Collected) -> None:
-    """Killed again and again, first by -9 and then as it starts: every job is done all the same, in its turn."""
+    """Killed again and again, first by -9 and then as it starts: every job is done nevertheless, in its turn."""
     done = 0
     for number in range(6):
         parts = [messages(1 + 40 * part) for part in range(number, number + 8)]
@@ -111,7 +111,7 @@ def test_a_process_that_is_killed_loses_nothing(collected: Collected) -> None:
 
 
 def stopped(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Its process, which stands still from now on, and is not waited for long."""
+    """Its process, which hangs from now on, and is not waited for long."""
     monkeypatch.setattr(module, "IDLE_S", 600.0)
     collected.wait([collected.preparer.submit(messages(1), 1)])
     pid = collected.preparer.process
@@ -206,7 +206,7 @@ async def test_the_index_is_the_same_when_its_process_dies(tmp_path: Path, monke
 
 
 def held(index: Index) -> threading.Event:
-    """The feeding thread stands still until the event is set."""
+    """The writing thread is stopped until the event is set."""
     go = threading.Event()
     index._writer.submit(Step("held", 1, lambda batch: go.wait() and None))
     return go

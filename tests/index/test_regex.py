@@ -89,7 +89,7 @@ async def test_what_is_searched(tmp_path: Path) -> None:
     ("pattern", "position"), [("a(b", 1), ("日[", 1), ("*", 0), ("(?P<x>a)(?P<x>b)", 12), ("a{2,1}", 1), (r"\p{L}", 0)]
 )
 async def test_bad_pattern_says_where(tmp_path: Path, pattern: str, position: int) -> None:
-    """A pattern that is none is invalidParams with its position in code points."""
+    """An invalid pattern is invalidParams with its position in code points."""
     async with opened(tmp_path) as index:
         with pytest.raises(InvalidParams) as caught:
             await search(index, pattern, mode="regex")
@@ -99,7 +99,7 @@ async def test_bad_pattern_says_where(tmp_path: Path, pattern: str, position: in
 
 
 async def test_catastrophe_ends_and_disturbs_nobody(tmp_path: Path) -> None:
-    """A catastrophic pattern ends as cancelled at its limit, and other searches and the loop go on as if it were not there."""
+    """A catastrophic pattern ends as cancelled at its limit, and other searches and the loop continue as if it were not there."""
     async with opened(tmp_path, Limits(regex_s=2)) as index:
         index.put_info(info("s"))
         index.add_messages("s", [message(1, "a" * 60 + "!")])
@@ -155,7 +155,7 @@ def test_what_was_written_anew_meanwhile_is_one_hit() -> None:
 
 
 async def test_a_process_is_kept_for_the_next_request(tmp_path: Path) -> None:
-    """Till it was not used for a while; one that is gone, or was killed for its time, is replaced."""
+    """Until it was not used for a while; one that is gone, or was killed for its time, is replaced."""
     async with opened(tmp_path, Limits(regex_s=3600)) as index:
         index.put_info(info("s"))
         index.add_messages("s", [message(1, "a" * 60 + "!")])

@@ -70,7 +70,7 @@ async def test_ids_of_all_that_match_and_the_first_as_they_are_shown(tmp_path: P
 
 
 async def test_the_words_of_a_pattern_narrow_what_is_looked_through(tmp_path: Path) -> None:
-    """Whole words, parts of words, one of several; of words that nobody wrote there is nothing to look through."""
+    """Whole words, parts of words, one of several; for words that never occur there is nothing to search."""
     await filled(tmp_path, "get the quixotic user", "unquixotically", "foo bar", "")
     for pattern, ids in (
         ("the quix", [1]),
@@ -145,7 +145,7 @@ async def test_a_pattern_that_is_none_is_an_error_with_its_place(tmp_path: Path,
 
 
 async def test_a_pattern_too_large_to_be_compiled_is_an_error(tmp_path: Path) -> None:
-    """It is no fault of the index's, and ends nothing."""
+    """It is not taken for a fault of the index, and ends nothing."""
     for pattern in ("a{99999999999999999999}", "(" * 5000 + ")" * 5000):
         answer = ask(tmp_path, pattern)
         assert answer.keys() == {"error", "position"}
@@ -163,7 +163,7 @@ async def test_23_flags_that_exclude_each_other_are_an_error(tmp_path: Path, pat
     ids=["gone", "broken", "dropped"],
 )
 async def test_damage_is_told_as_damage(tmp_path: Path, damage: str) -> None:
-    """Whoever asked can have the index made anew."""
+    """The caller can have the index rebuilt."""
     await filled(tmp_path, "text")
     edit(tmp_path, damage)
     assert ask(tmp_path, "text").keys() == {"damage"}

@@ -231,7 +231,7 @@ async def test_its_process_may_die_and_its_file_may_go(index: Index, tmp_path: P
 
 
 async def test_vectors_survive_and_belong_to_their_index(tmp_path: Path) -> None:
-    """Reopened they are there; of another index they are made anew."""
+    """They are there after reopening; for another index they are made again."""
     async with opened(tmp_path) as made:
         made.put_session(info("s"), [message(1, "a recipe for dinner")], [])
         made.incomplete = False
@@ -427,8 +427,8 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
 
 def test_a_process_that_hangs_ends_with_the_question(scripted: Callable[[str], semantic._Process]) -> None:
-    """Whoever asked is told that it took too long, and the next question has a fresh process; one that was given up leaves the
-    process alone.
+    """The caller gets an error that it took too long, and the next query has a fresh process; a query that was given up
+    leaves the process alone.
     """
     process = scripted(MUTE)
     given_up = Ticket(60.0)
@@ -457,7 +457,7 @@ def test_a_process_that_is_still_starting(
 
 
 def test_answers_that_come_in_pieces(scripted: Callable[[str], semantic._Process]) -> None:
-    """They are put together, and one to an earlier question is passed over."""
+    """They are put together, and one to an earlier question is skipped."""
     process = scripted(HALVES)
     assert [process.ask({}, Ticket(60.0)).id for _ in range(3)] == [1, 2, 3]
 

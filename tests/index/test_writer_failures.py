@@ -28,7 +28,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(index: Index) -> threading.Event:
-    """The feeding thread stands still until the event is set: what is fed meanwhile shares a transaction."""
+    """The writing thread is stopped until the event is set: what is fed meanwhile shares a transaction."""
     go = threading.Event()
     index._writer.submit(Step("held", 1, lambda batch: go.wait() and None))
     return go
@@ -102,7 +102,7 @@ async def test_a_message_that_cannot_be_written_costs_its_session_only(
 
 @pytest.mark.parametrize("field", ["name", "path", "model", "cwd"])
 async def test_an_info_that_cannot_be_written_costs_its_session_only(tmp_path: Path, field: str) -> None:
-    """What is put off to the end of a transaction and fails there takes nothing of the others with it."""
+    """A postponed step that fails at the end of a transaction does not affect the others."""
     async with opened(tmp_path) as index:
         index.put_info(info("odd"))
         go = held(index)
@@ -135,7 +135,7 @@ async def test_a_failed_commit_puts_no_note_twice(tmp_path: Path, monkeypatch: p
 
 
 async def test_an_end_without_its_beginning_puts_no_note_twice(tmp_path: Path) -> None:
-    """Where nothing is known of a session's beginning, the notes that it has already are replaced all the same."""
+    """Where nothing is known of a session's beginning, the notes that it has already are replaced nevertheless."""
     async with opened(tmp_path) as index:
         index.put_session(info("s"), [message(1, "word")], [note(2, "heading", "word")])
         index.end_session(info("s"), [note(2, "heading", "word again")], 1)
@@ -172,7 +172,7 @@ async def test_duplicates_that_are_there_go_when_their_session_is_fed_again(tmp_
 async def test_a_rollback_that_fails_leaves_nothing_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Where the state of the last commit cannot be read again, the file is opened anew, and what waits is written to it."""
+    """Where the state of the last commit cannot be read again, the file is opened again, and what waits is written to it."""
     real, broken = Batch._load, [False]
 
     def load(self: Batch) -> None:

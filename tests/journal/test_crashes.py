@@ -38,7 +38,7 @@ def pending_of(contents: Contents) -> dict[str, list[str]]:
 
 @dataclass
 class Promises:
-    """What whoever used the journal was told."""
+    """What the users of the journal were told."""
 
     acked: dict[str, list[str]] = field(default_factory=dict)
     """Session -> payloads of the changes that must not be lost, or that were noted as saved since."""

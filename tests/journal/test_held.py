@@ -46,7 +46,7 @@ def filled(fs: CrashFS) -> Segments:
 
 
 def test_13_one_change_that_cannot_be_saved_does_not_keep_the_journal() -> None:
-    """It lies in a file of its own, all else is trimmed, and the next start finds it."""
+    """It is in a separate file, all else is trimmed, and the next start finds it."""
     fs = CrashFS()
     segments = filled(fs)
     segments.trim()
@@ -112,7 +112,7 @@ def test_13_nothing_is_moved_while_a_backup_copies() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_13_a_damaged_held_file_is_told(seed: int) -> None:
-    """Whatever happens to its bytes: what was held is there, or is told as damage, at every start till it is acknowledged."""
+    """Whatever happens to its bytes: what was held is there, or is reported as damage, at every start until it is acknowledged."""
     rng = random.Random(f"held {seed}")
     fs = CrashFS()
     segments, _ = opened(fs)
@@ -196,5 +196,5 @@ def test_13_any_life_with_sessions_out_of_reach(seed: int) -> None:
 
 
 def opened_only(fs: CrashFS) -> Contents:
-    """What the next start would find, without its mending anything."""
+    """What the next start would find, without repairing anything."""
     return read_journal(fs, FOLDER, 8)

@@ -31,7 +31,7 @@ def copy(fs: CrashFS, held: JournalExtent) -> dict[str, list[bytes]]:
 
 
 async def test_what_is_held_stays_as_it_was() -> None:
-    """Saved marks, rotations and new changes take nothing from what is held; when it is let go, what nobody needs goes."""
+    """Saved marks, rotations and new changes remove nothing from what is held; after `let_go`, what is not needed is removed."""
     fs = CrashFS()
     writer, _ = await JournalWriter.recover(fs, "/data/journal", LIMITS)
     for seq in range(1, 9):

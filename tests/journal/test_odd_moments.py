@@ -58,7 +58,7 @@ async def test_a_name_that_is_none_is_a_mistake_of_the_caller() -> None:
 
 
 async def test_who_left_is_not_answered() -> None:
-    """A commit and an order whose callers gave up are done all the same, and when they fail nobody is told twice."""
+    """A commit and an order whose callers gave up are done nevertheless, and when they fail nobody is told twice."""
     fs = CrashFS()
     writer, _ = await JournalWriter.recover(fs, "/data/journal", LIMITS)
     first = writer.commit("default", "a", 1, b"x")

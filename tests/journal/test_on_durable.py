@@ -53,7 +53,7 @@ async def test_it_is_called_after_the_sync_and_not_before(open_journal: Open, mo
 async def test_it_is_not_called_where_the_disk_fails(
     open_journal: Open, monkeypatch: pytest.MonkeyPatch, failing
 ) -> None:
-    """Nobody is told that something is durable which is not."""
+    """Nothing is reported as durable that is not."""
     journal, _ = await open_journal(CrashFS())
 
     def fail(*_: object) -> None:
@@ -81,7 +81,7 @@ async def test_the_loop_is_not_woken_where_nobody_else_waits(open_journal: Open,
 
 
 async def test_the_loop_is_told_after_a_moment(open_journal: Open) -> None:
-    """Though nobody asks and nothing else comes."""
+    """Even if there is no request and nothing else arrives."""
     journal, _ = await open_journal()
     async with asyncio.timeout(20):
         assert await journal.commit("default", "a", 1, b"x", Told(enough=True)) == 1

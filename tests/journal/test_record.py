@@ -52,7 +52,7 @@ def test_a_record_comes_back(record: Record, seed: int, before: bytes, after: by
 
 @given(records, seeds, st.data())
 def test_one_wrong_bit_is_seen(record: Record, seed: int, data: st.DataObject) -> None:
-    """A record with any one bit turned is none."""
+    """A record with any one bit flipped is not a record."""
     encoded = bytearray(encode_record(record, seed))
     bit = data.draw(st.integers(0, len(encoded) * 8 - 1))
     encoded[bit // 8] ^= 1 << bit % 8
@@ -61,26 +61,26 @@ def test_one_wrong_bit_is_seen(record: Record, seed: int, data: st.DataObject) -
 
 @given(records, seeds, st.data())
 def test_a_cut_record_is_none(record: Record, seed: int, data: st.DataObject) -> None:
-    """A record of which the end is missing is none, wherever it is cut."""
+    """A record whose end is missing is not a record, wherever it is cut."""
     encoded = encode_record(record, seed)
     assert isinstance(decode_record(encoded[: data.draw(st.integers(0, len(encoded) - 1))], 0, seed), str)
 
 
 @given(records, st.lists(seeds, min_size=2, max_size=2, unique=True))
 def test_a_record_of_another_segment_is_none(record: Record, two: list[int]) -> None:
-    """The same bytes under another segment's seed are no record."""
+    """The same bytes under another segment's seed are not a record."""
     assert isinstance(decode_record(encode_record(record, two[0]), 0, two[1]), str)
 
 
 @given(st.binary(max_size=300), st.integers(0, 300), seeds)
 def test_any_bytes_are_read_without_harm(data: bytes, offset: int, seed: int) -> None:
-    """Bytes that nobody wrote as a record are a word for what is wrong, never an exception."""
+    """Bytes that are not a record give a short reason, never an exception."""
     assert isinstance(decode_record(data, offset, seed), str)
     assert decode_segment_header(data) is None
 
 
 def test_zeros_are_no_record() -> None:
-    """A stretch of zeros, as a crash leaves it, is no record and no header."""
+    """A stretch of zeros, as after a crash, is neither a record nor a header."""
     assert isinstance(decode_record(bytes(4096), 0, 0), str)
     assert decode_segment_header(bytes(4096)) is None
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_recorded_is_said_before() -> None:
 
 @given(st.binary(min_size=16, max_size=16), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.data())
 def test_a_segment_header_comes_back_or_is_none(id_: bytes, number: int, lsn: int, data: st.DataObject) -> None:
-    """A segment header is read as it was written; with a bit turned, or cut, it is none."""
+    """A segment header is read as it was written; with a flipped bit, or cut, it is invalid."""
     header = SegmentHeader(id_, number, lsn)
     encoded = encode_segment_header(header)
     assert len(encoded) == SEGMENT_HEADER_BYTES
@@ -137,7 +137,7 @@ def test_another_version_is_told_from_damage() -> None:
 
 
 def test_records_taken_out_leave_no_hole() -> None:
-    """A segment written anew without some of its records reads without a gap and still counts their lsns."""
+    """A segment written again without some of its records reads without a gap and still counts their lsns."""
     kept = [Record(12, changes("a", 1)), Record(15, changes("a", 2))]
     found = scan(encode_segment(SegmentHeader(b"i" * 16, 3, 10), kept, 20), SegmentHeader(b"i" * 16, 3, 10), last=True)
     assert [record for record in found.records if record.entry.kind is not RecordKind.VOID] == kept

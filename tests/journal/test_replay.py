@@ -34,7 +34,7 @@ def test_changes_are_pending_until_saved() -> None:
 
 
 def test_a_mark_says_nothing_of_the_future() -> None:
-    """After GONE a session of the same name begins anew, with seqs that were there before."""
+    """After GONE a session of the same name begins again, with seqs that were there before."""
     assert _pending(changes("a", 5), saved("a", 5), gone("a"), changes("a", 1)) == {"a": [1]}
     assert _pending(changes("a", 5), gone("a")) == {}
 
@@ -46,7 +46,7 @@ def test_stores_are_kept_apart() -> None:
 
 
 def test_void_records_mean_nothing() -> None:
-    """What was taken out neither adds nor ends anything."""
+    """Removed records neither add nor end anything."""
     assert _pending(changes("a", 1), RecordEntry(RecordKind.VOID, "", "", 3)) == {"a": [1]}
 
 

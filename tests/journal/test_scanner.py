@@ -22,7 +22,7 @@ def _entries(found: Scan) -> list[RecordEntry]:
 
 @given(batches)
 def test_a_sound_segment_gives_all_its_records(given_batches: list[list[RecordEntry]]) -> None:
-    """What the writer wrote is read in order, with nothing to complain about."""
+    """The writer's records are read in order, without any gap."""
     data, _ = segment(given_batches)
     found = scan(data, HEADER, last=True)
     assert _entries(found) == [entry for batch in given_batches for entry in batch]
@@ -106,7 +106,7 @@ def test_a_reordered_batch_is_torn() -> None:
 
 
 def test_the_same_hole_before_a_later_batch_is_corruption() -> None:
-    """As soon as anything was written after its sync, the same hole is a loss, and is told as one."""
+    """As soon as anything was written after its sync, the same hole is a loss, and is reported as one."""
     raw, offsets = segment([[changes("a", 1)], [changes("a", 2), changes("b", 1)], [saved("a", 2)]])
     holed = raw[: offsets[1]] + bytes(offsets[2] - offsets[1]) + raw[offsets[2] :]
     assert [gap.torn for gap in scan(holed, HEADER, last=True).gaps] == [False]

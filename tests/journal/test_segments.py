@@ -113,7 +113,7 @@ def test_a_failed_sync_is_never_tried_again(fs: CrashFS) -> None:
 
 @pytest.mark.parametrize("step", ["make", "write"])
 def test_a_rotation_without_room_is_tried_again(fs: CrashFS, step: str) -> None:
-    """When there is no room for a new segment the batch is refused, nothing is lost, and it works later."""
+    """Without space for a new segment the batch is refused, nothing is lost, and it works later."""
     segments, _ = opened(fs, segment_bytes=150)
     segments.write([changes("a", 1)], sync=True)
     fs.fail(step, errno.ENOSPC, path="00000002", written=20)
@@ -169,7 +169,7 @@ def test_after_a_file_size_limit_a_new_segment_is_begun(fs: CrashFS) -> None:
 
 
 def test_on_a_full_disk_marks_and_trimming_go_on_and_changes_wait_for_room() -> None:
-    """The reserve is given up for marks; changes do not eat it; once there is room all goes on and the reserve is back."""
+    """The reserve is given up for marks; changes do not eat it; once there is room all continues and the reserve is back."""
     fs = CrashFS(capacity=2000)
     fs.create("/ballast", bytes(700))
     segments, _ = opened(fs, segment_bytes=400, reserve_bytes=200)
@@ -234,7 +234,7 @@ def test_a_full_disk_at_the_start_serves_what_is_there_and_mends_later() -> None
 
 
 def test_a_segment_that_went_unmended_does_not_come_back() -> None:
-    """What waited for room to be mended and is no longer needed is removed, and not written anew when there is room."""
+    """A segment that waited for space to be repaired and is no longer needed is removed, and not rewritten when there is space."""
     fs = CrashFS()
     segments, _ = opened(fs)
     segments.write([changes("a", 1), changes("a", 2)], sync=True)
@@ -290,7 +290,7 @@ def test_the_oldest_segment_names_those_who_keep_it(fs: CrashFS) -> None:
 
 
 def test_a_segment_that_will_not_go_goes_later(fs: CrashFS) -> None:
-    """A removal that fails harms nobody and is repeated; none is skipped."""
+    """A failed removal does no harm and is repeated; none is skipped."""
     segments, _ = opened(fs, segment_bytes=150)
     for seq in range(1, 4):
         segments.write([changes("a", seq, b"x" * 60)], sync=True)
@@ -303,7 +303,7 @@ def test_a_segment_that_will_not_go_goes_later(fs: CrashFS) -> None:
 
 
 def test_a_clean_stop_leaves_an_empty_journal(fs: CrashFS) -> None:
-    """When everything is saved, closing leaves one segment without records, and lsns go on."""
+    """When everything is saved, closing leaves one segment without records, and lsns continue."""
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)
     segments.write([saved("a", 1)], sync=False)
@@ -335,7 +335,7 @@ def _three(fs: CrashFS) -> bytes:
 
 
 def test_a_torn_end_is_kept_aside_and_cut_before_anything_is_written(fs: CrashFS) -> None:
-    """What a crash left at the end is in damaged/, durably, before the segment is written anew without it."""
+    """What a crash left at the end is in damaged/, durably, before the segment is written again without it."""
     whole = _three(fs)
     fs.poke(FIRST, whole + b"torn end")
     steps = fs.steps
@@ -404,7 +404,7 @@ def test_a_closed_segment_that_lost_its_end_is_corruption(fs: CrashFS) -> None:
 
 
 def test_a_missing_segment_is_told(fs: CrashFS) -> None:
-    """A segment that somebody removed from the middle is corruption, and the others are served."""
+    """A segment missing in the middle is corruption, and the others are served."""
     segments, _ = opened(fs, segment_bytes=150)
     for seq in (1, 2, 3):
         segments.write([changes("a", seq, b"x" * 20)], sync=True)
@@ -435,7 +435,7 @@ def test_a_broken_segment_header_costs_no_record(fs: CrashFS, siblings: int) -> 
 
 
 def test_a_segment_of_nulls_is_kept_and_told(fs: CrashFS) -> None:
-    """A whole segment of zeros longer than a header is a loss that is told, and the journal goes on."""
+    """A whole segment of zeros longer than a header is a loss that is reported, and the journal continues."""
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)
     segments.rotate()
@@ -449,7 +449,7 @@ def test_a_segment_of_nulls_is_kept_and_told(fs: CrashFS) -> None:
 
 
 def test_a_segment_that_cannot_be_read_is_left_alone(fs: CrashFS) -> None:
-    """An I/O error costs the segment for this start only: nothing of it is touched, and writing goes on behind it."""
+    """An I/O error costs the segment for this start only: nothing of it is touched, and writing continues behind it."""
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)
     before = fs.read(FIRST)

@@ -130,7 +130,7 @@ def test_on_a_real_disk(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_has_failed_is_not_rotated() -> None:
-    """Its failed sync would be tried again, and what it left would stand in a closed segment."""
+    """Its failed sync would be tried again, and what it left would be in a closed segment."""
     fs = CrashFS()
     segments, _ = opened(fs, segment_step_bytes=STEP)
     segments.write([changes("a", 1)], sync=True)
@@ -144,7 +144,7 @@ def test_a_journal_that_has_failed_is_not_rotated() -> None:
 
 
 def test_a_journal_that_is_not_mended_is_mended_before_it_is_rotated() -> None:
-    """It has no segment to write to yet. As long as the disk has no room for that, it says so, and goes on afterwards."""
+    """It has no segment to write to yet. As long as the disk has no room for that, it says so, and continues afterwards."""
     fs = CrashFS()
     segments, _ = opened(fs)
     segments.write([changes("a", 1)], sync=True)

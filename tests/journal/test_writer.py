@@ -226,7 +226,7 @@ async def test_marks_go_through_when_the_changes_beside_them_do_not(
 async def test_an_error_that_nobody_thought_of_lets_nobody_wait(
     open_journal: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mistake in the writer ends in read-only and in answers, not in silence."""
+    """A bug in the writer ends in read-only and in answers, not in silence."""
     writer, _ = await open_journal(CrashFS())
 
     def broken(log: CrashLog, data: bytes) -> None:
@@ -281,7 +281,7 @@ async def test_what_is_too_large_is_refused_at_once(open_journal: Open) -> None:
 
 
 async def test_a_cancelled_wait_takes_nothing_back(open_journal: Open) -> None:
-    """Whoever stops waiting does not undo the commit, and does not disturb the others in its batch."""
+    """A caller that stops waiting neither undoes the commit nor disturbs the others in its batch."""
     writer, _ = await open_journal()
     one, two = writer.commit("default", "a", 1, b"x"), writer.commit("default", "b", 1, b"x")
     one.cancel()

@@ -42,7 +42,7 @@ CALL = {"id": "c", "name": "f", "arguments": {}}
     ],
 )
 def test_what_is_no_message_is_refused_by_its_field(wrong: dict[str, Any], field: str) -> None:
-    """The field is named as it stands in the request."""
+    """The field is named as it is in the request."""
     right = {"role": "user", "content": "hi"}
     check_message(right, "messages[3]")
     with pytest.raises(InvalidParams) as refused:
@@ -78,7 +78,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_what_could_not_be_kept_is_refused(value: Any, words: str) -> None:
-    """What JSON has no place for, or no reader would read again, however deep it stands."""
+    """What JSON cannot represent, or no reader would accept again, at any depth."""
     with pytest.raises(InvalidParams, match=words):
         check_json(value, "state")
 

@@ -11,7 +11,7 @@ from tests.order.pipeline import Pipeline
 from tests.zygote import ForkedHome, Zygote
 
 STILL = "[autosave]\ninterval_s = 0\nidle_s = 0\n"
-"""No save that nobody asked for."""
+"""No automatic saves."""
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_a_save_of_everything_finds_what_was_answered(home):
 
 
 def test_who_has_it_open_is_told_without_asking(home):
-    """Another one who has it open waits for the change, so the loop is told of it at once."""
+    """Another one who has it open waits for the change, so the loop hears of it at once."""
     one, other = home.client(), home.client()
     one.call("session/new", sessionId="s")
     other.call("session/open", sessionId="s")

@@ -20,9 +20,9 @@ from tests.order.watched import LOOP, WatchedHome
 
 LONGEST_S = 0.05
 LONGEST_COLLECTION_S = 0.2
-"""In another thread than the loop's, which waits for it all the same."""
+"""In another thread than the loop's, which waits for it nevertheless."""
 ANSWER_S = 90.0
-"""What is measured is not a wait: a slow disk or a busy machine may take its time."""
+"""Waits are not measured: a slow disk or a busy machine may take its time."""
 
 
 def line(number: int, prefix: str) -> str:
@@ -37,7 +37,7 @@ def line(number: int, prefix: str) -> str:
 
 
 class LongFile:
-    """A session's file as somebody else's editor has it."""
+    """A session's file as an editor has it."""
 
     def __init__(self, path: Path, count: int, prefix: str = "m") -> None:
         self.path = path
@@ -86,7 +86,7 @@ def home(tmp_path: Path) -> Iterator[WatchedHome]:
 
 
 def begun(home: WatchedHome, word: str) -> Pipeline:
-    """A connection to a daemon that has all that lies there in its index, a message with `word` too."""
+    """A connection to a daemon that has all that is there in its index, a message with `word` too."""
     home.start()
     client = home.pipeline(ANSWER_S)
     find(client, word)
@@ -94,7 +94,7 @@ def begun(home: WatchedHome, word: str) -> Pipeline:
 
 
 def find(client: Pipeline, word: str) -> None:
-    """Wait till the one message with `word` is found: a search says that it is incomplete while the index has a long session to take in."""
+    """Wait until the one message with `word` is found: a search says that it is incomplete while the index has a long session to take in."""
     deadline = time.monotonic() + ANSWER_S
     while client.call("session/search", query=word)["total"] != 1:
         assert time.monotonic() < deadline, "it is never found"

@@ -33,7 +33,7 @@ ALL = list(itertools.product(ROWS, ROWS))
 BEGIN = ("new", "new, id made", "import", "restore")
 """What may come first to an id that nobody has."""
 LARGE = ("open", "append", "clear", "truncate", "save", "delete")
-"""Reading, changing and taking away, for sessions that cost four megabytes each."""
+"""Reading, changing and removing, for sessions that cost four megabytes each."""
 ORDERS = ("session", "after", "barrier", "free")
 
 pytestmark = pytest.mark.timeout(400)
@@ -102,7 +102,9 @@ def check(wrong: list[str]) -> None:
 
 @pytest.fixture
 def build(zygote: Zygote) -> Iterator[Callable[..., House]]:
-    """Makes a house; the one before it goes. What lies on a disk is not what these tests are about, so they stand in memory where that can be."""
+    """Makes a house; the one before it goes. What is on a disk is not what these tests are about, so they are in memory
+    where that can be.
+    """
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="sd-", dir=memory if memory.is_dir() else None))
     houses: list[House] = []
@@ -156,9 +158,9 @@ def test_pairs_on_a_session_that_is_read_in_two_steps(build: Callable[..., House
 
 
 def test_pairs_on_a_large_session(build: Callable[..., House]) -> None:
-    """Pairs of what reads, changes and takes away, on sessions of more than 4 MiB that are not loaded."""
+    """Pairs of what reads, changes and removes, on sessions of more than 4 MiB that are not loaded."""
     wrong = []
-    for first in LARGE:  # one after the other, so that they need no gigabyte
+    for first in LARGE:  # one after another, so that they need no gigabyte
         house, walked = build(), twins((first, second) for second in LARGE)
         house.make(walked, 90, 50_000)
         wrong += house.walk(walked)

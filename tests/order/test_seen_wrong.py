@@ -48,7 +48,7 @@ def spread(client: Pipeline, requests: list[Request]) -> None:
 
 
 def test_02_appends_to_a_session_that_is_not_loaded_keep_their_order(client: Pipeline, again: Again) -> None:
-    """60 appends, sent without waiting to each of 20 sessions that are not loaded, lie there in the order in which they came."""
+    """60 appends, sent without waiting to each of 20 sessions that are not loaded, are there in the order in which they came."""
     names = [f"s{number}" for number in range(20)]
     client.burst(*[on(name, "session/new", messages=[streaming("s", "")]) for name in names])
     client.call("session/save")
@@ -63,8 +63,8 @@ def test_02_appends_to_a_session_that_is_not_loaded_keep_their_order(client: Pip
 
 
 def test_02_text_of_a_resumed_stream_keeps_its_order(client: Pipeline, again: Again) -> None:
-    """A stream that goes on after a kill -9, in 60 parts that are sent without waiting, in each of 20 sessions, reads as it was
-    written.
+    """A stream that continues after a kill -9, in 60 parts that are sent without waiting, in each of 20 sessions, reads as
+    it was written.
     """
     names = [f"s{number}" for number in range(20)]
     client.burst(*[on(name, "session/new", messages=[streaming("s", "")]) for name in names])

@@ -98,7 +98,7 @@ def misplaced(client: Pipeline, folder: Path, store: dict[str, Any]) -> list[str
 
 
 def test_07_a_move_leaves_the_trash_alone(client: Pipeline, tmp_path: Path) -> None:
-    """An older session of the same id lies in the trash as before after `session/move`, and can be restored."""
+    """An older session of the same id is in the trash as before after `session/move`, and can be restored."""
     other = tmp_path / "other"
     other.mkdir()
     client.call("store/adopt", path=str(other), name="other", format="jsonl")
@@ -114,8 +114,8 @@ def test_07_a_move_leaves_the_trash_alone(client: Pipeline, tmp_path: Path) -> N
 
 
 def test_08_a_slow_reader_learns_of_a_deletion(connect: Callable[[], Pipeline]) -> None:
-    """A connection that reads nothing while a session that it has open grows by 12 MiB and is then deleted is told so once it reads
-    again.
+    """A connection that reads nothing while a session that it has open grows by 12 MiB and is then deleted gets an error
+    once it reads again.
     """
     slow, writer = connect(), connect()
     for name in ("a", "b"):

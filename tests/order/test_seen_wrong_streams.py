@@ -33,7 +33,7 @@ def test_09_a_streamed_message_of_blocks_is_interrupted_by_a_restart(
 
 
 def test_09_a_streamed_message_of_blocks_is_interrupted_in_a_fork(client: Pipeline) -> None:
-    """A fork's copy of a streamed message of blocks is `interrupted`, and the original goes on."""
+    """A fork's copy of a streamed message of blocks is `interrupted`, and the original continues."""
     client.call("session/new", sessionId="a", messages=[BLOCKS])
     fork = client.call("session/fork", sessionId="a")["session"]["sessionId"]
     assert [message["status"] for message in client.everything(fork)] == ["interrupted"]
@@ -49,7 +49,7 @@ def test_09_of_two_contradictory_ends_of_a_message_of_blocks_the_first_counts(cl
 
 
 def opened(client: Pipeline, name: str) -> dict[str, Any] | None:
-    """What `session/open` answers; None where there is no such session."""
+    """The result of `session/open`; None if the session does not exist."""
     result: dict[str, Any] | None = client.answer(client.send("session/open", {"sessionId": name})).get("result")
     return result
 

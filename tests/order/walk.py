@@ -36,7 +36,7 @@ class Place(NamedTuple):
     seq: int
     """Of the session as it was made."""
     folder: Path
-    """For files beside the daemon's own."""
+    """For files next to the daemon's own."""
 
 
 def _grown(place: Place) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def until_indexed(client: Pipeline) -> None:
 
 
 class Outcome(NamedTuple):
-    """What came of one pair on one of its sessions."""
+    """The result of one pair on one of its sessions."""
 
     answers: list[str]
     state: list[str]

@@ -101,7 +101,7 @@ class Watch:
 
 
 def _name(handle: Handle) -> Callable[[], str]:
-    """What a callback belongs to: of a task the chain of its awaits as it stood before. Put into words only if it was long."""
+    """The name of a callback: for a task the chain of its awaits before the call. Formatted only if it was long."""
     callback = handle._callback  # type: ignore[attr-defined]
     owner = getattr(callback, "__self__", None)
     if not isinstance(owner, asyncio.Task):

@@ -40,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_table_is_worth_its_name() -> None:
-    """At least 25 bugs, each with its own name, each really a change of what stands there once, each with tests that exist."""
+    """At least 25 bugs, each with its own name, each really a change of what is there once, each with tests that exist."""
     assert len(MUTATIONS) >= 25
     assert len({one.name for one in MUTATIONS}) == len(MUTATIONS)
     for one in MUTATIONS:

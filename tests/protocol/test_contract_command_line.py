@@ -74,7 +74,7 @@ def test_doctor_names_what_is_wrong(home):
 
 
 def test_tcp_in_the_foreground(home):
-    """`--tcp 0` starts the daemon, says where it listens and where the token is, stays till interrupted; the daemon stays."""
+    """`--tcp 0` starts the daemon, says where it listens and where the token is, stays until interrupted; the daemon stays."""
     process = home.start("--tcp", "0", text=True)
     said = ""
     while "token" not in said:

@@ -48,7 +48,7 @@ APPEND = '{"jsonrpc":"2.0","id":5,"method":"session/append","params":{"sessionId
     ],
 )  # fmt: skip
 def test_bad_messages(house, data, code, number):
-    """Each is answered with its code, its id where it has one, a kind; and the connection goes on."""
+    """Each is answered with its code, its id where it has one, a kind; and the connection continues."""
     answers = lines(
         say(
             house.connect(),
@@ -97,7 +97,7 @@ def test_duplicate_keys(house, client, session):
     ],
 )
 def test_a_broken_stream(house, client, data, kind):
-    """What can not be followed any more is answered and closed; nobody else notices."""
+    """A stream that can no longer be followed gets an error and is closed; other clients do not notice."""
     with house.connect() as sock:
         sock.sendall(data)
         (answer,) = frames(until_end(sock))
@@ -118,7 +118,7 @@ def test_a_stream_that_breaks_keeps_what_was_asked_before(house):
 
 
 def test_every_error_names_its_kind_and_field(client, session):
-    """error.data has kind; invalidParams a field that stands in the message; people get a hint where one helps."""
+    """error.data has kind; invalidParams a field that is in the message; people get a hint where one helps."""
     sid = session("a")
     for method, params, field in (
         ("session/open", {}, "sessionId"), ("session/open", {"sessionId": 7}, "sessionId"), ("session/open", {"sessionId": sid, "last": -1}, "last"),
@@ -139,7 +139,7 @@ def test_every_error_names_its_kind_and_field(client, session):
 
 
 def test_rubbish_disturbs_nobody(house, client, session):
-    """While others send every kind of rubbish, an append takes its way."""
+    """While others send all kinds of garbage, an append succeeds."""
     sid = session()
     for number in range(20):
         with house.connect() as sock:
@@ -208,17 +208,17 @@ def test_too_much_at_once(small):
 
 
 def test_silence_is_ended(small):
-    """Who says nothing in time is told so, and closed."""
+    """A connection that sends nothing in time gets an error and is closed."""
     with small.connect() as sock:
         answer = until_end(sock)
     assert re.search(rb'"id":null,"error"', answer)
 
 
 def test_a_connection_too_many(small):
-    """It is told tooLarge and closed; when somebody has left there is room again."""
+    """It gets tooLarge and is closed; when a client has left there is room again."""
     first = small.client()
     while first.call("daemon/status")["connections"] > 1:
-        pass  # till the daemon has noticed who left before
+        pass  # until the daemon has noticed who left before
     clients = [first, *(small.client() for _ in range(5))]
     for client in clients:
         client.call("daemon/hello")
@@ -235,7 +235,7 @@ def test_a_connection_too_many(small):
     for client in clients:
         client.close()
     while last.call("daemon/status")["connections"] > 1:
-        pass  # till the daemon has noticed: the next test needs the room
+        pass  # until the daemon has noticed: the next test needs the room
     last.close()
 
 

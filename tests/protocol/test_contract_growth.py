@@ -8,7 +8,7 @@ WORDS = "w" * 20_000
 
 
 def test_an_empty_session_does_not_hold_the_journal(tmp_path):
-    """While somebody has an empty session open, the journal is trimmed all the same."""
+    """While somebody has an empty session open, the journal is trimmed nevertheless."""
     config = "[autosave]\nidle_s = 0.1\n[limits]\njournal_bytes = 300000\nsegment_bytes = 65536\n"
     with Home(tmp_path, config) as home:
         panel, client = home.client(), home.client()

@@ -47,7 +47,7 @@ def test_lsp_waits_for_initialize(client):
 
 
 def test_initialize_twice(client):
-    """A second initialize is an invalid request; the connection goes on."""
+    """A second initialize is an invalid request; the connection continues."""
     client.call("initialize", capabilities={})
     assert client.fails("initialize", capabilities={})["code"] == -32600
     assert client.call("daemon/hello")["protocolVersion"] == 1
@@ -128,13 +128,13 @@ METHODS = (
 
 
 def test_commands_are_announced(client):
-    """Every request of the contract stands in executeCommandProvider."""
+    """Every request of the contract is in executeCommandProvider."""
     provider = client.call("initialize", capabilities={})["capabilities"]["executeCommandProvider"]
     assert {"sessiond." + method.replace("/", ".") for method in METHODS} <= set(provider["commands"])
 
 
 def test_cancel(client):
-    """$/cancelRequest of something unknown or done is ignored, and the connection goes on."""
+    """$/cancelRequest of something unknown or done is ignored, and the connection continues."""
     number = client.send("session/list")
     client.notify("$/cancelRequest", {"id": number})
     answer = client.answer(number)
@@ -146,7 +146,7 @@ def test_cancel(client):
 
 @pytest.mark.parametrize("method", ["$/whatever", "something/else", "session/nonsense"])
 def test_unknown_notifications_are_ignored(client, method):
-    """A notification that nobody knows gets no answer and ends nothing."""
+    """An unknown notification gets no answer and ends nothing."""
     client.notify(method, {"a": 1})
     assert client.call("daemon/hello")
     assert client.notifications == []

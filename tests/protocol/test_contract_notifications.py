@@ -12,7 +12,7 @@ from tests.home import Home
 
 
 def test_every_kind_of_change(client, other, session):
-    """Each change is told to the others once, with its kind, seq and fields, and never to the one who made it."""
+    """The other clients get each change once, with its kind, seq and fields; its author never does."""
     sid = session("m")
     opened = other.call("session/open", sessionId=sid)["session"]
     client.call(
@@ -65,7 +65,7 @@ def test_restore_flag(client, session):
 
 
 def test_an_outside_edit_is_merged_and_told_once(client, other, session, house):
-    """A line added and one removed by hand: session/reloaded for those attached, once; what went lies in the trash."""
+    """A line added and one removed by hand: session/reloaded for those attached, once; what went is in the trash."""
     sid = session("a", "b", "c")
     client.call("session/save", sessionId=sid)
     other.call("session/open", sessionId=sid)
@@ -89,7 +89,7 @@ def test_an_outside_edit_is_merged_and_told_once(client, other, session, house):
 
 
 def test_an_edit_found_on_open_is_told_once(client, other, session, house):
-    """Who opens right after an edit gets the new content, and the others hear of it once."""
+    """A client that opens right after an edit gets the new content, and the others hear of it once."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     path = house.path / "data" / "sessions" / f"{sid}.jsonl"
@@ -116,7 +116,7 @@ def test_an_edit_found_on_open_is_told_once(client, other, session, house):
     ],
 )
 def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, shown):
-    """Somebody's file may say anything there: the session is listed and opened, and its parent is shown if it is one."""
+    """A file may have anything there: the session is listed and opened, and its parent is shown if it is valid."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     path = house.path / "data" / "sessions" / f"{sid}.jsonl"
@@ -127,7 +127,7 @@ def test_an_odd_parent_in_a_file_harms_nobody(client, session, house, written, s
 
 
 def test_a_deleted_file_is_told(client, session, house):
-    """Somebody removes the file: session/deleted, and what was known lies in the trash."""
+    """The file is removed: session/deleted, and the known content is in the trash."""
     sid = session("a")
     client.call("session/save", sessionId=sid)
     os.unlink(house.path / "data" / "sessions" / f"{sid}.jsonl")
@@ -148,7 +148,7 @@ def test_touching_a_file_is_nothing(client, session, house):
 
 
 def test_a_slow_reader_resyncs(tmp_path):
-    """Who does not read loses changes, is told so when he reads again, and from that seq on all is contiguous."""
+    """A peer that does not read loses changes and is told so when it reads again; after that seq everything is contiguous."""
     with Home(tmp_path, "[limits]\noutgoing_bytes = 65536\n") as home:
         writer, slow = home.client(), home.client()
         writer.call("session/new", sessionId="a")
@@ -171,7 +171,7 @@ def test_a_slow_reader_resyncs(tmp_path):
 
 @pytest.mark.parametrize("how", ["since", "new connection"])
 def test_open_while_others_write(house, sid, how):
-    """Whoever opens with since while three others write gets every change exactly once: in the answer, or after it."""
+    """A client that opens with `since` while three others write gets every change exactly once: in the answer, or after it."""
     house.client().call("session/new", sessionId=sid, name="x")
     stop = threading.Event()
 

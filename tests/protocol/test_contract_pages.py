@@ -80,7 +80,7 @@ def test_list_by_time(asker):
     "sort", ["name", "-name", "messageCount", "-messageCount", "createdAt", "-createdAt", "updatedAt", "-updatedAt"]
 )
 def test_list_sorts_and_pages(asker, sort):
-    """Every order, and a cursor that goes on where its page ended."""
+    """Every order, and a cursor that continues where its page ended."""
     whole = asker.call("session/list", sort=sort)
     values = [str(one[sort.removeprefix("-")]).casefold() for one in whole["sessions"]]
     assert values == sorted(values, reverse=sort.startswith("-"))
@@ -95,7 +95,7 @@ def test_list_sorts_and_pages(asker, sort):
 
 
 def test_list_defaults(asker):
-    """-updatedAt, with nextCursor null at the end; a cursor that is none is invalidParams."""
+    """-updatedAt, with nextCursor null at the end; an invalid cursor is invalidParams."""
     assert asker.call("session/list") == asker.call("session/list", sort="-updatedAt")
     assert asker.call("session/list")["nextCursor"] is None
     assert asker.fails("session/list", cursor="rubbish")["code"] == -32602

@@ -17,7 +17,7 @@ def kinds(answers) -> list[str]:
 
 
 def test_open_while_new(house, sid):
-    """Who opens a session in the moment when another makes it gets it whole or sessionNotFound, and hears all that follows."""
+    """A client that opens a session while another creates it gets all of it or sessionNotFound, and hears every later change."""
     for number in range(20):
         maker, guest = house.client(), house.client()
         name = f"{sid}-{number}"
@@ -49,7 +49,7 @@ def test_twelve_make_the_same(house, sid):
 
 
 def test_append_while_delete(house, sid):
-    """Each append is answered; what was acknowledged lies in the trash or in the session; nobody waits for ever."""
+    """Each append is answered; what was acknowledged is in the trash or in the session; nobody waits for ever."""
     for number in range(10):
         name = f"{sid}-{number}"
         deleter, writer = house.client(), house.client()

@@ -138,7 +138,7 @@ def test_regex(asker):
 
 
 def test_a_catastrophic_pattern_disturbs_nobody(tmp_path):
-    """It ends as `cancelled`; meanwhile everybody else is answered."""
+    """It ends as `cancelled`; meanwhile all other requests are answered."""
     with Home(tmp_path, "[limits]\nregex_s = 1.0\n") as home:
         client, other = home.client(), home.client()
         client.call("session/new", sessionId="s", messages=[{"role": "user", "content": "a" * 60 + "!"}])

@@ -23,7 +23,7 @@ def test_new_is_open_for_its_maker(client, other, sid):
 
 
 def test_new_with_messages_that_are_wrong_makes_nothing(client, sid):
-    """One wrong message, or the same id twice, and there is no session."""
+    """After one wrong message, or the same id twice, the session does not exist."""
     for messages in (
         [{"role": "user"}],
         [{"id": "x", "role": "user", "content": "1"}, {"id": "x", "role": "user", "content": "2"}],
@@ -211,7 +211,7 @@ def test_streaming(client, session):
 
 
 def test_extend_as_a_notification(client, other, session):
-    """Without an id there is no answer; it is there for others within a second."""
+    """Without an id no answer is sent; others see the text within a second."""
     sid = session("q")
     client.call(
         "session/append",
@@ -298,7 +298,7 @@ def test_read_pages(client, session):
 
 
 def test_read_does_not_attach(client, other, session):
-    """Who only reads hears nothing."""
+    """A client that only reads gets no notifications."""
     sid = session("a")
     other.call("session/read", sessionId=sid)
     client.call("session/append", sessionId=sid, messages=[{"role": "user", "content": "b"}])
@@ -349,7 +349,7 @@ def test_update(client, session):
 
 
 def test_clear(client, other, session, house):
-    """Messages and summary go, the id, name, state and notes stay, seq goes on; what was there lies in the trash."""
+    """Messages and summary go, the id, name, state and notes stay, seq continues; what was there is in the trash."""
     sid = session("a", "b", name="n")
     client.call("session/update", sessionId=sid, summary="s")
     client.call("state/set", sessionId=sid, values={"k": 1})
@@ -393,7 +393,7 @@ def test_truncate(client, other, session):
 
 
 def test_truncate_while_a_reply_streams(client, session):
-    """A streamed message that was cut away can not be extended any more; the session goes on."""
+    """A streamed message that was cut away can not be extended any more; the session continues."""
     sid = session("q")
     client.call(
         "session/append",
@@ -459,7 +459,7 @@ def test_delete_for_ever(client, session, house):
 
 
 def test_delete_from_the_trash_for_ever(client, session):
-    """What lies in the trash already can be deleted for ever as well."""
+    """A session that is already in the trash can also be deleted for ever."""
     sid = session("a")
     client.call("session/delete", sessionId=sid)
     assert client.call("session/delete", sessionId=sid, permanent=True) == {}
@@ -486,7 +486,7 @@ def test_save(client, other, session, house):
 
 
 def test_save_everything(client, other, sid):
-    """Without an id every session that is behind is saved, whoever has it open or nobody."""
+    """Without an id every session that is behind is saved, open or not."""
     ids = [f"{sid}-{n}" for n in range(3)]
     for one in ids:
         other.call("session/new", sessionId=one, name="x")

@@ -196,7 +196,7 @@ def test_files_and_folders_are_private(house, client, session):
 
 
 def test_another_daemon_owns_the_folder(house):
-    """`serve` says whose it is, in one line, and what to do; the owner goes on."""
+    """`serve` says whose it is, in one line, and what to do; the owner continues."""
     done = said(house.path, "serve")
     assert done.returncode != 0
     assert str(house.process.pid) in done.stderr
@@ -267,8 +267,8 @@ def tiny():
 
 
 def test_a_full_disk(tiny):
-    """Appends become readOnly and say why, reading works, cuts and deletes say the same; with room again it goes on; a start
-    on a full disk reads all; nothing acknowledged is lost.
+    """Appends become readOnly and say why, reading works, cuts and deletes say the same; with room again it continues; a
+    start on a full disk reads all; nothing acknowledged is lost.
     """
     with Home(tiny, "[autosave]\nidle_s = 0.2\n") as home:
         client = home.client()

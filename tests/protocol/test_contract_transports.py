@@ -172,7 +172,7 @@ def test_tcp_first_message_is_bounded(tcp):
 
 
 def test_listening_ends_with_its_connection(house):
-    """`daemon/listen` lasts as long as the asking connection; who came in by it stays; status shows it."""
+    """`daemon/listen` lasts as long as the requesting connection; clients that connected by it remain; status shows it."""
     made = Tcp(house)
     status = house.client().call("daemon/status")
     assert set(status["tcp"]) == {"host", "port", "tokenFile"}

@@ -81,7 +81,7 @@ def test_bad_ids(client, bad):
     "wrong", ["nobody", "nowhere/nobody", "../../etc/passwd", "default/nobody", "", "a/b/c", "\x00", "x" * 5000]
 )
 def test_no_such_session(client, method, wrong):
-    """What names no session is sessionNotFound, whatever it looks like."""
+    """An id without a session is sessionNotFound, whatever it looks like."""
     assert client.fails(method, sessionId=wrong)["data"]["kind"] == "sessionNotFound"
 
 
@@ -105,7 +105,7 @@ def test_message(client, session):
 
 
 def test_everything_a_message_may_hold(client, session):
-    """Named fields and fields that nobody named come back unchanged, at any depth."""
+    """Known and unknown fields come back unchanged, at any depth."""
     sid = session()
     message = {
         "id": "m", "role": "assistant", "content": "x", "toolCalls": [{"id": "t1", "name": "run", "arguments": {"a": ODD}}, {"id": "t2", "name": "b", "arguments": "{"}],

@@ -99,7 +99,7 @@ async def test_absent_params(params: str) -> None:
 
 
 async def test_absent_and_null_differ_in_update() -> None:
-    """session/update hands on exactly the fields that were sent, a null among them."""
+    """session/update passes on exactly the fields that were sent, a null among them."""
     async with world() as w:
         client = await w.client()
         await client.call("session/new", {"sessionId": "s"})
@@ -190,8 +190,8 @@ async def test_other_connections_do_not_wait_for_a_barrier() -> None:
 
 
 async def test_cancel_in_the_backlog() -> None:
-    """A request that waits behind a barrier and is cancelled is told so at once, and never begins; so is a second barrier, which then
-    holds nobody up. Those around them are done.
+    """A request that waits behind a barrier and is cancelled gets an error at once, and never begins; so is a second
+    barrier, which then holds nobody up. Those around them are done.
     """
     async with world() as w:
         client = await w.client()
@@ -331,9 +331,7 @@ async def test_a_batch_takes_its_place_behind_what_came_before() -> None:
 
 
 async def test_a_peer_that_goes_leaves_its_backlog_to_be_done() -> None:
-    """What was asked to be kept is kept, although it stood behind a barrier; what was only asked to be read is dropped. After that the
-    service is told.
-    """
+    """Changes are still made, even those behind a barrier; reads are dropped. After that the service is told."""
     async with world() as w:
         client, other = await w.client(), await w.client()
         await client.call("session/new", {"sessionId": "s"})
@@ -617,7 +615,7 @@ async def test_strangers_lock_nobody_out() -> None:
 
 
 async def test_each_of_a_burst_takes_the_place_of_another_stranger() -> None:
-    """Who needs no token comes in for one stranger each, also when several come at the same moment; the limit holds."""
+    """A peer that does not need a token takes the place of one stranger, even if several come at the same moment; the limit holds."""
     async with world(Limits(connections=4)) as w:
         strangers = [await w.tcp_client() for _ in range(4)]
         while w.server.connections < 4:
@@ -637,7 +635,7 @@ async def test_each_of_a_burst_takes_the_place_of_another_stranger() -> None:
 
 
 async def test_silent_peer() -> None:
-    """Who says nothing in time is told and closed; who said something stays."""
+    """A peer that sends nothing in time gets an error and is closed; one that sent something remains."""
     async with world(Limits(first_message_s=0.05)) as w:
         talker, silent, slow = await w.client(), await w.client(), await w.tcp_client()
         await talker.call("daemon/hello")

@@ -75,7 +75,7 @@ async def test_one_answer_whoever_is_first(seed, broken):
 
 
 async def test_a_thread_that_comes_late_sends_nothing():
-    """The loop has answered: what the thread would send is not sent, and it is told so."""
+    """The loop has answered: the thread's answer is not sent, and the thread learns that."""
     sends: list[Any] = []
 
     class Keeping(FakeService):

@@ -47,7 +47,7 @@ NO_JSON = [
 
 @pytest.mark.parametrize(("message", "request_id"), NO_JSON, ids=range(len(NO_JSON)))
 async def test_parse_error(message: bytes, request_id: Any) -> None:
-    """What is not JSON is answered -32700, with its id where one can be made out, and the connection goes on."""
+    """What is not JSON is answered -32700, with its id where one can be made out, and the connection continues."""
     async with world() as w:
         client = await w.client()
         client.send(message)
@@ -88,9 +88,7 @@ async def test_invalid_request(message: bytes, request_id: Any) -> None:
 
 @pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1" * 400, "100000000000000000000"])
 async def test_integers_outside_64_bits(number: str) -> None:
-    """An integer that does not fit into 64 bits is invalidParams wherever it stands; digits in a text and floats are no
-    integers.
-    """
+    """An integer that does not fit into 64 bits is invalidParams anywhere; digits in a text and floats are not integers."""
     async with world() as w:
         client = await w.client()
         client.send(HELLO % b'{"a":[{"b":%s}]}' % number.encode())
@@ -120,7 +118,7 @@ async def test_infinite_float() -> None:
 
 
 async def test_depth_counts_structure_only() -> None:
-    """Brackets in a text are not nesting, many of them beside each other neither, and 100 levels are allowed."""
+    """Brackets in a text are not nesting, many of them next to each other neither, and 100 levels are allowed."""
     async with world() as w:
         client = await w.client()
         await client.call("session/new", {"sessionId": "s"})
@@ -301,7 +299,7 @@ async def test_small_limit_before_the_token() -> None:
 
 
 async def test_bad_input_disturbs_nobody() -> None:
-    """While one client sends rubbish of every kind, another one's requests are all answered."""
+    """While one client sends all kinds of garbage, another one's requests are all answered."""
     async with world() as w:
         good = await w.client()
         await good.call("session/new", {"sessionId": "s"})

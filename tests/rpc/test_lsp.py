@@ -240,7 +240,7 @@ async def test_many_changes_cost_one_more_run() -> None:
 
 
 async def test_errors_of_features() -> None:
-    """Errors keep their kind on the way through pygls, wrong params name the field, mistakes stay in the log."""
+    """Errors keep their kind on the way through pygls, wrong params name the field, mistakes remain in the log."""
     async with world(documents=FakeDocuments()) as w:
         client = await ready(w)
         error = await client.fail("textDocument/documentSymbol", document("file:///bad"))

@@ -74,7 +74,7 @@ def test_delete(daemon: Home, sessions: Path) -> None:
 
 
 def test_list(daemon: Home, sessions: Path) -> None:
-    """Every session with name, time and number of messages; `index.el` is none."""
+    """Every session with name, time and number of messages; `index.el` is not a session."""
     (sessions / "index.el").write_text(f'(("{AUTH}" :name "Auth bug investigation"))\n')
     client = daemon.client()
     assert adopt(client, sessions, "agent-q")["warnings"] == []
@@ -113,7 +113,7 @@ def test_switch_session(daemon: Home, sessions: Path) -> None:
 
 
 def test_new_session(daemon: Home, sessions: Path) -> None:
-    """It has an id of Agent-Q's kind and no file till something was said; then Emacs lists it."""
+    """It has an id of Agent-Q's kind and no file until something was said; then Emacs lists it."""
     client = daemon.client()
     adopt(client, sessions, "agent-q")
     made = client.call("session/new", store=sessions.parent.name)["session"]["sessionId"]
@@ -126,7 +126,7 @@ def test_new_session(daemon: Home, sessions: Path) -> None:
 
 
 def test_name_session(daemon: Home, sessions: Path) -> None:
-    """The name stands in the header that Agent-Q lists by, and in the form; others see it at once."""
+    """The name is in the header that Agent-Q lists by, and in the form; others see it at once."""
     client, other = daemon.client(), daemon.client()
     adopt(client, sessions, "agent-q")
     other.call("session/open", sessionId=wire(sessions, OTHER))

@@ -34,7 +34,7 @@ def test_append_one_message_makes_the_file(daemon: Home, folder: Path) -> None:
 
 
 def test_append_multiple_messages_each_on_its_own_line(daemon: Home, folder: Path) -> None:
-    """Whatever a message holds it is one line, and what stood in the file before stays byte for byte."""
+    """Whatever a message holds it is one line, and what was in the file before stays byte for byte."""
     cortex(folder, *theirs("a", "b"))
     before = transcript(folder).read_bytes()
     client = daemon.client()
@@ -93,7 +93,7 @@ def test_load_history_from_an_empty_file(daemon: Home, folder: Path) -> None:
 
 
 def test_load_history_with_one_malformed_line(daemon: Home, folder: Path) -> None:
-    """It is skipped with a warning that names file and line, and still stands there after the next save, for cortex too."""
+    """It is skipped with a warning that names file and line, and still is there after the next save, for cortex too."""
     cortex(folder, *theirs("a", "b"))
     with transcript(folder).open("a") as file:
         file.write('{"role":"user","content":\n')

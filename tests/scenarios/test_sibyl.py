@@ -120,7 +120,7 @@ def test_reset(daemon: Home, sessions: Path) -> None:
 
 
 def test_system_messages_and_thinking_are_not_in_the_file(daemon: Home, sessions: Path) -> None:
-    """They are kept beside it and are back after a restart; summary and tool calls are in it."""
+    """They are kept next to it and are back after a restart; summary and tool calls are in it."""
     client = daemon.client()
     adopt(client, sessions, "sibyl")
     session = wire(sessions, FIRST)

@@ -89,7 +89,7 @@ def test_saved_at(daemon: Home, folder: Path) -> None:
 
 
 def test_clear_state(daemon: Home, folder: Path) -> None:
-    """State and messages cleared by us are gone for Theia; its own memory wipe ends the session, which lies in the trash."""
+    """State and messages cleared by us are gone for Theia; its own memory wipe ends the session, which is in the trash."""
     file = freeze(folder)
     client = daemon.client()
     adopt(client, folder, "theia")

@@ -232,7 +232,7 @@ def test_a_session_that_cannot_be_saved_costs_the_others_nothing(caplog: pytest.
 
 
 def test_a_full_disk_is_told_and_tried_till_there_is_room() -> None:
-    """The store says that it cannot save, the words stay in the journal, and as soon as there is room all is well again."""
+    """The store says that it cannot save, the words remain in the journal, and as soon as there is room all is well again."""
 
     async def story(core: Core) -> None:
         service = await core.start()
@@ -277,8 +277,8 @@ def test_a_file_that_somebody_writes_all_the_time_is_saved_later(caplog: pytest.
 
 
 def test_a_store_that_may_not_be_written_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """After a failed sync, or in a folder of somebody else's, the timer writes nothing and tells nobody again and again; what waits is saved
-    once that may be.
+    """After a failed sync, or in a read-only folder, the timer writes nothing and does not report it repeatedly; what waits
+    is saved once that is possible.
     """
 
     async def story(core: Core) -> None:
@@ -499,7 +499,7 @@ def test_a_journal_that_nobody_needs_is_trimmed(size: int, dirty: bool, trimmed:
 
 
 def test_the_upkeep_of_the_journal_outlives_every_failure(caplog: pytest.LogCaptureFixture) -> None:
-    """Whether it says why or has a defect: the next round tries again, till it is told to stop."""
+    """After any error, expected or not, the next round tries again, until it is told to stop."""
 
     async def story(core: Core) -> None:
         service = await core.start()

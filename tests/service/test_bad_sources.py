@@ -37,8 +37,9 @@ def lines(path: Path, *records: dict[str, Any] | bytes) -> Path:
 
 
 async def brought(tmp_path: Path, source: Path) -> tuple[Texts, list[tuple[str, int | None]]]:
-    """The texts of each session that came in, in a store read anew, and where the warnings point (name, line). The
-    source is the same before and after, in every byte and time."""
+    """The texts of each session that came in, in a store read again, and where the warnings point (name, line). The source
+    is the same before and after, in every byte and time.
+    """
     before = sources(source)
     house = House(RealFileSystem(), str(tmp_path / "home"))
     store = (await house.open()).store
@@ -80,7 +81,7 @@ def source(tmp_path: Path) -> Path:
 
 
 async def test_broken_lines_cost_themselves(tmp_path: Path, source: Path) -> None:
-    """Cut off, NULs, no JSON, no object: each is told by file and line, the lines around it come in."""
+    """Cut off, NULs, not JSON, not an object: each is reported with file and line, the lines around it are imported."""
     lines(
         source / "a.jsonl", turn(1, "a"), b'{"type": "user", "uu', turn(2, "a"), b"\0" * 100, b"[1, 2]", b"", turn(3, "a"),
         json.dumps(turn(4, "a")).encode()[:-30],
@@ -121,7 +122,7 @@ async def test_trees_with_holes_circles_and_twins(tmp_path: Path, source: Path) 
 
 
 async def test_bombs_and_wrong_clocks(tmp_path: Path, source: Path) -> None:
-    """Nesting without end, numbers without end, times that are none or of other ages: no harm, and the words come in."""
+    """Endless nesting, endless numbers, invalid times or times of other ages: no harm, and the text is imported."""
     deep = json.dumps(turn(2, "a")).encode()[:-1] + b', "toolUseResult": ' + b"[" * 500 + b"]" * 500 + b"}"
     bottomless = b'{"type": "user", "x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
     large = json.dumps(turn(3, "a")).encode()[:-1] + b', "n": 1' + b"0" * 400 + b', "m": 1e999}'

@@ -49,7 +49,7 @@ async def test_a_long_reply_is_not_indexed_anew_for_every_piece(
 
 @pytest.mark.parametrize("when", ["between", "after"])
 async def test_a_session_that_vanishes_while_it_is_indexed(service: Service, store: MemoryStore, when: str) -> None:
-    """What was deleted while its parts came in stays deleted, whichever part came last."""
+    """A session that is deleted while its parts arrive remains deleted, whichever part came last."""
     session = Session("big", T)
 
     async def parts() -> AsyncIterator[list[Message]]:
@@ -85,7 +85,7 @@ async def test_while_it_is_indexed_its_file_is_not_looked_at(
 async def test_checks_that_overlap_are_over_with_the_last(
     service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lists wait for both, and searches stay incomplete till then."""
+    """Lists wait for both, and searches stay incomplete until then."""
     await service.catalog.ready.wait()
     gates = [asyncio.Event(), asyncio.Event()]
     waiting = iter(gates)
@@ -130,7 +130,7 @@ async def test_what_the_scan_missed_is_forgotten_only_if_it_is_gone(
 async def test_a_session_that_is_opened_while_it_is_indexed_is_not_let_go(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Who comes between the last look at it and its release keeps it; without that it leaves the memory."""
+    """A request between the last check and the release keeps it; otherwise it leaves the memory."""
     index = service.index
     for session_id in ("a", "b"):
         session = Session(session_id, T)
@@ -163,7 +163,7 @@ async def test_after_the_end_nothing_is_begun(service: Service, store: MemorySto
 async def test_a_list_waits_for_an_index_that_is_lost_meanwhile(
     service: Service, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an index says that turns out to be lost is not answered: the list comes from the next one."""
+    """The result of an index that turns out to be lost is not used: the list comes from the next one."""
     await service.new(peer, session_id="a", messages=[user("1")])
     await service.catalog.ready.wait()
     asked = service.index.list

@@ -38,14 +38,14 @@ from tests.store.conftest import House
     ],
 )
 async def test_what_a_list_may_not_ask(service: Service, asked: dict[str, Any], words: str) -> None:
-    """Each is told by the name of its field."""
+    """Each error names its field."""
     with pytest.raises(InvalidParams, match=words.replace(".", r"\.")) as raised:
         await service.list(**asked)
     assert raised.value.data["field"] == words.partition(":")[0]
 
 
 async def test_the_trash_is_listed_by_pages_sorted_and_filtered(service: Service, peer: FakePeer) -> None:
-    """Each page goes on where the last one ended, and every filter takes out what it should."""
+    """Each page continues where the last one ended, and every filter takes out what it should."""
     for number, name in enumerate(("Apple", "pear", "Plum")):
         session_id = f"s{number}"
         await service.new(peer, session_id=session_id, name=name, model=f"m{number}", tags=["fruit", name])
@@ -99,7 +99,7 @@ async def test_numbers_and_words_that_make_no_sense(service: Service, peer: Fake
 
 
 async def test_a_message_that_could_not_be_read_again(clock: ManualClock, tmp_path: Path, peer: FakePeer) -> None:
-    """It is refused by its id, and those beside it in the request are not kept either; requests that came with it are."""
+    """It is refused by its id, and those next to it in the request are not kept either; requests that came with it are."""
     store = (await House(RealFileSystem(), str(tmp_path)).open()).store
     service = WireService(stores={"default": store}, index=FakeIndex(), clock=clock, limits=Limits(settle_s=0.0))
     await service.new(peer, session_id="a", name="N")

@@ -240,7 +240,7 @@ async def test_they_really_glance() -> None:
 
 
 async def test_a_session_is_not_let_go_while_the_rest_of_it_is_read() -> None:
-    """Whoever opens it with more messages than were shown at first is told of the changes after that."""
+    """A client that opens it with more messages than were shown at first gets the later changes."""
     daemon = Daemon(1)
     await daemon.start()
     await daemon.ask(
@@ -266,7 +266,7 @@ async def test_a_session_is_not_let_go_while_the_rest_of_it_is_read() -> None:
 
 
 async def test_the_rest_comes_by_itself() -> None:
-    """Nobody needs to ask for the older messages. A session that nobody has open and that turns out to be large is let go of soon after."""
+    """Nobody needs to ask for the older messages. A session that nobody has open and that turns out to be large is released soon after."""
     daemon = Daemon(1)
     await daemon.start()
     await daemon.ask(

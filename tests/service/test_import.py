@@ -77,7 +77,7 @@ async def test_a_dry_run_changes_nothing(tmp_path, transcript):
 
 
 async def test_an_imported_session_is_carried_on(tmp_path, transcript):
-    """What is said in it here stays when the import is repeated."""
+    """Messages added here remain when the import is repeated."""
     service, _ = await serving(tmp_path / "home")
     [info] = (await service.import_(None, str(transcript)))["sessions"]
     await service.append(FakePeer(), info["sessionId"], [user("here")])

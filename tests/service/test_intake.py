@@ -122,7 +122,7 @@ async def test_a_grown_file_is_as_new_as_its_last_message(served, tmp_path, monk
 
 
 async def test_a_session_that_is_here_no_more_comes_again(served, tmp_path):
-    """An unchanged file is passed over only while all its sessions are here."""
+    """An unchanged file is skipped only while all its sessions are here."""
     path = transcript(tmp_path / "p", range(1, 4))
     await served.bring(path)
     await served.service.delete(FakePeer(), wire_id(path))
@@ -268,7 +268,7 @@ async def test_since_leaves_out_what_was_quiet(served, tmp_path):
 
 
 async def test_a_session_that_is_open_grows_before_everybodys_eyes(served, tmp_path):
-    """Whoever has it open is told, once, and nobody is thrown out of it."""
+    """Clients that have it open are told once, and it remains open for them."""
     path = transcript(tmp_path / "p", range(1, 4))
     await served.bring(path)
     peer = FakePeer()
@@ -345,7 +345,7 @@ async def test_a_summary_names_a_session_that_comes_later(served, tmp_path):
 
 
 async def test_a_failure_in_one_file_does_not_stop_the_others(served, tmp_path, monkeypatch):
-    """What was read before it broke off is kept, the reason is told, and the file is read again next time."""
+    """What was read before the error is kept, the reason is reported, and the file is read again next time."""
     good = transcript(tmp_path / "p", range(1, 4), S + "1")
     bad = transcript(tmp_path / "p", range(1, 4), S + "0")
     real = registry.BY_NAME["claude-code"]
@@ -374,7 +374,7 @@ async def test_a_failure_in_one_file_does_not_stop_the_others(served, tmp_path, 
 
 
 async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
-    """It cannot grow and is never written over; that is told, and the others come."""
+    """It cannot grow and is never written over; that is reported, and the others come."""
     paths = [transcript(tmp_path / "p", range(1, 4), f"{S}{n}") for n in range(2)]
     spoilt = Path(served.house.folder) / f"{wire_id(paths[0])}.jsonl"
     spoilt.write_bytes(b"\x00no session at all\n")
@@ -386,7 +386,7 @@ async def test_an_unreadable_session_here_is_left_alone(served, tmp_path):
 
 
 async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_path, monkeypatch):
-    """It is told as readOnly; what came in before is whole, and the rest comes when there is room."""
+    """It is reported as readOnly; what came in before is whole, and the rest comes when there is room."""
     monkeypatch.setattr(imported_session, "PART_MESSAGES", 7)
     for n in range(3):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
@@ -409,7 +409,7 @@ async def test_a_full_disk_ends_the_import_and_leaves_nothing_half(served, tmp_p
 
 
 async def test_a_file_that_somebody_writes_all_the_time_is_saved_later(served, tmp_path, monkeypatch):
-    """What the import brings to that session is durable all the same, and the import goes on."""
+    """The import's messages for that session are still durable, and the import continues."""
     path = transcript(tmp_path / "p", range(1, 4))
     await served.bring(path)
     transcript(tmp_path / "p", range(1, 6))
@@ -429,7 +429,7 @@ async def test_a_file_that_somebody_writes_all_the_time_is_saved_later(served, t
 
 
 async def test_two_imports_at_once_bring_everything_once(served, tmp_path):
-    """Whoever comes second finds the session there; none is broken, no message appears twice."""
+    """The second import finds the session there; none is broken, no message appears twice."""
     for n in range(6):
         transcript(tmp_path / "p", range(1, 20), f"{S}{n}")
     results = await asyncio.gather(*(served.bring(tmp_path / "p") for _ in range(3)))
@@ -464,8 +464,8 @@ async def test_a_file_without_a_conversation_says_what_it_has(served, tmp_path):
 
 
 async def test_what_is_told_of_a_folder(served, tmp_path, monkeypatch):
-    """An unknown format is refused; of a folder with too many files the first are taken and the rest is told; whoever waits hears
-    how far it is.
+    """An unknown format is refused; from a folder with too many files the first are taken and the rest is reported; the
+    caller gets progress.
     """
     with pytest.raises(InvalidParams, match="format: expected one of claude-code"):
         await served.bring(tmp_path, format="docx")

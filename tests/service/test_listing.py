@@ -127,7 +127,7 @@ async def test_what_is_in_memory_counts_more_than_its_file(
 async def test_a_save_does_not_say_that_all_of_it_is_in_the_index(
     service: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While its older messages are still to be read: who trusts its fingerprint after a kill would never find them."""
+    """While its older messages are still to be read: with its fingerprint, they would never be found after a kill."""
     await service.catalog.ready.wait()
     there(store, "a", "b")
     gate = Gate(store, monkeypatch)

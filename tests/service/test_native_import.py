@@ -118,7 +118,7 @@ def document(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _: None
 async def test_a_json_export_that_was_cut_off_brings_what_is_whole(
     service: Service, tmp_path: Path, indent: int | None
 ) -> None:
-    """The line of the cut is told; the whole document brings the rest later."""
+    """The line of the cut is reported; the whole document brings the rest later."""
     path = document(tmp_path / "x.json", indent=indent)
     whole = path.read_text()
     cut = whole[: whole.index("text 3")]
@@ -136,7 +136,7 @@ async def test_a_json_export_that_was_cut_off_brings_what_is_whole(
 
 
 async def test_what_is_wrong_in_a_json_export_is_told_with_its_line(service: Service, tmp_path: Path) -> None:
-    """It costs itself only: a message without content, a note that is none, a member of an unknown name."""
+    """Only the faulty item is lost: a message without content, an invalid note, a member of an unknown name."""
 
     def spoil(value: dict[str, Any]) -> None:
         value["messages"][1].pop("content")
@@ -154,7 +154,7 @@ async def test_what_is_wrong_in_a_json_export_is_told_with_its_line(service: Ser
 
 
 async def test_a_json_export_must_name_a_session(service: Service, tmp_path: Path) -> None:
-    """One whose id is none is told, and nothing is made."""
+    """An invalid id is reported, and nothing is created."""
 
     def rename(value: dict[str, Any]) -> None:
         value["session"]["sessionId"] = "../x"
@@ -167,7 +167,7 @@ async def test_a_json_export_must_name_a_session(service: Service, tmp_path: Pat
 async def test_a_file_that_goes_before_it_is_read(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told with the operating system's words, and the import goes on."""
+    """It is reported with the operating system's words, and the import continues."""
     path = exported(tmp_path / "a.jsonl", "a", ["one"])
 
     def gone(path: str, size: int = -1) -> bytes:
@@ -179,7 +179,7 @@ async def test_a_file_that_goes_before_it_is_read(
 
 
 def several(path: Path, *ids: str | None) -> Path:
-    """Exports one after the other, as a shell's `>>` makes it."""
+    """Exports one after another, as a shell's `>>` makes it."""
     one = path.with_name("part")
     whole = b"".join(exported(one, local_id, [f"of {local_id}", "more"]).read_bytes() for local_id in ids)
     one.unlink()
@@ -188,7 +188,7 @@ def several(path: Path, *ids: str | None) -> Path:
 
 
 async def test_each_header_in_a_file_begins_a_session(service: Service, tmp_path: Path) -> None:
-    """What is wrong in one of them costs it only, and is told with its line in the file."""
+    """A fault in one of them affects only that one, and is reported with its line in the file."""
     path = several(tmp_path / "all.jsonl", "a", "b", None, "c")
     lines = path.read_bytes().split(b"\n")
     lines[4] = b"no json"
@@ -213,7 +213,7 @@ async def test_a_file_of_several_in_a_folder_of_ours_is_several(service: Service
 
 
 def test_a_header_said_twice_goes_on_with_its_session(tmp_path: Path) -> None:
-    """Of the same id; a message or a text that speaks of headers is none."""
+    """It has the same id; a message or a text about headers is not a header."""
     path = several(tmp_path / "all.jsonl", "a", "a", "b")
     with path.open("a") as file:
         file.write(json.dumps({"role": "user", "content": '{"sessiond":1}', "sessiond": 1, "id": "c"}) + "\n")
@@ -240,7 +240,7 @@ def test_only_one_session_of_a_file_is_in_memory(tmp_path: Path) -> None:
 async def test_json_exports_in_an_array_or_one_after_the_other(
     service: Service, tmp_path: Path, join: Callable[[list[str]], str]
 ) -> None:
-    """All come in; what is not a session among them, and a cut in the last one, are told with their lines."""
+    """All come in; what is not a session among them, and a cut in the last one, are reported with their lines."""
 
     def renamed(name: str) -> str:
         return document(tmp_path / "one", lambda value: value["session"].update(sessionId=name)).read_text()

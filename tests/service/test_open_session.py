@@ -74,7 +74,7 @@ async def given_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 def later(*work: Coroutine[Any, Any, Any]) -> list[asyncio.Future[Any]]:
-    """Begun one after the other, before anything else happens."""
+    """Begun one after another, before anything else happens."""
     return [asyncio.create_task(one) for one in work]
 
 
@@ -95,14 +95,14 @@ def texts(session: Session) -> list[Any]:
 
 
 def kept(store: MemoryStore, *said: str) -> None:
-    """A session that lies in the store and is not in memory."""
+    """A session that is in the store and is not in memory."""
     session = store.sessions["a"] = Session("a", T)
     for seq, text in enumerate(said, 1):
         session.add_message(Message(id=f"k{seq}", seq=seq, role="user", content=text, timestamp=T))
 
 
 class Gate:
-    """Whoever comes waits. `come`: how many have."""
+    """Callers wait here. `come`: how many have arrived."""
 
     all: ClassVar[list[Gate]] = []
 
@@ -196,7 +196,7 @@ async def test_a_load_that_fails_is_told_to_those_that_waited(service: Service, 
 
 
 async def test_a_fault_in_a_load_leaves_nobody_waiting(service: Service, store: MemoryStore) -> None:
-    """Whatever goes wrong in the store is told, and the next one tries again."""
+    """An error of the store is reported, and the next one tries again."""
     kept(store, "first")
 
     def broken() -> None:
@@ -228,7 +228,7 @@ async def test_a_session_in_the_trash_takes_appends_from_its_restore_on(
 
 
 async def test_what_waits_when_its_session_is_deleted(service: Service, peer: FakePeer, other: FakePeer) -> None:
-    """Whoever has it open hears of the end first; then what waits is refused."""
+    """Clients that have it open hear of the end first; then waiting requests are refused."""
     await service.new(peer, session_id="a", messages=_one("first"))
     heard: list[str] = []
 
@@ -244,7 +244,7 @@ async def test_what_waits_when_its_session_is_deleted(service: Service, peer: Fa
 async def test_nobody_sees_a_session_before_it_is_durable(
     service: Service, store: MemoryStore, peer: FakePeer, other: FakePeer
 ) -> None:
-    """Who asks for a session that is being made waits for it, and both have the same one open."""
+    """A request for a session that is being created waits for it, and both clients have the same one open."""
     gate = store.before_commit = Gate()
     making, opening = later(
         service.new(peer, session_id="a", messages=_one("first")), service.open(other, "a")
@@ -259,7 +259,7 @@ async def test_nobody_sees_a_session_before_it_is_durable(
 async def test_an_id_that_the_daemon_makes_is_taken_in_the_turn_in_which_it_is_asked_for(
     service: Service, peer: FakePeer, other: FakePeer
 ) -> None:
-    """Whoever names it after that comes after it, and two that are asked for at once are two."""
+    """Requests that name it later come after it, and two that are created at once are different."""
     names = ["session-20260111-143022", "session-20260111-143022-2"]
     tasks = later(
         service.new(peer), service.new(other), service.append(other, names[0], _one("x")),
@@ -305,8 +305,8 @@ async def test_a_cut_is_told_when_it_is_durable(
 async def test_a_refusal_names_no_seq_of_a_draft_that_was_given_up(
     service: Service, store: MemoryStore, peer: FakePeer, error: Exception
 ) -> None:
-    """Where a record cannot be made durable, those that had a part in it are told; who was refused because of what the others planned
-    is asked again, on what is there.
+    """If a record cannot be made durable, the jobs in it get the error; a job that was refused because of the others' plans
+    is planned again, on the present session.
     """
     await service.new(peer, session_id="a", messages=_one("first"))
     failures = [error]
@@ -361,7 +361,7 @@ async def test_a_batch_that_is_too_large_for_one_record_is_split(
 async def test_a_cancelled_new_that_is_on_its_way_to_the_disk_is_answered(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """What is durable can not be cancelled any more, so its answer says what is so."""
+    """What is durable can no longer be cancelled, so the answer reports it."""
     gate = store.before_commit = Gate()
     [making] = later(service.new(peer, session_id="a"))
     await turns(3)
@@ -374,7 +374,7 @@ async def test_a_cancelled_new_that_is_on_its_way_to_the_disk_is_answered(
 async def test_a_cancelled_append_is_answered_in_the_moment_of_its_cancellation(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Who is cancelled while the commit ends, and does not know it yet, is answered all the same: with what is so, or with why not."""
+    """A caller that is cancelled while the commit ends, and does not know that yet, still gets the answer: the result or the error."""
     await service.new(peer, session_id="a")
     appending = later(service.append(peer, "a", _one("kept")))
     store.before_commit = appending[0].cancel
@@ -455,7 +455,7 @@ async def test_a_begun_job_that_is_cancelled_is_answered_as_done(
 async def test_a_job_that_is_cancelled_before_it_began_is_not_there(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Of whatever kind, wherever it stands in the queue; those around it are carried out."""
+    """Of whatever kind, wherever it is in the queue; those around it are carried out."""
     await service.new(peer, session_id="a", messages=_one("first"))
     one = service.open_sessions.at("a")
     gate = store.before_commit = Gate()
@@ -487,9 +487,7 @@ async def test_a_job_that_is_cancelled_before_it_began_is_not_there(
 async def test_a_fault_after_a_commit_leaves_nobody_waiting(
     service: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody is told of a change and that fails, which is a fault of ours: who asked is answered one way or the other, and the
-    session goes on.
-    """
+    """Publishing a change fails, which is a bug of ours: the caller is still answered, and the session continues."""
     await service.new(peer, session_id="a")
 
     def broken(*_: object) -> None:
@@ -539,7 +537,9 @@ async def test_saves_go_on_beside_changes_and_a_job_that_runs_alone_waits_for_th
 async def test_whoever_holds_the_files_does_not_keep_changes_waiting(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """A backup copies the files, and looks for outside edits go on: appends are answered meanwhile; saves and jobs that run alone wait."""
+    """A backup copies the files, and looks for outside edits continue: appends are answered meanwhile; saves and jobs that
+    run alone wait.
+    """
     await service.new(peer, session_id="a", messages=_one("first"))
     one = service.open_sessions.at("a")
     async with one.still():
@@ -555,7 +555,7 @@ async def test_whoever_holds_the_files_does_not_keep_changes_waiting(
 async def test_a_save_that_meets_an_outside_edit_merges_it_and_begins_again(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Whoever has the session open is told to read it again, once; jobs that came meanwhile are not held up for ever."""
+    """Clients that have the session open are told once to read it again; jobs that arrived meanwhile do not wait for ever."""
     await service.new(peer, session_id="a", messages=_one("first"))
     one = service.open_sessions.at("a")
     theirs = store.sessions["a"] = store.sessions["a"].snapshot()
@@ -609,7 +609,7 @@ async def test_an_outside_edit_between_plan_and_commit(tmp_path: Path, peer: Fak
 
 
 async def test_a_session_whose_file_never_stands_still(tmp_path: Path, peer: FakePeer) -> None:
-    """However often somebody else writes it: the save fails honestly in the end, and appends go on meanwhile; nothing is lost."""
+    """However often somebody else writes it: the save fails honestly in the end, and appends continue meanwhile; nothing is lost."""
     service, house = await disk(tmp_path)
     await service.new(peer, session_id="a", messages=_one("first"))
     await service.save("a")
@@ -636,7 +636,7 @@ async def test_a_session_whose_file_never_stands_still(tmp_path: Path, peer: Fak
 
 
 async def test_a_session_that_vanishes_under_its_writer(service: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """Somebody removes its file: whoever has it open is told, and what waits behind that is told sessionNotFound; none waits for ever."""
+    """Its file is removed: clients that have it open are told, and waiting requests get sessionNotFound; none waits for ever."""
     await service.new(peer, session_id="a", messages=_one("first"))
     one = service.open_sessions.at("a")
     store.edit("a", None)
@@ -651,7 +651,7 @@ async def test_a_session_that_vanishes_under_its_writer(service: Service, store:
 async def test_a_session_that_is_let_go_while_its_file_is_compared(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Opening a session looks at its file; who would let the session go meanwhile does not, and whoever opens it is told of changes."""
+    """Opening a session compares its file; it is not released meanwhile, and the client that opens it gets changes."""
     await service.new(peer, session_id="a", messages=_one("first"))
     await service.close_session(peer, "a")
     one = service.open_sessions.at("a")

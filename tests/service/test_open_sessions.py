@@ -218,7 +218,7 @@ async def test_a_change_that_was_cancelled_while_it_waited_for_its_turn(
 
 
 async def test_a_delete_that_comes_first_ends_what_waits(service: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """What stands behind it in the queue is told that the session is gone, changes and whole actions alike."""
+    """Later jobs in the queue fail because the session is gone, both changes and whole actions."""
     await service.new(peer, session_id="a", messages=[user("1")])
     gate = asyncio.Event()
     store.before_commit = gate.wait
@@ -236,7 +236,7 @@ async def test_a_delete_that_comes_first_ends_what_waits(service: Service, store
 
 
 async def test_an_update_is_told_with_the_whole_info(service: Service, peer: FakePeer, other: FakePeer) -> None:
-    """Whoever listens needs not ask again."""
+    """Listeners do not have to ask again."""
     await service.new(peer, session_id="a")
     await service.open(other, "a")
     one = service.open_sessions.at("a")
@@ -254,7 +254,7 @@ async def test_an_update_is_told_with_the_whole_info(service: Service, peer: Fak
 async def test_an_owner_that_never_came_to_hold_a_session_leaves_at_once(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Whoever asks for sessions that are not there fills no memory with them; nor does one that is deleted."""
+    """Requests for sessions that do not exist do not fill the memory; nor do deleted sessions."""
     for n in range(10):
         with pytest.raises(SessionNotFound):
             await service.read(f"none{n}")
@@ -270,7 +270,7 @@ async def test_an_owner_that_never_came_to_hold_a_session_leaves_at_once(
 
 
 async def test_who_is_in_use_stays_the_owner(service: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """Whoever holds on to one across an await says so; as soon as nobody does and it is not loaded, it leaves."""
+    """Code that keeps one across an await says so; as soon as nothing keeps it and it is not loaded, it leaves."""
     one = service.open_sessions.at("a")
     with one.in_use():
         with pytest.raises(SessionNotFound):
@@ -312,8 +312,8 @@ async def test_what_is_open_busy_or_not_saved_is_not_let_go(
 async def test_a_session_that_one_lets_go_while_another_asks_for_it(
     service: Service, store: MemoryStore, peer: FakePeer
 ) -> None:
-    """Two ask at once for a session that is not in memory, and the first needs it no more before the second has seen it: the second
-    finds it all the same.
+    """Two ask at once for a session that is not in memory, and the first needs it no more before the second has seen it: the
+    second finds it nevertheless.
     """
     await service.new(peer, session_id="a", messages=[user("first")])
     await service.close_session(peer, "a")
@@ -331,7 +331,7 @@ async def test_a_session_that_one_lets_go_while_another_asks_for_it(
 
 
 async def test_a_session_that_goes_while_others_are_saved(service: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """A save of everything takes a while: what is deleted, or saved and let go of, meanwhile is no reason to fail."""
+    """A save of everything takes a while: it does not fail because of sessions that are deleted, or saved and released, meanwhile."""
     for session_id in "abcd":
         await service.new(peer, session_id=session_id, messages=[user("1")])
     gate = asyncio.Event()

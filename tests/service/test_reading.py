@@ -73,7 +73,7 @@ def test_every_event_goes_through_the_pipe() -> None:
 
 
 async def test_the_process_reads_the_same(elsewhere: ImportReader, tmp_path: Path) -> None:
-    """Several files one after the other, also damaged ones, give the same events as here; bytes are counted."""
+    """Several files one after another, also damaged ones, give the same events as here; bytes are counted."""
     paths = [transcript(tmp_path / "p", range(1, 700)), transcript(tmp_path / "q", range(1, 3))]
     broken = tmp_path / "p" / "broken.jsonl"
     broken.write_bytes(b"\xff\xfe no json\n" + record(1).encode() + b'{"cut')
@@ -113,7 +113,7 @@ async def test_a_process_that_is_killed(elsewhere: ImportReader, tmp_path: Path)
 
 
 async def test_a_path_that_is_no_text_is_read_here(elsewhere: ImportReader, tmp_path: Path) -> None:
-    """Names that are not UTF-8 cannot be written into the pipe; they are read all the same."""
+    """Names that are not UTF-8 cannot be written into the pipe; they are read nevertheless."""
     path = transcript(tmp_path / "p", range(1, 4))
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff.jsonl"))
     try:
@@ -125,8 +125,8 @@ async def test_a_path_that_is_no_text_is_read_here(elsewhere: ImportReader, tmp_
 
 
 async def test_an_import_through_the_process(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything comes in; where the process dies in a file, that is told, what came before it stays, and a repetition brings
-    the rest.
+    """Everything comes in; where the process dies in a file, that is reported, what came before it stays, and a repetition
+    brings the rest.
     """
     good = transcript(tmp_path / "p", range(1, 5), "11111111-2222-3333-4444-555555555551")
     bad = transcript(tmp_path / "p", range(1, 3000), "11111111-2222-3333-4444-555555555552")
@@ -155,7 +155,7 @@ async def test_an_import_through_the_process(served: Served, tmp_path: Path, mon
 
 
 def test_the_process_by_itself(tmp_path: Path) -> None:
-    """A request after the other till its input ends: what comes of a file in batches, of one that is none the reason."""
+    """One request after another until its input ends: a file's events in batches, or the reason for an invalid file."""
     path = transcript(tmp_path / "p", range(1, 400))
     with pipes.start(reading_worker.__file__) as process:
         assert process.stdin is not None and process.stdout is not None

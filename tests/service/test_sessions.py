@@ -123,7 +123,7 @@ async def test_nothing_is_published_before_it_is_durable(service, store, peer, o
 
 
 async def test_a_cancelled_append_that_waits_is_not_written(service, store, peer):
-    """What has not been handed to the disk can be taken back; what has, is answered."""
+    """A change that has not gone to the disk can be cancelled; one that has is answered."""
     await service.new(peer, session_id="a")
     gate = asyncio.Event()
     store.before_commit = gate.wait
@@ -186,7 +186,7 @@ async def test_a_slow_reader_is_told_to_resync_and_then_goes_on(service, peer, o
 
 
 async def test_a_streamed_reply_grows_and_ends(service, peer, other):
-    """Extended text is told as it comes; the message ends with one content, under the seq of its append."""
+    """Extended text is reported as it comes; the message ends with one content, under the seq of its append."""
     await service.new(peer, session_id="a")
     await service.open(other, "a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
@@ -213,7 +213,7 @@ async def test_a_streamed_reply_grows_and_ends(service, peer, other):
 
 
 async def test_a_reply_whose_writer_left_is_interrupted_and_can_be_resumed(service, peer, other):
-    """The end of the connection ends its streams; whoever extends one later resumes it."""
+    """The end of the connection ends its streams; a later `extend` resumes one."""
     await service.new(other, session_id="a")
     await service.open(peer, "a")
     await service.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])

@@ -79,7 +79,7 @@ async def test_a_move_takes_everything_along(two: Service, store: MemoryStore, p
 
 
 async def test_a_move_that_would_lose_something_moves_nothing(two: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """What the other store does not give back as it was stays where it is, and nothing of it is there."""
+    """What the other store does not give back as it was remains where it is, and nothing of it is there."""
     await made(two, peer)
     theia: Any = two.stores["theia"]
     theia.forgets = True
@@ -92,7 +92,7 @@ async def test_a_move_that_would_lose_something_moves_nothing(two: Service, stor
 
 
 async def test_a_fork_of_a_reply_that_still_streams_in(two: Service, peer: FakePeer) -> None:
-    """In the fork it is interrupted, for nobody writes it there; the original goes on. A fork from before it has none of it."""
+    """In the fork it is interrupted, because nobody writes it there; the original continues. A fork from before it has none of it."""
     await two.new(peer, session_id="a", messages=[user("1")])
     await two.append(peer, "a", [{"id": "r", "role": "assistant", "content": "He", "status": "streaming"}])
     fork, before = await two.fork(peer, "a"), await two.fork(peer, "a", at_seq=1)
@@ -104,7 +104,7 @@ async def test_a_fork_of_a_reply_that_still_streams_in(two: Service, peer: FakeP
 
 
 async def test_where_an_export_may_go(two: Service, peer: FakePeer, tmp_path: Path) -> None:
-    """To a file of the user's, and not over another one unless he says so; never among what the daemon looks after."""
+    """To a file of the user, not over another one unless asked to; never among the daemon's own files."""
     await made(two, peer)
     for path, words in (
         ("relative.md", "expected an absolute path"),
@@ -140,7 +140,7 @@ async def test_an_export_that_is_too_large_for_an_answer(two: Service, peer: Fak
 async def test_a_store_that_cannot_save_one_session_saves_the_others(
     two: Service, store: MemoryStore, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is told, and whatever could be saved is."""
+    """The failure is reported, and whatever could be saved is."""
     for session_id in "abc":
         await two.new(peer, session_id=session_id, messages=[user("1")])
     save = StoredInMemory.save
@@ -168,7 +168,7 @@ async def test_a_theia_sessions_messages_are_no_state(two: Service, peer: FakePe
 
 
 async def test_a_move_never_displaces_a_session(two: Service, store: MemoryStore, peer: FakePeer) -> None:
-    """Where the other store has one of that id, both stay as they are."""
+    """Where the other store has one of that id, both remain as they are."""
     await made(two, peer)
     await two.new(peer, session_id="a", store="theia", name="Theirs", messages=[user("theirs")])
     with pytest.raises(AlreadyExists):

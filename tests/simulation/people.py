@@ -113,7 +113,7 @@ class Known:
 
 
 class Owner:
-    """Has a session of its own and does everything to it. `possible`: what may be in it, most of the time one thing."""
+    """Has a separate session and does everything to it. `possible`: what may be in it, most of the time one thing."""
 
     def __init__(self, world: World, name: str, rng: random.Random) -> None:
         self._world = world
@@ -187,7 +187,7 @@ class Owner:
             self.possible = [after]
 
     async def settle(self, *, certain: bool = True) -> None:
-        """Ask what it is now. What was indeterminate is so till the next start."""
+        """Ask what it is now. What was indeterminate is so until the next start."""
         try:
             found: list[str] | None = [
                 one["content"] for one in (await self._world.service.read(self.name, last=1000))["messages"]

@@ -93,7 +93,7 @@ async def test_1_a_new_session_is_not_saved_into_an_empty_mount_point(
 
 @pytest.mark.parametrize("leave", [True, False])
 async def test_1_nothing_moves_into_an_empty_mount_point(service: Service, disk: Disk, leave: bool) -> None:
-    """The session stays where it was."""
+    """The session remains where it was."""
     peer = FakePeer("one")
     await service.new(peer, session_id="a", messages=[user("kept")])
     disk.unmount(leave=leave)
@@ -144,7 +144,7 @@ def test_23_an_id_in_the_trash_is_not_cut_within_an_escape() -> None:
 async def test_what_somebody_writes_while_a_session_moves_is_in_the_trash(
     service: Service, mounts: Mounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that comes between the copy and the removal is in neither place; the file as it was then lies in the trash."""
+    """A line that comes between the copy and the removal is in neither place; the file as it was then is in the trash."""
     peer = FakePeer("one")
     await service.new(peer, session_id="a", messages=[user("kept")])
     await service.save("a")
@@ -167,7 +167,7 @@ async def test_what_somebody_writes_while_a_session_moves_is_in_the_trash(
 async def test_what_somebody_writes_into_what_a_move_has_just_made_is_in_the_trash(
     service: Service, disk: Disk, mounts: Mounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The session stays where it is, the client may try again, and the line by hand is not lost with the copy."""
+    """The session remains where it is, the client may try again, and the line by hand is not lost with the copy."""
     peer = FakePeer("one")
     await service.new(peer, session_id="a", messages=[user("kept")])
     put = StoredSession.put

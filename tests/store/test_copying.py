@@ -68,7 +68,7 @@ def test_a_file_longer_than_a_part(tree: Tree, tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_is_cut_while_it_is_read(
     tree: Tree, fs: Meddled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is read again till it stands still; one that never does is there as it was read, and is copied again next time."""
+    """It is read again until it no longer changes; one that never stops changing is there as it was read, and is copied again next time."""
     monkeypatch.setattr(copying, "_CHUNK_BYTES", 10)
     path = tmp_path / "f"
     path.write_bytes(b"x" * 40)
@@ -106,7 +106,7 @@ def test_a_tree_that_somebody_takes_away(tree: Tree, tmp_path: Path) -> None:
 
 
 def test_a_name_that_was_taken_meanwhile(tree: Tree, tmp_path: Path) -> None:
-    """What has it stays as it is."""
+    """The owner of the name remains as it is."""
     tree.put(MANIFEST, b"{}")
     (tmp_path / "copy").mkdir()
     with pytest.raises(FileExistsError):

@@ -36,7 +36,7 @@ class Ledger:
         self.seq = 0
 
     def takes(self, session: Session) -> None:
-        """What was served once must stay."""
+        """What was served once must remain."""
         self.must, self.may, self.seq = {m.seq: m.content for m in session.messages()}, {}, session.seq
 
 

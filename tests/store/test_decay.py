@@ -41,7 +41,7 @@ async def warnings(house: House) -> list[str]:
 
 
 async def test_one_flipped_bit_is_found_wherever_it_is(house: House) -> None:
-    """A bit inside a message's text, and in every other line, is told with its line, after one save and after several."""
+    """A bit inside a message's text, and in every other line, is reported with its line, after one save and after several."""
     path = await saved(house)
     loaded = await house.store.load("a")
     for seq in (4, 5):
@@ -75,7 +75,7 @@ async def test_more_than_a_bit_is_told_where_nobody_wrote_the_file(house: House)
 
 
 async def test_an_edit_is_the_users_will(house: House) -> None:
-    """A file that somebody edited while nobody looked is taken as it is, and what decays after that is noticed again."""
+    """A file that was edited without a daemon is accepted as it is, and later decay is noticed again."""
     path = await saved(house)
     path.write_bytes(path.read_bytes().replace(b"word 2", b"other words"))
     stat = path.stat()
@@ -99,7 +99,7 @@ async def test_an_edit_that_says_the_same_is_no_decay(house: House) -> None:
 
 
 async def test_a_rewritten_file_has_its_sum_too(house: House) -> None:
-    """After a truncate, which writes the file anew, a flipped bit is found."""
+    """After a truncate, which writes the file again, a flipped bit is found."""
     path = await saved(house)
     loaded = await house.store.load("a")
     await house.store.commit(loaded.session, [Truncated(seq=4, at=NOW, after_seq=2)])
@@ -110,7 +110,7 @@ async def test_a_rewritten_file_has_its_sum_too(house: House) -> None:
 
 
 async def test_a_sidecar_of_before_says_nothing(house: House) -> None:
-    """A file beside whose sidecar there is no sum, as earlier versions left it, is read as ever."""
+    """A file whose sidecar has no sum, as from earlier versions, is read as before."""
     path = await saved(house)
     side = path.parent / ".sessiond" / "a.json"
     content = json.loads(side.read_text())

@@ -45,7 +45,7 @@ async def orphan(house: House) -> Owner:
 
 
 async def test_changes_of_a_session_whose_file_is_gone_go_into_the_trash(house: House) -> None:
-    """Deleted while nobody looked: that is the user's will, and the journal is not kept for it. What had not been saved can be restored."""
+    """Deleted without a daemon: that is intended, and the journal is not kept for it. Unsaved changes can be restored."""
     store = await orphan(house)
     assert store.dirty("a")
     with pytest.raises(SessionNotFound):
@@ -60,7 +60,7 @@ async def test_changes_of_a_session_whose_file_is_gone_go_into_the_trash(house: 
 
 
 async def test_a_delete_of_changes_whose_session_is_gone_keeps_them(house: House) -> None:
-    """Whoever deletes it learns that it is gone already; what had not been saved lies in the trash all the same."""
+    """The delete fails because the session is already gone; unsaved changes are nevertheless in the trash."""
     store = await orphan(house)
     with pytest.raises(SessionNotFound):
         await store.delete("a", permanent=False)
@@ -81,7 +81,7 @@ async def test_nothing_is_given_up_while_the_folder_is_away(house: House) -> Non
 
 
 async def test_what_waits_for_a_message_that_is_gone_goes_nowhere(house: House) -> None:
-    """Of changes without their session, those that can be told alone lie in the trash."""
+    """Of changes without their session, those that can be told alone are in the trash."""
     store = house.store
     session = await begun(store, "a", 1)
     reply = Message(id="r", seq=2, role="assistant", content="be", timestamp=NOW, status="streaming")
@@ -141,7 +141,7 @@ async def test_a_file_that_cannot_be_read_keeps_what_waits(house: House) -> None
 
 
 async def test_half_a_first_line(house: House) -> None:
-    """What a crash left of a first save is kept aside, and the session is written anew from the journal."""
+    """What a crash left of a first save is kept aside, and the session is written again from the journal."""
     await begun(house.store, "a", 2)
     path_of(house).write_bytes(b'{"sessio')
     store = await house.open()
@@ -154,7 +154,7 @@ async def test_half_a_first_line(house: House) -> None:
 
 
 async def test_a_read_only_store_refuses(house: House) -> None:
-    """It names its problem; when it is well again it goes on."""
+    """It names its problem; when it is well again it continues."""
     session = await begun(house.store, "a", 1)
     house.store.set_problem(StoreProblem("readOnly", "the disk failed"))
     with pytest.raises(ReadOnly, match="the disk failed"):
@@ -180,7 +180,7 @@ async def test_a_folder_that_went_away(house: House) -> None:
 
 
 async def test_a_session_deleted_under_our_hands_is_not_found(house: House) -> None:
-    """By a load that comes upon it; what was known lies in the trash."""
+    """By a load that comes upon it; what was known is in the trash."""
     await begun(house.store, "a", 1)
     await house.store.save("a")
     path_of(house).unlink()
@@ -248,7 +248,7 @@ async def test_what_waits_is_read_with_what_was_edited_meanwhile(house: House) -
 
 
 async def test_hints(house: House) -> None:
-    """A path of a session names that session, whether anybody knows it or not; what else lies there names none."""
+    """A path of a session names that session, whether anybody knows it or not; what else is there names none."""
     house.events.clear()
     house.store.touched([house.store.file_path("nobody"), f"{house.folder}/notes.txt", "/elsewhere/b.jsonl"])
     house.store.touched([f"{house.folder}/notes.txt"])
@@ -258,7 +258,7 @@ async def test_hints(house: House) -> None:
 
 
 async def test_a_sidecar_alone_is_no_edit(house: House) -> None:
-    """Beside a file that is the same, and beside a session that has no file yet: nobody is told anything."""
+    """Beside a file that is the same, and next to a session that has no file yet: nobody is told anything."""
     session = await begun(house.store, "a", 1)
     side = Path(house.folder) / ".sessiond" / "a.json"
     side.parent.mkdir(exist_ok=True)
@@ -316,7 +316,7 @@ async def test_an_arrival_that_never_began_is_given_up(house: House) -> None:
 
 
 def test_changes_that_find_nothing_to_change() -> None:
-    """More text or an end for a message that an edit took out, and state that is there already, are passed over."""
+    """More text or an end for a message that an edit took out, and state that already exists, are skipped."""
     decoded = jsonl.decode("a", {"a.jsonl": b'{"sessiond":1,"id":"a","createdAt":"%s"}\n' % NOW.encode()})
     gone = [
         Extended(seq=5, at=NOW, message_id="gone", offset=0, text="x"),
@@ -389,7 +389,7 @@ async def test_a_watch_outlives_every_failure(house: House, monkeypatch: pytest.
 
 @pytest.mark.timeout(30)
 async def test_a_watch_stops_while_it_begins(house: House) -> None:
-    """Whoever stops it waits neither for what is done when it has begun, nor for a hint."""
+    """Stopping it waits neither for the work after its begin, nor for a hint."""
     begun = asyncio.Event()
 
     async def begins(_: object) -> None:
@@ -494,8 +494,8 @@ async def test_the_journal_keeps_what_a_failed_sync_left_in_doubt() -> None:
 @pytest.mark.parametrize("full", [False, True], ids=["room", "no room at first"])
 @pytest.mark.parametrize("more", [False, True], ids=["all of it", "a part of it"])
 async def test_what_a_file_shows_after_a_failed_sync_and_a_kill_is_written_anew(more: bool, full: bool) -> None:
-    """The sync of a save fails, the daemon is killed, the next one reads what only the page cache has. A second sync of it would
-    succeed and mean nothing: the file is written anew before the journal may forget.
+    """The sync of a save fails, the daemon is killed, the next one reads what only the page cache has. A second sync of it
+    would succeed and mean nothing: the file is written again before the journal may forget.
     """
     disk = CrashFS()
     house = House(disk, "/home", limits=Limits(settle_s=0.0, reserve_bytes=512))

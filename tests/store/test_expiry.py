@@ -72,7 +72,7 @@ async def test_only_what_lay_there_for_thirty_days_goes() -> None:
 
 @pytest.mark.parametrize("days", [40, 3650, -40])
 async def test_12_a_clock_that_leaps_expires_nothing(days: float) -> None:
-    """However far, back again, before a look or after it; and what is deleted while it is wrong lies there as long as any."""
+    """However far, back again, before a look or after it; and what is deleted while it is wrong is there as long as any."""
     house = House()
     put(house.trash, "before", house.clock)
     await house.live(1)
@@ -89,7 +89,7 @@ async def test_12_a_clock_that_leaps_expires_nothing(days: float) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_12_no_entry_goes_before_its_time(seed: int) -> None:
-    """Random lives: daemons that run and do not, a clock that leaps and is put right, a count that is lost. By true time."""
+    """Random lives: daemons that run and do not, a clock that leaps and is repaired, a count that is lost. By true time."""
     rng = random.Random(seed)
     house = House(days=5)
     true_ms, leaps = 0, 0
@@ -119,7 +119,7 @@ async def test_12_no_entry_goes_before_its_time(seed: int) -> None:
 
 
 async def test_what_an_older_version_put_there_lies_thirty_days_from_now_on() -> None:
-    """What passed before was not seen."""
+    """Earlier time was not counted."""
     house = House()
     put(house.trash, "old", house.clock)
     wire = msgspec.json.decode(house.fs.read("/trash/old/meta.json"))

@@ -64,7 +64,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def test_a_file_that_never_stands_still_is_not_read(files: StoreFiles, fs: Meddled, tmp_path: Path) -> None:
-    """Read again and again, and then given up; one that stands still at last is read as one version."""
+    """Read repeatedly, and then given up; one that stops changing at last is read as one version."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x")
 
@@ -80,7 +80,7 @@ def test_a_file_that_never_stands_still_is_not_read(files: StoreFiles, fs: Meddl
 
 
 def test_reachable_tells_a_folder_from_what_is_none(files: StoreFiles, fs: Meddled, tmp_path: Path) -> None:
-    """Gone, a file in its place, or without its marker: out of reach."""
+    """Gone, a file in its place, or without its marker: unreachable."""
     assert files.reachable()
     assert not StoreFiles(fs, str(tmp_path / "no"), registry.get("jsonl")).reachable()
     (tmp_path / "file").write_bytes(b"")
@@ -91,7 +91,7 @@ def test_reachable_tells_a_folder_from_what_is_none(files: StoreFiles, fs: Meddl
 
 
 def test_a_removal_is_a_step_like_others(files: StoreFiles, tmp_path: Path) -> None:
-    """What is there goes, durably; what is not there is no error; another version is an outside change."""
+    """An existing file is removed durably; a missing one is not an error; another version is an outside change."""
     (tmp_path / "a.jsonl").write_bytes(b"x")
     prints = files.prints("a")
     assert files.perform([Write("a.jsonl", b"", "remove")], prints) == {}
@@ -103,7 +103,7 @@ def test_a_removal_is_a_step_like_others(files: StoreFiles, tmp_path: Path) -> N
 
 
 def test_an_append_behind_somebody_elses(files: StoreFiles, fs: Meddled, tmp_path: Path) -> None:
-    """Both are there, and the version that is answered is none that the file has: it is read again."""
+    """Both are there, and the returned version is not one that the file has: it is read again."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1\n")
     prints = files.prints("a")
@@ -176,7 +176,7 @@ def test_a_file_that_somebody_makes_first_stays(files: StoreFiles, fs: Meddled, 
 
 @pytest.mark.parametrize("call", ["link", "replace"])
 def test_a_rewrite_that_fails_leaves_the_old_file(files: StoreFiles, fs: Meddled, tmp_path: Path, call: str) -> None:
-    """And no new one beside it; a displaced name that a crash would leave is settled at the next start."""
+    """And no new one next to it; a displaced name that a crash would leave is settled at the next start."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"old")
     prints = files.prints("a")

@@ -90,7 +90,7 @@ async def test_everything_a_session_holds_survives_save_and_restart(house):
     ("change", "left"), [(Truncated(seq=4, at=NOW, after_seq=1), ["word 1"]), (Cleared(seq=4, at=NOW), [])]
 )
 async def test_truncate_and_clear_rewrite_the_file(house, change, left):
-    """What was cut is gone from the file, and the seq goes on growing after a restart."""
+    """Removed messages are gone from the file, and the seq keeps growing after a restart."""
     session = await begun(house.store, "a", 3)
     await house.store.save("a")
     await house.store.commit(session, [change])
@@ -200,7 +200,7 @@ async def test_a_link_to_a_file_stays_a_link(house, tmp_path):
 
 
 async def test_a_deleted_file_is_the_users_will(house):
-    """The session vanishes, and what was known lies in the trash, unsaved words included."""
+    """The session vanishes, and what was known is in the trash, unsaved words included."""
     session = await begun(house.store, "a", 2)
     await house.store.save("a")
     await house.store.commit(session, [appended(3)])
@@ -283,7 +283,7 @@ async def test_a_write_between_our_look_and_our_rename_is_merged(house):
 
 
 async def test_an_edit_of_the_same_length_right_before_a_save_is_merged(house):
-    """What somebody wrote over is in the session after the save that came upon it, and what waited is behind it."""
+    """The overwritten text is in the session after the save that found it, followed by what waited."""
     session = await begun(house.store, "a", 2)
     await house.store.save("a")
     path = Path(house.store.file_path("a"))

@@ -149,7 +149,7 @@ async def test_an_id_is_looked_for_in_the_file(house: House) -> None:
 
 @pytest.mark.parametrize("chunk", [7, 64])
 def test_an_id_across_the_edge_of_a_chunk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """Wherever it stands in the file."""
+    """Wherever it is in the file."""
     monkeypatch.setattr(partial_load, "_CHUNK_BYTES", chunk)
     store = StoreFiles(RealFileSystem(), str(tmp_path), House(RealFileSystem(), str(tmp_path)).format)
     for place in range(90):
@@ -227,7 +227,7 @@ async def test_what_is_in_doubt_is_read_whole(house: House, harm: str) -> None:
 
 
 async def test_what_was_not_understood_gets_no_brief(house: House) -> None:
-    """A session with a line that cannot be read is read whole each time, and each time it is told."""
+    """A session with a line that cannot be read is read whole each time, and reported each time."""
     await saved(house)
     main, _ = files(house)
     main.write_bytes(main.read_bytes().replace(b'{"id":"m4"', b'!!id":"m4"'))
@@ -242,7 +242,7 @@ async def test_what_was_not_understood_gets_no_brief(house: House) -> None:
 
 
 async def test_messages_between_those_shown_are_not_missed(house: House) -> None:
-    """A reply that was streamed while others wrote, whose line comes late, does not stand in the place of theirs."""
+    """A reply that was streamed while others wrote, whose line comes late, does not take the place of theirs."""
     store = house.store
     session = await begun(store, "a", 20)
     reply = Message(id="r", seq=21, role="assistant", content="be", timestamp=NOW, status="streaming")
@@ -261,7 +261,7 @@ async def test_messages_between_those_shown_are_not_missed(house: House) -> None
 
 
 async def test_a_brief_is_small(house: House) -> None:
-    """It names at most 256 messages, and where notes and state are large there is none, so that a save costs the same at any length."""
+    """It names at most 256 messages, and it is left out if notes and state are large, so that a save costs the same at any length."""
     session = await begun(house.store, "a", 2)
     await house.store.commit(session, [Appended.of([message(seq) for seq in range(3, 501)], NOW)])
     await house.store.save("a")
@@ -334,8 +334,8 @@ async def test_a_brief_that_lies_is_found_out(house: House) -> None:
 
 
 async def test_an_edit_after_the_glance_is_merged(house: House) -> None:
-    """Somebody edits the file before it was read whole: his words count, what was shown and is gone lies in the trash, what was appended
-    is kept.
+    """The file is edited before it is read completely: the edit counts, what was shown and is gone is in the trash, what was
+    appended is kept.
     """
     await saved(house)
     main, _ = files(house)
@@ -357,7 +357,7 @@ async def test_an_edit_after_the_glance_is_merged(house: House) -> None:
 
 
 async def test_a_file_that_goes_after_the_glance(house: House) -> None:
-    """Somebody deletes it: what was shown of it lies in the trash."""
+    """Somebody deletes it: what was shown of it is in the trash."""
     await saved(house)
     session = await glanced(house)
     shown = session.messages(session.absent)

@@ -131,12 +131,12 @@ class Life:
         return sorted(found)
 
     def users_own(self, path: Path) -> bool:
-        """Whether a session's own file lies there: a link to a file is followed in its place."""
+        """Whether a session's own file is there: a link to a file is followed in its place."""
         own = {Path(self.format.main_path("x")).suffix, ".jsonl", ".org"}
         return path.suffix in own and ".sessiond" not in path.parts
 
     def plant(self, path: Path, kind: str, names: list[str]) -> None:
-        """What lay there is outside then; a link, to something precious with the names that are written, is in its place."""
+        """What was there is outside then; a link, to something precious with the names that are written, is in its place."""
         path.parent.mkdir(parents=True, exist_ok=True)
         victim, folder = self.outside / "victim", self.outside / "folder"
         victim.write_text("precious\n")

@@ -43,7 +43,9 @@ async def files_of(fmt: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("fmt", registry.NAMES)
 async def test_a_session_that_somebody_makes_first_stays_his(fmt: str) -> None:
-    """Between the look and the write: the put is refused, his file is as he wrote it, and nothing of ours is beside it or in the trash."""
+    """Between the check and the write: the put is refused, the other file is unchanged, and nothing of ours is next to it or
+    in the trash.
+    """
     [(main, theirs)] = (await files_of(fmt)).items()
     disk = CrashFS()
     house = House(disk, "/home", fmt, FAST)
@@ -115,7 +117,7 @@ async def test_a_disk_that_fails_leaves_nothing_of_it(fmt: str) -> None:
 
 
 async def test_what_somebody_wrote_on_meanwhile_is_not_taken_back() -> None:
-    """The write beside it fails after somebody went on in the new file: his words stay."""
+    """The write of the sidecar fails after another program appended to the new file: its words remain."""
     disk = CrashFS()
     house = House(disk, "/home", "jsonl", FAST)
     store = await house.open()

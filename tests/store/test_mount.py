@@ -35,7 +35,7 @@ def mounter(root: Path, fs: RealFileSystem | None = None) -> Mounter:
 
 
 def test_a_folder_is_marked_and_locked(root: Path) -> None:
-    """A second one does not get it while the first holds it; its id stays the same."""
+    """A second one does not get it while the first holds it; its id remains the same."""
     store = str(root / "store")
     claim = mounter(root).claim("s", store)
     assert claim.writable
@@ -49,7 +49,7 @@ def test_a_folder_is_marked_and_locked(root: Path) -> None:
 
 
 def test_an_unmounted_folder_is_known(root: Path) -> None:
-    """A folder that had a mark and has none is another one; nothing is made in it. One that is gone is out of reach too."""
+    """A folder that had a mark and has none is another one; nothing is made in it. One that is gone is unreachable too."""
     store = root / "store"
     mounter(root).claim("s", str(store)).release()
     store.rename(root / "elsewhere")
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_keeps_its_extras_elsewhere(root: Path) 
 
 
 def test_a_folder_whose_disk_fails_is_out_of_reach(root: Path) -> None:
-    """EIO is no reason to take it as read-only."""
+    """EIO does not make it read-only."""
     with pytest.raises(OutOfReach, match="Input/output"):
         mounter(root, Failing(errno.EIO)).claim("s", str(root / "store"))
 

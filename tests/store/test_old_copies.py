@@ -65,7 +65,7 @@ class System:
         self.fmt, self.house = fmt, house
         self.memory: list[Turn] = []
         self.forgotten: set[str] = set()
-        """Texts that the person cleared, or cut away together with one that the daemon knew the system to have."""
+        """Texts that the user cleared, or cut away together with one that the daemon knew the system to have."""
         self.had: set[str] = set()
         """Texts in versions that the system wrote itself."""
         self.count = 0
@@ -225,7 +225,7 @@ async def _history(seed: int, fmt: str, home: str) -> None:
 
 @pytest.mark.parametrize("fmt", WRITERS)
 def test_7_random_writers_from_memory(fmt: str) -> None:
-    """What the person cleared does not come back; what was acknowledged and an old copy lacks comes back, or is in the trash."""
+    """What the user cleared does not come back; what was acknowledged and an old copy lacks comes back, or is in the trash."""
     for seed in range(HISTORIES):
         with tempfile.TemporaryDirectory() as home:
             try:

@@ -122,7 +122,7 @@ async def test_an_open_that_waits_for_a_copy_opens_the_session(house: House, ser
 
 
 async def test_nothing_is_written_while_a_session_is_held_still(house: House, service: Service, peer: FakePeer) -> None:
-    """What is appended meanwhile is answered at once and kept by the journal; a save, a merge and a delete wait for the end of it."""
+    """Appends meanwhile are answered at once and kept by the journal; a save, a merge and a delete wait until it ends."""
     await on_disk(house)
     await service.open(peer, "a")
     before = path_of(house).read_bytes()
@@ -174,7 +174,7 @@ async def test_of_two_that_make_it_at_once_one_does(house: House, service: Servi
 async def test_who_comes_late_forgets_nothing_of_the_next_session_of_that_id(
     house: House, service: Service, peer: FakePeer
 ) -> None:
-    """Who asked for a session while it was deleted finds none, and leaves the one alone that was begun since."""
+    """A request for a session during its deletion finds none, and does not affect the one that was begun since."""
     await on_disk(house)
 
     async def slowly() -> None:
@@ -221,7 +221,7 @@ async def test_changes_that_come_while_a_file_is_written_are_in_the_next_save(
 async def test_a_save_that_meets_an_edit_merges_it_and_saves_then(
     house: House, service: Service, peer: FakePeer
 ) -> None:
-    """What was edited counts, what waits is behind it, and what is appended between the two is not lost either."""
+    """The edit counts, waiting changes follow it, and what is appended in between is not lost either."""
     await on_disk(house, 2)
     await service.open(peer, "a")
     await service.append(peer, "a", [user("word 3")])
@@ -243,7 +243,7 @@ async def test_a_save_that_meets_an_edit_merges_it_and_saves_then(
 
 
 async def test_a_file_that_somebody_writes_all_the_time(house: House, service: Service, peer: FakePeer) -> None:
-    """Whoever has it saved is told so in the end, the words stay in the journal, and are saved as soon as the file stands still."""
+    """The caller of save gets an error in the end, the words remain in the journal, and are saved as soon as the file stops changing."""
     await on_disk(house)
     await service.append(peer, "a", [user("word 2")])
     perform = house.store._files.perform
@@ -281,7 +281,7 @@ async def test_what_somebody_else_saved_for_us_waits_no_more(
 
 
 async def test_a_save_of_what_was_glanced_at_begins_with_reading_the_whole(tmp_path: Path, peer: FakePeer) -> None:
-    """An append to it is answered before that; then nothing is written before all that is there was read, and all of it stays there."""
+    """An append to it is answered before that; then nothing is written before all that is there was read, and all of it remains there."""
     house = House(
         RealFileSystem(), str(tmp_path), limits=Limits(settle_s=0.0, glanced_file_bytes=1000, glanced_end_bytes=700)
     )
@@ -358,7 +358,7 @@ async def test_a_hint_about_a_session_that_only_the_journal_holds(house: House) 
 
 
 async def test_a_hint_while_the_folder_is_away_deletes_nothing(house: House, service: Service, peer: FakePeer) -> None:
-    """An open session stays as it is, and is there when the folder is."""
+    """An open session remains as it is, and is there when the folder is."""
     await on_disk(house)
     await service.open(peer, "a")
     os.rename(house.folder, house.folder + ".away")
@@ -424,8 +424,8 @@ async def test_a_restore_on_a_full_disk_leaves_the_session_in_the_trash(saved: b
 
 
 async def test_a_crash_before_an_append_cuts_nothing_of_somebody_elses_bytes(house: House) -> None:
-    """The sidecar tells what was about to be appended, and is all that came to the disk. What somebody else appended since, shorter than
-    that, is not a torn append of ours: it stays, beside what waited.
+    """The sidecar tells what was about to be appended, and is all that came to the disk. What somebody else appended since,
+    shorter than that, is not a torn append of ours: it stays, next to what waited.
     """
     await on_disk(house)
     files = house.store._files
@@ -474,8 +474,8 @@ async def test_whoever_is_taken_down_with_everything_else_ends() -> None:
 
 
 async def test_a_request_that_is_taken_back_as_it_is_put_off_ends() -> None:
-    """Two appends are too large for one record, so they are made one after the other. Who takes the second one back in that very moment has
-    an answer, and so has the first.
+    """Two appends are too large for one record, so they are made one after another. Who takes the second one back in that
+    very moment has an answer, and so has the first.
     """
     store = MemoryStore()
     service = WireService(stores={"default": store}, index=FakeIndex(), clock=ManualClock(), limits=Limits())

@@ -84,7 +84,7 @@ async def test_only_a_format_that_appends_takes_parts(tmp_path):
 
 
 async def test_a_full_disk_leaves_nothing(house, monkeypatch):
-    """The failure is told as readOnly, and what was written goes."""
+    """The failure is reported as readOnly, and what was written goes."""
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

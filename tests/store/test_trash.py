@@ -24,7 +24,7 @@ WALKS = int(os.environ.get("SESSIOND_CRASH_WALKS", "10"))
 
 
 async def settled(house: House) -> None:
-    """What a daemon does at its start: whoever may be alive and in the trash at once has an owner that saves it."""
+    """What a daemon does at its start: sessions that may be alive and in the trash at once get an owner that saves them."""
     for local_id in house.store.dirty_ids():
         with contextlib.suppress(SessionNotFound):
             await house.store.save(local_id)
@@ -56,7 +56,7 @@ async def check(image: CrashFS, fmt: str, must: set[str], deleted: bool | None) 
     assert must <= (alive or set()).union(*entries), f"lost in settling: {must - (alive or set()).union(*entries)}"
     everything = entries if alive is None else [alive, *entries]
     for one, other in itertools.permutations(everything, 2):
-        # What a foreign file that was written since says beside the words cannot be compared: then both are kept.
+        # What a foreign file that was written since says next to the words cannot be compared: then both are kept.
         assert not (one <= other if fmt == "jsonl" else one == other), f"twice: {one} and {other}"
 
 
@@ -98,7 +98,7 @@ async def test_12_a_delete_that_fails_at_any_step_loses_nothing_and_leaves_one_n
 
 
 async def test_12_a_second_delete_after_one_without_an_outcome_takes_the_place_of_its_entry() -> None:
-    """The file's removal could not be synced, so the session goes on; deleted again it lies in the trash once, with what was added."""
+    """The file's removal could not be synced, so the session continues; deleted again it is in the trash once, with what was added."""
     house = House(CrashFS(), "/home", "jsonl", LIMITS)
     await house.open()
     session = await begun(house.store, "a", 1)

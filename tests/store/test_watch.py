@@ -20,7 +20,7 @@ _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 def told(source: HintSource, path: Path) -> set[str]:
-    """All that is told, relative, until something of `path` is."""
+    """All that is reported, relative, until something of `path` is."""
     found: set[str] = set()
     while str(path) not in found:
         found |= source.wait()
@@ -48,8 +48,8 @@ def test_17_what_cannot_be_told_is_said_to_be_lost(tmp_path: Path) -> None:
 
 @LINUX
 def test_17_a_folder_is_told_after_it_is_watched(tmp_path: Path) -> None:
-    """So what lies in it by then is seen by whoever looks, and what comes later is told; under its new name where it is renamed, and not
-    at all where it went elsewhere.
+    """So what is in it by then is seen by whoever looks, and what comes later is told; under its new name where it is
+    renamed, and not at all where it went elsewhere.
     """
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
@@ -76,7 +76,7 @@ def test_17_a_folder_is_told_after_it_is_watched(tmp_path: Path) -> None:
 @LINUX
 @pytest.mark.parametrize("gone", ["removed", "renamed", "its parent renamed"])
 def test_17_a_folder_that_is_another_one_is_watched_no_more(tmp_path: Path, gone: str) -> None:
-    """Removed, renamed, or below a folder that was renamed: whoever waits learns of it."""
+    """Removed, renamed, or below a folder that was renamed: the waiting caller learns of it."""
     root = tmp_path / "parent" / "root"
     root.mkdir(parents=True)
     source = Folders(str(root), lambda _: False)
@@ -141,7 +141,7 @@ async def test_17_a_save_of_ours_never_costs_a_scan(tmp_path: Path, fmt: str) ->
 
 
 async def test_17_a_folders_name_touches_its_sessions(tmp_path: Path) -> None:
-    """As its files would: one session for a folder of its own, everything for the one that all lie in, nothing for others."""
+    """As its files would: one session for a separate folder, everything for the one that all are in, nothing for others."""
     for fmt, name, expected in (
         ("sibyl", "a", [Touched(frozenset({"a"}))]),
         ("cortex", "transcripts/a", [Touched(frozenset({"a"}))]),

@@ -37,7 +37,7 @@ NOBODY = 61_234
 
 
 def as_nobody(command: Sequence[str]) -> list[str]:
-    """`command`, run by a user without an entry and without root's rights, but to read: Python may lie in root's home."""
+    """`command`, run by a user without an entry and without root's rights, but to read: Python may be in root's home."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
     caps = "+dac_read_search"
@@ -47,7 +47,7 @@ def as_nobody(command: Sequence[str]) -> list[str]:
 
 
 def install_settings() -> dict[str, str]:
-    """What pip needs of our environment to reach its index, and no more."""
+    """Only what pip needs from our environment to reach its index."""
     known = (
         "HTTP_PROXY",
         "HTTPS_PROXY",

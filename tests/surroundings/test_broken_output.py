@@ -111,7 +111,7 @@ def test_19_a_daemon_that_dies_is_said(home: Shell, tmp_path: Path, arguments: t
     """Also under a request that it did not take whole: one line, and an exit code of its own."""
     dying = Dying(home)
     try:
-        if arguments[0] == "tail":  # it goes on with the next daemon, and there is always one
+        if arguments[0] == "tail":  # it continues with the next daemon, and there is always one
             process = home.start(*arguments)
             assert leave(process) == (1, "")
             return

@@ -67,7 +67,7 @@ def test_22_descriptors_that_are_closed_or_full(home: Shell, redirected: str) ->
 
 
 def test_22_a_message_that_was_taken_is_there_though_nobody_could_be_told(home: Shell) -> None:
-    """`append >&-` ends well: who closes standard output wants to read nothing."""
+    """`append >&-` succeeds: a closed standard output means that nobody wants to read."""
     line = 'exec "$0" -m sessiond append s "told nobody" >&-'
     done = subprocess.run(
         ["/bin/sh", "-c", line, home.command()[0]],

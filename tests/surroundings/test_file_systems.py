@@ -36,7 +36,7 @@ def placed(kind: str, top: Path, mounted: Mount) -> Path:
         (top / "real").mkdir()
         return mounted("--bind", str(top / "real"), at=at)
     if kind == "overlay":
-        layers = mounted("-t", "tmpfs", "tmpfs", at=top / "layers")  # an overlay may not lie on an overlay
+        layers = mounted("-t", "tmpfs", "tmpfs", at=top / "layers")  # an overlay cannot be on an overlay
         for name in ("lower", "upper", "work"):
             (layers / name).mkdir()
         options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work"
@@ -131,8 +131,8 @@ def test_a_system_that_names_no_mounts_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_fuse_file_system_is_named_by_status_and_doctor(tmp_path: Path) -> None:
-    """A store on a real one: `status` and `doctor` say that nothing is promised there; it works all the same, and that is no
-    problem of its own.
+    """A store on a real one: `status` and `doctor` say that nothing is guaranteed there; it still works, and is not reported
+    as a problem.
     """
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("no FUSE here")

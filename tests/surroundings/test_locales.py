@@ -48,7 +48,7 @@ def utf8() -> Iterator[Shell]:
 
 
 def out(home: Shell, *arguments: str) -> bytes:
-    """What a command prints, byte by byte; it must succeed and say nothing else."""
+    """The output of a command, byte by byte; it must succeed and print nothing else."""
     done = subprocess.run(
         home.command(*arguments), env=home.env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )  # fmt: skip

@@ -20,7 +20,7 @@ INSTALL_S = 900
 
 @pytest.fixture
 def clone() -> Iterator[Path]:
-    """What git knows of this checkout, as it lies there, in a folder with blanks that a user without rights owns."""
+    """The files of this checkout that git knows, in a folder with blanks that a user without rights owns."""
     folder = Path(tempfile.mkdtemp(prefix="some body's clone "))
     folder.chmod(0o755)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)

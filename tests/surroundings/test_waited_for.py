@@ -113,7 +113,7 @@ def test_18_the_log_of_a_daemon_in_the_foreground(home: Shell) -> None:
 
 
 def test_18_the_tests_run_in_nobodys_environment(tmp_path: Path) -> None:
-    """`tests/run` hands on where programs are, the knobs of the tests, and what reaches an index; nothing else."""
+    """`tests/run` passes on where programs are, the knobs of the tests, and what reaches an index; nothing else."""
     mine = {
         "PYTHONUNBUFFERED": "1",
         "XDG_RUNTIME_DIR": "/x",

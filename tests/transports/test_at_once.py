@@ -98,7 +98,7 @@ async def test_nothing_is_written_once_the_channel_is_closed(tmp_path):
 
 
 async def test_what_may_not_be_sent_is_not(tmp_path):
-    """Somebody else has sent it; it is asked only when nothing else stands in the way."""
+    """Somebody else has sent it; it is asked only when nothing else is in the way."""
     channel, peer, _ = await channel_and_peer(tmp_path)
     asked = []
     send = channel.at_once(b"twice", lambda: asked.append(1) is not None)

@@ -96,7 +96,7 @@ def test_lines_mode_is_inverse_of_encode(bodies: list[bytes], where: list[int]) 
     ],
 )
 def test_lenient_headers(header: bytes) -> None:
-    """Letter case, blanks, a Content-Type and bare line feeds are no reason to hang."""
+    """Letter case, blanks, a Content-Type and bare line feeds do not make it hang."""
     assert decode([header + b"hello"], header=200) == [b"hello"]
 
 
@@ -121,7 +121,7 @@ def test_only_digits_are_a_length(value: bytes) -> None:
     ],
 )
 def test_broken_header(stream: bytes) -> None:
-    """A broken header is told as soon as it can be seen, without waiting for its end."""
+    """A broken header is reported as soon as it can be seen, without waiting for its end."""
     found = decode([stream])
     assert [item.kind for item in found if isinstance(item, Fault)] == ["parseError"]
 

@@ -144,7 +144,7 @@ async def test_takes_over_a_stale_path(folder: Path) -> None:
 
 
 async def test_a_path_that_is_taken_over_is_never_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever dials while a second daemon takes over finds one of the two: nothing removes the name first."""
+    """A client that dials while a second daemon takes over finds one of the two: nothing removes the name first."""
     path = folder / "s.sock"
     first, _ = listen(path)
     gone: list[str] = []
@@ -375,7 +375,7 @@ async def test_back_pressure(folder: Path) -> None:
 
 
 async def test_last_words_before_the_end(folder: Path) -> None:
-    """What was sent before close arrives, also much of it, also joined writes."""
+    """Everything sent before `close` arrives, even if it is much, even in joined writes."""
     path = folder / "s.sock"
     listener, acceptor = listen(path)
     reader, writer = await dial(path)
@@ -404,7 +404,7 @@ async def test_a_dead_reader_is_cut_off(folder: Path) -> None:
 
 
 async def test_linger_reads_on(folder: Path) -> None:
-    """After a fault the answer arrives although the peer goes on sending megabytes."""
+    """After a fault the answer arrives although the peer keeps sending megabytes."""
     path = folder / "s.sock"
     listener, _ = listen(path)
     reader, writer = await dial(path)
@@ -499,7 +499,7 @@ async def test_a_second_close_changes_nothing(folder: Path) -> None:
 
 
 async def test_a_channel_that_is_gone_takes_everything_and_does_nothing(folder: Path) -> None:
-    """Whoever holds it on need not know: nothing is sent, held or closed a second time."""
+    """Code that keeps it need not know: nothing is sent, held or closed again."""
     path = folder / "s.sock"
     listener, acceptor = listen(path)
     reader, writer = await dial(path)

@@ -293,7 +293,7 @@ async def test_files(opened: Opener) -> None:
     ],
 )
 async def test_requests_that_are_none(opened: Opener, data: bytes, status: int) -> None:
-    """What is not a request, too long or not understood gets an answer and the end."""
+    """Anything that is not a request, or too long or malformed, gets an answer and is closed."""
     listener, acceptor = await opened()
     assert (await raw(listener, data)).startswith(b"HTTP/1.1 %d" % status)
     assert acceptor.made == []
@@ -378,7 +378,7 @@ async def test_twelve_megabytes(opened: Opener) -> None:
 
 
 async def test_one_that_leaves_before_it_has_asked(opened: Opener) -> None:
-    """Half a request is none: nobody is told of it, and nothing is answered."""
+    """Half a request does not count: nothing happens, and nothing is answered."""
     listener, acceptor = await opened()
     reader, writer = await asyncio.open_connection(listener.host, listener.port)
     writer.write(b"GET / HT")

@@ -41,7 +41,7 @@ class Connection:
     async def to(cls, target: Target, name: str, timeout_s: float, heard: Heard | None = None) -> Connection:
         """A connection that has introduced itself. DaemonUnreachable, Unauthorized; OSError where it ended meanwhile."""
         deadline = time.monotonic() + timeout_s
-        # The token may lie in a file, and a daemon may have to be started: neither belongs on the loop.
+        # The token may be in a file, and a daemon may have to be started: neither belongs on the loop.
         raw, token = await _in_thread(lambda: (target.dial(deadline), target.token()))
         raw.settimeout(0)
         plain = socket.socket(fileno=raw.detach())
@@ -161,7 +161,7 @@ async def _in_thread(work: Callable[[], tuple[_socket.socket, T]]) -> tuple[_soc
             error = raised
         try:
             loop.call_soon_threadsafe(give, result, error)
-        except RuntimeError:  # the loop is closed: nobody asks any more
+        except RuntimeError:  # the loop is closed: nobody asks any longer
             if result is not None:
                 with contextlib.suppress(OSError):
                     result[0].close()
