@@ -132,13 +132,13 @@ async def test_an_import_through_the_process(served: Served, tmp_path: Path, mon
     bad = transcript(tmp_path / "p", range(1, 3000), "11111111-2222-3333-4444-555555555552")
     last = transcript(tmp_path / "p", range(1, 6), "11111111-2222-3333-4444-555555555553")
     readers: list[ImportReader] = []
-    made = reading.Reader.__init__
+    made = reading.ImportReader.__init__
 
     def noted(self: ImportReader) -> None:
         made(self)
         readers.append(self)
 
-    monkeypatch.setattr(reading.Reader, "__init__", noted)
+    monkeypatch.setattr(reading.ImportReader, "__init__", noted)
 
     def kill(_: object) -> None:
         process = readers[0]._process
