@@ -94,9 +94,16 @@ ask the daemon things. Returns FUNCTION."
   "Apply a change from a notification or a reconnection."
   (bt:with-recursive-lock-held ((session-lock session))
     (when (new-seqs-p session (seqs-of change))
-      (mirror session change)
-      (unless (own-p session change)
-        (emit session (intern (string-upcase (ref change "kind")) "KEYWORD") change)))))
+      (let ((told (as-it-is change)))
+        (mirror session change)
+        (unless (own-p session change)
+          (emit session (intern (string-upcase (ref change "kind")) "KEYWORD") told))))))
+
+(defun as-it-is (change)
+  "A copy for the listeners: the messages grow here, and listeners may be called only then."
+  (let ((copy (copy-object change)) (messages (ref change "messages")))
+    (when messages (setf (gethash "messages" copy) (map 'vector #'copy-object messages)))
+    copy))
 
 (defun own-p (session change)
   (let ((id (or (ref change "messageId") (ref change "messages" 0 "id"))))

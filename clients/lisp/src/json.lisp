@@ -29,6 +29,12 @@
   "Like OBJ, without the keys whose value is NIL."
   (apply #'obj (loop for (key value) on plist by #'cddr when value collect key and collect value)))
 
+(defun copy-object (object)
+  "Another object with the same keys and values."
+  (let ((copy (obj)))
+    (maphash (lambda (key value) (setf (gethash key copy) value)) object)
+    copy))
+
 (defun ref (value &rest path)
   "The item at PATH (names and indices) in VALUE; NIL if it is missing or null."
   (dolist (step path (if (eq value :null) nil value))

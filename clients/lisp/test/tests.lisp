@@ -76,6 +76,19 @@
         (check (equal (texts mine) '("一つ 😀 three")))
         (eventually (equal (mapcar #'first (funcall heard)) '(:appended :extended :extended :extended :finished)))))))
 
+(deftest a-slow-listener
+    "It is told of a message as it was appended, though the copy here has grown since."
+  (with-client (a)
+    (with-client (b)
+      (let* ((mine (new-session a)) (theirs (open-session b (session-id mine))) (told '()))
+        (add-listener theirs (lambda (kind change session)
+                               (when (eq kind :appended)
+                                 (eventually (equal (texts session) '("Once upon a time")))
+                                 (push (ref change "messages" 0 "content") told))))
+        (with-reply (out mine) (out "Once upon") (out " a time"))
+        (eventually told)
+        (check (equal told '("")))))))
+
 (deftest streaming-that-fails
     "A reply whose writer fails ends as an error, one that is left as interrupted; what came is kept."
   (with-client (client)
