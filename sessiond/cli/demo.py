@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import click
 
-from sessiond.cli.peer import Peer
+from sessiond.cli.peer import DemoEditor
 from sessiond.client import requests
 from sessiond.client.changes import Appended, read_change
 from sessiond.client.dialing import introduction
@@ -151,27 +151,27 @@ class _Demo:
         return good
 
     @contextmanager
-    def _clients(self) -> Iterator[dict[str, Peer]]:
+    def _clients(self) -> Iterator[dict[str, DemoEditor]]:
         """Two over stdio, one over TCP, all with the session open."""
         with ExitStack() as stack:
-            peers: dict[str, Peer] = {}
+            peers: dict[str, DemoEditor] = {}
             for name in ("emacs", "vim"):  # both at once: whichever comes first starts the daemon
                 with _interrupts.held():
-                    peers[name] = Peer.over_stdio(self.environment)
+                    peers[name] = DemoEditor.over_stdio(self.environment)
                     stack.callback(peers[name].close)
             for name in ("emacs", "vim"):
                 self._begin(name, peers[name], None)
             host, port, token = stack.enter_context(self._tcp())
-            peers["script"] = Peer.over_tcp(host, port)
+            peers["script"] = DemoEditor.over_tcp(host, port)
             stack.callback(peers["script"].close)
             self._begin("script", peers["script"], token)
             yield peers
 
-    def _begin(self, name: str, peer: Peer, token: str | None) -> None:
+    def _begin(self, name: str, peer: DemoEditor, token: str | None) -> None:
         peer.ask(requests.any_("initialize", introduction(name, token), again=False))
         self._open(peer)
 
-    def _open(self, peer: Peer) -> None:
+    def _open(self, peer: DemoEditor) -> None:
         try:
             peer.ask(requests.new(SESSION, (), store=None, name="A lid closes"))
         except AlreadyExists:
@@ -205,7 +205,7 @@ class _Demo:
                     process.kill()
                     process.communicate()
 
-    def _talk(self, peers: Mapping[str, Peer]) -> None:
+    def _talk(self, peers: Mapping[str, DemoEditor]) -> None:
         """Each says a sentence; the other two must see it by themselves."""
         _tell()
         _tell("2. One session, three tools. Each sees the others' words at once:")
@@ -217,7 +217,7 @@ class _Demo:
             _tell(f"   {name + ':':<8}{text}")
             _tell(f"   {'':<8}seen live by {' and '.join(others)}")
 
-    def _must_see(self, peer: Peer, text: str) -> None:
+    def _must_see(self, peer: DemoEditor, text: str) -> None:
         deadline = time.monotonic() + _WAIT_S
         while time.monotonic() < deadline:
             seen = peer.notification()
@@ -230,13 +230,13 @@ class _Demo:
                     return
         raise SessiondError(f"nobody was shown {text!r} within {_WAIT_S:g} s")
 
-    def _append(self, peer: Peer, message_id: str, role: str, text: str) -> None:
+    def _append(self, peer: DemoEditor, message_id: str, role: str, text: str) -> None:
         message = NewMessage(id=message_id, role=role, content=text)
         self.acknowledged[message_id] = peer.ask(requests.append(SESSION, [message])).messages[0].seq
         if len(self.acknowledged) >= KILL_AFTER:
             self.enough.set()
 
-    def _race(self, peers: Mapping[str, Peer]) -> None:
+    def _race(self, peers: Mapping[str, DemoEditor]) -> None:
         """All append at once until the daemon is killed under them."""
         pid = peers["emacs"].ask(requests.hello()).pid
         threads = [
@@ -254,13 +254,13 @@ class _Demo:
         if not enough or any(thread.is_alive() for thread in threads):
             raise SessiondError(f"{len(self.acknowledged)} messages were acknowledged within {_WAIT_S:g} s: too few")
 
-    def _append_in_race(self, name: str, peer: Peer) -> None:
+    def _append_in_race(self, name: str, peer: DemoEditor) -> None:
         try:
             self._append_all(name, peer)
         except SessiondError as error:
             self.failed.append(error)
 
-    def _append_all(self, name: str, peer: Peer) -> None:
+    def _append_all(self, name: str, peer: DemoEditor) -> None:
         for number in range(1, ROUNDS + 1):
             message_id = f"{name}-{number}"
             if message_id in self.acknowledged:
@@ -270,7 +270,7 @@ class _Demo:
             except ConnectionError:
                 return
 
-    def _finish(self, peers: Mapping[str, Peer]) -> bool:
+    def _finish(self, peers: Mapping[str, DemoEditor]) -> bool:
         """Send what had no answer again, under the same ids; then count."""
         before = dict(self.acknowledged)
         for name, peer in peers.items():
@@ -290,7 +290,7 @@ class _Demo:
             _tell(f"   {'ok' if good else 'WRONG'}  {text}")
         return all(checks.values())
 
-    def _read_all(self, peer: Peer) -> list[Message]:
+    def _read_all(self, peer: DemoEditor) -> list[Message]:
         found: list[Message] = []
         more = True
         while more:
@@ -299,7 +299,7 @@ class _Demo:
             more = page.has_more
         return found
 
-    def _show_file(self, peer: Peer) -> None:
+    def _show_file(self, peer: DemoEditor) -> None:
         saved = peer.ask(requests.save(SESSION)).saved
         path = saved[0].path if saved else f"{self.home}/data/sessions/{SESSION}.jsonl"
         with open(path, encoding="utf-8") as file:

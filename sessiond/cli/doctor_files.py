@@ -20,7 +20,7 @@ from sessiond.formats.checksum import flipped_bit
 from sessiond.formats.sidecar import FOLDER, decode_sidecar, sidecar_path
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.store.corruption import judge, written_since
-from sessiond.store.files import Snapshot, StoreFiles
+from sessiond.store.files import FilesSnapshot, StoreFiles
 from sessiond.store.port import OutsideChange
 from sessiond.store.trash import Trash, copy_name
 
@@ -82,7 +82,7 @@ class StoreDoctor:
 
     # What cannot be understood
 
-    def _problems(self, local_id: str, snapshot: Snapshot, decoded: Decoded, *, but: str) -> Iterator[Finding]:
+    def _problems(self, local_id: str, snapshot: FilesSnapshot, decoded: Decoded, *, but: str) -> Iterator[Finding]:
         side = sidecar_path(local_id)
         main = self._files.format.main_path(local_id)
         lines = [one.line for one in decoded.problems if one.line and self._may_go(one, main)]
@@ -107,7 +107,7 @@ class StoreDoctor:
                     where, problem.message, "the rest of the file is read; repair it with the program that wrote it"
                 )
 
-    def _fatal(self, where: str, problem: Problem, main: str, snapshot: Snapshot) -> Finding:
+    def _fatal(self, where: str, problem: Problem, main: str, snapshot: FilesSnapshot) -> Finding:
         ours = self._store.name == "default" and problem.path == main and not problem.intact
         if not ours:
             return Finding(where, problem.message, f"the file is left untouched; repair it, or {_BACKUP}")
@@ -145,7 +145,7 @@ class StoreDoctor:
 
     # What can be understood and is not what was written
 
-    def _sums(self, local_id: str, snapshot: Snapshot, decoded: Decoded) -> Iterator[Finding]:
+    def _sums(self, local_id: str, snapshot: FilesSnapshot, decoded: Decoded) -> Iterator[Finding]:
         main = self._files.format.main_path(local_id)
         path, content, print_ = self._files.path(main), snapshot.files[main], snapshot.prints[main]
         beside = snapshot.prints.get(sidecar_path(local_id))

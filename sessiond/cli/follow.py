@@ -14,7 +14,7 @@ from typing import Any
 
 from sessiond.cli.client import connect
 from sessiond.cli.import_report import summary, warning_text
-from sessiond.cli.import_run import Choice, Target, bring_in, request
+from sessiond.cli.import_run import Choice, ImportPath, bring_in, request
 from sessiond.cli.output import count, one_line, print_json, say
 from sessiond.cli.streams import must_be_read
 from sessiond.client.blocking import Sessiond
@@ -31,7 +31,7 @@ _REST = 2.0
 costs a third of a core at most."""
 
 
-def follow(targets: list[Target], choice: Choice, as_json: bool) -> None:
+def follow(targets: list[ImportPath], choice: Choice, as_json: bool) -> None:
     """Until interrupted, or until nobody reads the output. If the daemon ends, goes on with the next one."""
     follower = _Follower(targets, choice, as_json)
     first = True
@@ -88,7 +88,7 @@ def _mark(path: str) -> str | None:
 
 
 class _Follower:
-    def __init__(self, targets: list[Target], choice: Choice, as_json: bool) -> None:
+    def __init__(self, targets: list[ImportPath], choice: Choice, as_json: bool) -> None:
         self._targets = targets
         self._choice = choice
         self._as_json = as_json
@@ -142,7 +142,7 @@ class _Follower:
         self._told.update(fresh)
         self._show(answer.value.sessions, answer.plain, fresh)
 
-    def _target(self, path: str) -> Target | None:
+    def _target(self, path: str) -> ImportPath | None:
         """The file as a target of its own, if one of the targets covers it."""
         for target in self._targets:
             if path == target.path:
@@ -150,7 +150,7 @@ class _Follower:
             if path.startswith(target.path.rstrip("/") + "/"):
                 found = registry.identify(path, target.tool, named=False)
                 if isinstance(found, registry.Found):
-                    return Target(path, None if found.importer == registry.NATIVE else found.importer)
+                    return ImportPath(path, None if found.importer == registry.NATIVE else found.importer)
         return None
 
     def _show(self, sessions: list[SessionInfo], plain: dict[str, Any], warnings: list[str]) -> None:

@@ -15,7 +15,7 @@ from sessiond.cli.options import as_json, filter_of
 from sessiond.cli.output import count, one_line, print_json
 
 if TYPE_CHECKING:
-    from sessiond.cli.import_run import Target
+    from sessiond.cli.import_run import ImportPath
 
 
 @click.command("import", short_help="Import your history from other tools.")
@@ -34,13 +34,13 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
     what is new. With --json and --follow it prints one document a line, whenever something was imported. Exit code 1: a
     file that you named could not be imported.
     """
-    from sessiond.cli.import_run import Choice, Target, Total, bring_in
+    from sessiond.cli.import_run import Choice, ImportPath, Total, bring_in
 
     if follow and dry_run:
         raise click.UsageError("--follow and --dry-run cannot be used together.")
     choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run)
     if paths:
-        targets = [Target(os.path.abspath(path), given["form"]) for path in paths]
+        targets = [ImportPath(os.path.abspath(path), given["form"]) for path in paths]
     else:
         targets = _known(given["form"])
         _show(targets, as_json)
@@ -62,16 +62,16 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
     return EX_FAILED if paths and any(target.failed for target in targets) else 0
 
 
-def _known(form: str | None) -> list[Target]:
+def _known(form: str | None) -> list[ImportPath]:
     """What the known tools keep on this machine."""
-    from sessiond.cli.import_run import Target
+    from sessiond.cli.import_run import ImportPath
     from sessiond.importers.registry import known_places
 
     places = known_places(os.path.expanduser("~"), os.environ)
-    return [Target(place.path, place.tool) for place in places if form in (None, place.tool)]
+    return [ImportPath(place.path, place.tool) for place in places if form in (None, place.tool)]
 
 
-def _show(targets: list[Target], as_json: bool) -> None:
+def _show(targets: list[ImportPath], as_json: bool) -> None:
     """What was found: on standard output for people, on standard error if a script reads standard output."""
     if not targets:
         text = "found no sessions of a known tool; name a PATH (Aider's, gptel's and ChatGPT's exports are wherever you put them)"

@@ -32,7 +32,7 @@ class Choice(NamedTuple):
     dry_run: bool
 
 
-class Target:
+class ImportPath:
     """A path to import. `tool`: whose files to import there; None for whatever is recognised. `failed`: it is a file from
     which nothing could be imported.
     """
@@ -85,7 +85,7 @@ class Total:
         whole["warnings"] += result["warnings"]
 
 
-def bring_in(client: Sessiond, targets: Sequence[Target], choice: Choice) -> Total:
+def bring_in(client: Sessiond, targets: Sequence[ImportPath], choice: Choice) -> Total:
     """All of them. If interrupted, says what was imported and raises click.Abort."""
     total = Total()
     came = 0
@@ -113,7 +113,7 @@ def bring_in(client: Sessiond, targets: Sequence[Target], choice: Choice) -> Tot
     raise click.Abort
 
 
-def request(client: Sessiond, target: Target, choice: Choice, report: Report | None = None) -> Answer[Imported]:
+def request(client: Sessiond, target: ImportPath, choice: Choice, report: Report | None = None) -> Answer[Imported]:
     """One `session/import`. KeyboardInterrupt; if it reports, only once the daemon has stopped it."""
     path = on_wire(target.path)
     return client.answer(requests.import_(path, format=target.tool, on_progress=report, **choice._asdict()))

@@ -28,11 +28,11 @@ _END_S = 30.0
 """Longer than a relay takes to find or start a daemon: a relay that is killed meanwhile leaves that daemon behind."""
 
 
-class NoAnswer(SessiondError):
+class NothingHeard(SessiondError):
     """Nothing arrived within the deadline."""
 
 
-class Peer:
+class DemoEditor:
     """One connection, read on its own thread. Requests go one after another."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
@@ -47,7 +47,7 @@ class Peer:
         self._thread.start()
 
     @classmethod
-    def over_stdio(cls, environment: Mapping[str, str]) -> Peer:
+    def over_stdio(cls, environment: Mapping[str, str]) -> DemoEditor:
         """A child process `sessiond --stdio`, as editors start it."""
         command = [sys.executable, "-m", "sessiond", "--stdio"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(environment))
@@ -58,7 +58,7 @@ class Peer:
         return peer
 
     @classmethod
-    def over_tcp(cls, host: str, port: int) -> Peer:
+    def over_tcp(cls, host: str, port: int) -> DemoEditor:
         connection = socket.create_connection((host, port), _ANSWER_S)
         connection.settimeout(None)  # the reading thread waits as long as it must
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -118,7 +118,7 @@ def _next(waiting: Waiting, what: str) -> Incoming:
     try:
         found = waiting.get(timeout=_ANSWER_S)
     except queue.Empty:
-        raise NoAnswer(f"{what} did not arrive within {_ANSWER_S:g} s") from None
+        raise NothingHeard(f"{what} did not arrive within {_ANSWER_S:g} s") from None
     if found is None:
         raise ConnectionResetError("the daemon is gone")
     return found

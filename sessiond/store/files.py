@@ -39,7 +39,7 @@ _LOOKS = 8
 """How often a name without a file behind it is checked before it counts as a dangling link."""
 
 
-class Snapshot(msgspec.Struct):
+class FilesSnapshot(msgspec.Struct):
     """A session's files as they were read, each with the version that was read."""
 
     files: dict[str, bytes]
@@ -189,9 +189,9 @@ class StoreFiles:
                 found[relative] = one
         return found
 
-    def read(self, local_id: str) -> Snapshot:
+    def read(self, local_id: str) -> FilesSnapshot:
         """All files of a session, each read as one version (and read again if it changed meanwhile)."""
-        snapshot = Snapshot({}, {})
+        snapshot = FilesSnapshot({}, {})
         for relative in self.format.paths(local_id):
             for _ in range(8):
                 before = self.print_of(relative)
@@ -206,7 +206,7 @@ class StoreFiles:
                 raise OutsideChange(relative)
         return snapshot
 
-    def read_end(self, local_id: str, least: int, count: int) -> tuple[Snapshot, bytes] | None:
+    def read_end(self, local_id: str, least: int, count: int) -> tuple[FilesSnapshot, bytes] | None:
         """As one version: all files of a session except the main one, and its last `count` bytes. None if it has fewer than
         `least` bytes, or is being written.
         """
@@ -217,7 +217,7 @@ class StoreFiles:
         files = {relative: self._read(relative) for relative in before if relative != main}
         size = before[main][1]
         end = self.fs.read(self.path(main), max(0, size - count), min(size, count))
-        return (Snapshot(files, before), end) if self.prints(local_id) == before else None
+        return (FilesSnapshot(files, before), end) if self.prints(local_id) == before else None
 
     def read_side(self, local_id: str) -> dict[str, bytes]:
         side = {}

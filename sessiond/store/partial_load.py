@@ -12,7 +12,7 @@ from sessiond.formats.base import Decoded
 from sessiond.formats.sidecar import sidecar_path
 from sessiond.limits import MIB, Limits
 from sessiond.store.corruption import apart
-from sessiond.store.files import Print, Snapshot, StoreFiles
+from sessiond.store.files import FilesSnapshot, Print, StoreFiles
 
 _MOST_IDS = 4
 """Searching the file for more ids takes as long as reading all of it."""
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.:+@=~-]+")
 
 def glance_at(
     files: StoreFiles, limits: Limits, local_id: str, pending_from: int | None
-) -> tuple[Snapshot, Decoded] | None:
+) -> tuple[FilesSnapshot, Decoded] | None:
     """The session according to its sidecar and the end of its file, with messages absent; None if it must be read
     completely.
 

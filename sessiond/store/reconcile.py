@@ -49,7 +49,7 @@ from sessiond.store.context import StoreContext
 from sessiond.store.corruption import SEARCHED_BYTES, judge
 from sessiond.store.create import left_beside
 from sessiond.store.file_state import FileState
-from sessiond.store.files import ATTEMPTS, Print, Snapshot
+from sessiond.store.files import ATTEMPTS, FilesSnapshot, Print
 from sessiond.store.merge import removed_messages, replay
 from sessiond.store.partial_load import glance_at
 from sessiond.store.port import OutsideChange
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 class Rest(msgspec.Struct):
     """All of a session that was partially loaded. `floor`: messages without a seq were given seqs above it."""
 
-    snapshot: Snapshot
+    snapshot: FilesSnapshot
     decoded: Decoded
     floor: int
 
@@ -112,7 +112,7 @@ class Merging:
                 continue
         raise self._around.restless(known.local_id)
 
-    def _read_at_once(self, pending_from: int | None, whole: bool) -> tuple[Snapshot, Decoded | None]:
+    def _read_at_once(self, pending_from: int | None, whole: bool) -> tuple[FilesSnapshot, Decoded | None]:
         """The files, and their content if the journal has nothing to add. `whole` False: for a large session the content of
         its end, with messages absent.
         """
@@ -125,7 +125,7 @@ class Merging:
             return snapshot, None
         return snapshot, self._format.decode(local_id, snapshot.files)
 
-    def _glanced(self, snapshot: Snapshot, decoded: Decoded) -> bool:
+    def _glanced(self, snapshot: FilesSnapshot, decoded: Decoded) -> bool:
         """Accept the content of the file's end. False if the journal's changes need all messages."""
         known = self._known
         try:
@@ -136,7 +136,7 @@ class Merging:
         known.prints, known.problems = snapshot.prints, []
         return True
 
-    async def _taken_in(self, snapshot: Snapshot, decoded: Decoded | None) -> Session:
+    async def _taken_in(self, snapshot: FilesSnapshot, decoded: Decoded | None) -> Session:
         known = self._known
         created = next((change for change in known.pending if isinstance(change, Created)), None)
         if self._main not in snapshot.files and created is None:
@@ -217,7 +217,7 @@ class Merging:
             raise self._around.bad_file(decoded.fatal)
         return decoded
 
-    async def _cut_torn(self, snapshot: Snapshot, created: Created | None) -> None:
+    async def _cut_torn(self, snapshot: FilesSnapshot, created: Created | None) -> None:
         """A crash may have cut our own append short. The incomplete part is set aside and written again from the journal."""
         local_id, main = self._known.local_id, self._main
         content = snapshot.files.get(main)
@@ -243,7 +243,7 @@ class Merging:
         decoded: Decoded = await self._run(self._format.decode, self._known.local_id, files)
         return decoded.fatal is None
 
-    async def _write_anew(self, snapshot: Snapshot) -> None:
+    async def _write_anew(self, snapshot: FilesSnapshot) -> None:
         """The files show what the journal still has: a save was cut short. If its sync failed, it may be only in the page
         cache, and another sync of the same pages would succeed and mean nothing. The same bytes in new files are reliable.
         """
@@ -280,7 +280,7 @@ class Merging:
         left.seq = there.seq
         await self._around.discard(left, id_in_trash(there.local_id, there.seq), "edited")
 
-    async def _look_into(self, decoded: Decoded, unlike: Unlike, snapshot: Snapshot) -> None:
+    async def _look_into(self, decoded: Decoded, unlike: Unlike, snapshot: FilesSnapshot) -> None:
         """The file is not what was written last. An edit, or the remains of a save after a crash, is accepted; damage is reported."""
         main, side = self._main, sidecar_path(self._known.local_id)
         if not self._known.recovered:
@@ -297,7 +297,7 @@ class Merging:
             told = "store %s: the sum of %s was not updated: %s"
             log.warning(told, self._around.name, self._known.local_id, error)
 
-    async def _make_numbering_durable(self, decoded: Decoded, snapshot: Snapshot) -> None:
+    async def _make_numbering_durable(self, decoded: Decoded, snapshot: FilesSnapshot) -> None:
         writes = await self._run(self._format.adopt_numbering, decoded, snapshot.files)
         await self._run(self._around.keep_damaged_sidecar, self._known.local_id, snapshot.files, writes)
         snapshot.prints.update(await self._around.perform(writes, snapshot.prints))
@@ -308,7 +308,7 @@ class Merging:
         """Read all of the files while commits continue. None: they have gone, or are being written. BadFile."""
         known = self._known
         try:
-            snapshot: Snapshot = await self._run(self._files.read, known.local_id)
+            snapshot: FilesSnapshot = await self._run(self._files.read, known.local_id)
         except OutsideChange:
             return None
         if self._main not in snapshot.files:
@@ -405,7 +405,7 @@ class Merging:
         known = self._known
         for _ in range(ATTEMPTS):
             try:
-                snapshot: Snapshot = await self._run(self._files.read, known.local_id)
+                snapshot: FilesSnapshot = await self._run(self._files.read, known.local_id)
                 if self._main not in snapshot.files:
                     return await self._missing(old, snapshot)
                 if old.absent:
@@ -441,7 +441,7 @@ class Merging:
             return None
         return None if stat is None else (stat.ino, stat.size if stat.is_file else -1, stat.mtime_ns)
 
-    async def _missing(self, old: Session, snapshot: Snapshot) -> Session | None:
+    async def _missing(self, old: Session, snapshot: FilesSnapshot) -> Session | None:
         known = self._known
         if known.prints.get(self._main) is None:  # it was never saved
             shared = self._files.shared_files()
@@ -474,7 +474,7 @@ class Merging:
         removed = bool(removed_messages(old, new))
         return _Merged(new, decoded.problems, pending, numbering, removed, decoded.incomplete)
 
-    async def _put_in_place(self, old: Session, merged: _Merged, snapshot: Snapshot) -> Session:
+    async def _put_in_place(self, old: Session, merged: _Merged, snapshot: FilesSnapshot) -> Session:
         """Replace what was known by what the files say."""
         known = self._known
         await self._run(self._around.keep_damaged_sidecar, known.local_id, snapshot.files, merged.numbering)

@@ -28,7 +28,7 @@ from sessiond.model.session import Session
 from sessiond.store.context import StoreContext
 from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
-from sessiond.store.files import UNSEEN, Print, Snapshot
+from sessiond.store.files import UNSEEN, FilesSnapshot, Print
 from sessiond.store.partial_load import lacks
 from sessiond.store.port import Complete, FileWarning, OutsideChange, SavedSession
 from sessiond.store.reconcile import Merging, Rest
@@ -228,7 +228,7 @@ class StoredSession:
         known, around = self._known, self._around
         known.twice = False
         try:
-            snapshot: Snapshot = await around.run(around.files.read, self.local_id)
+            snapshot: FilesSnapshot = await around.run(around.files.read, self.local_id)
             if await around.run(around.trash.holds_no_more, session.snapshot(), snapshot.files):
                 known.twice = known.rewrite = True
         except OSError as error:  # the entry remains; the next start checks again
@@ -241,7 +241,7 @@ class StoredSession:
         if around.doubtful or known.dirty:
             return
         try:
-            snapshot: Snapshot = await around.run(around.files.read, self.local_id)
+            snapshot: FilesSnapshot = await around.run(around.files.read, self.local_id)
             if snapshot.prints == known.prints:
                 await around.run(around.trash.settle, session.snapshot(), snapshot.files)
         except (OSError, OutsideChange) as error:  # as above
@@ -338,7 +338,7 @@ class StoredSession:
         if not self.dirty:
             await around.journal.purge(around.name, self.local_id)
 
-    async def _keep(self, session: Session | None) -> Snapshot | None:
+    async def _keep(self, session: Session | None) -> FilesSnapshot | None:
         """Put a copy into the trash, with the files byte for byte if they hold everything of the session. Returns the files
         as they were; None if there is no copy.
         """
@@ -352,7 +352,7 @@ class StoredSession:
         if session is not None and self._main in known.prints and self._behind:
             with contextlib.suppress(SessiondError, OutsideChange):  # if it fails, the trash lacks the file
                 await self.save(session)
-        snapshot: Snapshot = await around.run(around.files.read, self.local_id)
+        snapshot: FilesSnapshot = await around.run(around.files.read, self.local_id)
         shared = around.files.shared_files()
         files = {path: content for path, content in snapshot.files.items() if path not in shared}
         if session is not None and await self._kept_unread(snapshot):
@@ -362,9 +362,9 @@ class StoredSession:
         told = around.format.abilities.says_all and session is not None and not known.problems
         await around.discard(kept, self.local_id, "deleted", files if current else None, told=told, own=known.entry)
         known.entry = await around.run(around.trash.mark, self.local_id)
-        return Snapshot(files, snapshot.prints)
+        return FilesSnapshot(files, snapshot.prints)
 
-    async def _kept_unread(self, snapshot: Snapshot) -> bool:
+    async def _kept_unread(self, snapshot: FilesSnapshot) -> bool:
         """Whether the file was written since it was read, so it differs from the session. A copy goes into the trash."""
         if snapshot.prints.get(self._main) == self._known.prints.get(self._main):
             return False
@@ -377,7 +377,7 @@ class StoredSession:
     def _behind(self) -> bool:
         return bool(self._known.pending) or self._known.rewrite
 
-    async def _take_away(self, kept: Snapshot | None, *, permanent: bool = False) -> None:
+    async def _take_away(self, kept: FilesSnapshot | None, *, permanent: bool = False) -> None:
         """`kept`: its files when a copy of the session was put into the trash."""
         known, around = self._known, self._around
         before = {} if kept is None else kept.files

@@ -49,10 +49,10 @@ def test_18_each_wait_of_the_demo_has_a_deadline(monkeypatch: pytest.MonkeyPatch
     assert demo._first_line(silent) == ""
     assert silent.stdin is not None
     assert silent.stdout is not None
-    one = peer.Peer(silent.stdout, io.BytesIO())  # type: ignore[arg-type]
-    with pytest.raises(peer.NoAnswer, match=r"an answer to daemon/hello did not arrive within 0\.1 s"):
+    one = peer.DemoEditor(silent.stdout, io.BytesIO())  # type: ignore[arg-type]
+    with pytest.raises(peer.NothingHeard, match=r"an answer to daemon/hello did not arrive within 0\.1 s"):
         one.ask(requests.hello())
-    with pytest.raises(peer.NoAnswer, match="a notification about another client"):
+    with pytest.raises(peer.NothingHeard, match="a notification about another client"):
         one.notification()
     silent.communicate()
     one.close()
@@ -61,7 +61,7 @@ def test_18_each_wait_of_the_demo_has_a_deadline(monkeypatch: pytest.MonkeyPatch
 def test_a_peer_that_hears_nonsense_is_told_that_the_other_side_is_gone() -> None:
     """At once, not after a deadline."""
     said = io.BytesIO(b"Content-Length: 2\r\n\r\n{]")
-    one = peer.Peer(said, io.BytesIO())
+    one = peer.DemoEditor(said, io.BytesIO())
     with pytest.raises(ConnectionError, match="the daemon is gone"):
         one.ask(requests.hello())
     one.close()

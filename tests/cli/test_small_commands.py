@@ -31,7 +31,7 @@ from sessiond.cli import (
 from sessiond.cli import list as listing
 from sessiond.cli.doctor_files import Finding
 from sessiond.cli.follow import _Follower
-from sessiond.cli.import_run import Choice, Target
+from sessiond.cli.import_run import Choice, ImportPath
 from sessiond.cli.pages import sessions
 from sessiond.client.types import Address, Status
 from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
@@ -287,7 +287,7 @@ def test_what_is_written_is_taken_in_and_told(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "p" / "notes.md").write_text("mine")
     answers = Answers({"session/import": [imported(), imported("s1")]})
     client = answers.client
-    follower = _Follower([Target(str(tmp_path / "p"), None), Target(str(tmp_path / "q"), None)], ALL, False)
+    follower = _Follower([ImportPath(str(tmp_path / "p"), None), ImportPath(str(tmp_path / "q"), None)], ALL, False)
     follower.everything(client, first=True)
     assert "following 2 places" in capsys.readouterr().out
     asked = len(answers.asked)
@@ -308,7 +308,7 @@ def test_a_damaged_line_is_told_when_it_stays(
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
     client = Answers({"session/import": [imported("s1", [warning])]}).client
-    follower = _Follower([Target(str(file), None)], ALL, True)
+    follower = _Follower([ImportPath(str(file), None)], ALL, True)
     told = []
     for _ in range(4):
         follower.changed(client, {str(file)})
@@ -325,7 +325,7 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     monkeypatch.setattr(follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     client = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]}).client
-    follower = _Follower([Target(str(file), None)], ALL, False)
+    follower = _Follower([ImportPath(str(file), None)], ALL, False)
     follower.changed(client, {str(file)})
     assert "it is broken" in capsys.readouterr().err
     follower.changed(client, {str(file)})

@@ -15,7 +15,7 @@ from sessiond_repl.commands import Quit, obey
 EX_FAILED = 1
 
 
-class Lines:
+class PlainScreen:
     """A Screen on plain streams. Streamed messages are printed line by line."""
 
     def _print(self, text: str) -> None:
@@ -43,7 +43,7 @@ class Lines:
 async def converse(session_id: str | None, agent: str | None) -> int:
     """Run until the end of input. Returns 1 if anything the user asked for failed."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    chat = Chat(Lines(), agent)
+    chat = Chat(PlainScreen(), agent)
     stopped = asyncio.Event()
     await chat.begin(session_id)
     _on_signals(chat, stopped)
