@@ -70,7 +70,7 @@ def form(items: Sequence[str], indent: int) -> str:
 
 
 def json_form(value: Json, dialect: Dialect, indent: int = 0) -> str:
-    """A JSON value as data that `Source.json` reads back, except empty lists and objects, which become nil, and an array
+    """A JSON value as data that `SexpText.json` reads back, except empty lists and objects, which become nil, and an array
     that looks like an object.
 
     Emacs: property lists and vectors. Common Lisp: association lists with string keys, and lists.

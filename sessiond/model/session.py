@@ -54,7 +54,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Absent(Exception):
-    """A requested message is not in memory yet. Have the whole session read (`Stored.complete`), then try again.
+    """A requested message is not in memory yet. Have the rest read (`Stored.read_rest`), then try again.
 
     `message_ids`: the requested ids, if it was by id. The session may not have such a message at all.
     """

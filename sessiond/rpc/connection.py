@@ -88,7 +88,7 @@ class Host(Protocol):
 
 
 class Connection:
-    """A `Receiver` for its transport, a `Peer` for the service, a `Client` and the `Call` for handlers."""
+    """A `Receiver` for its transport, a `Peer` for the service, a `RemoteClient` and the `Call` for handlers."""
 
     def __init__(self, number: int, channel: Channel, server: Host) -> None:
         self.id = number
