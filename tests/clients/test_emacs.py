@@ -46,9 +46,11 @@ class Emacs:
         return ["timeout", str(SUITE_S), need("emacs"), "-Q", "--batch", *paths, "-l", library, "--eval", form]
 
     def start(self, form: str, library: str = "sessiond-live") -> subprocess.Popen[str]:
+        # With SIGPIPE ignored, as an Emacs with a display ignores it: in batch mode one that writes to a relay that was killed just
+        # then would die.
         return subprocess.Popen(
             self.command(library, form), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=self.env, cwd="/", encoding="utf-8",
+            env=self.env, cwd="/", encoding="utf-8", restore_signals=False,
         )  # fmt: skip
 
     def run(self, form: str, library: str = "sessiond-live") -> str:
