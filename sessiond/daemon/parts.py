@@ -101,6 +101,7 @@ class DaemonParts:
             moves=mounts.moves,
             interval_s=config.autosave_interval_s,
             idle_s=config.autosave_idle_s,
+            ledger_path=f"{where.data}/imports.db",
         )
         await self._service.start()
         self._upkeep = Upkeep(journal, self._service.open_sessions, config.limits)

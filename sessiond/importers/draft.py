@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
-from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
+from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine, digest_of
 from sessiond.limits import DEFAULT
 from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
 
@@ -140,7 +140,8 @@ class SessionDraft:
             yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
-        yield MessageRecord(self.source_id, {"id": fresh_id, **wire})
+        message = {"id": fresh_id, **wire}
+        yield MessageRecord(self.source_id, message, digest_of(message))
 
     def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""

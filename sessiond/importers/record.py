@@ -8,11 +8,14 @@ batches, and may stop at any event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import BinaryIO, Protocol, TypeAlias
 
 import msgspec
 
-from sessiond.model.values import JsonObject
+from sessiond.model.values import Json, JsonObject
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 Opener: TypeAlias = Callable[[str], BinaryIO]
 """Opens a source for reading bytes. The service passes one that counts what is read; `open_source` is the plain one."""
@@ -39,12 +42,13 @@ class SessionStart(msgspec.Struct, frozen=True):
 
 
 class MessageRecord(msgspec.Struct, frozen=True):
-    """One message in the protocol's wire form, without a seq. Its id is the same in every import, so if the session
-    already has the id, it has the message: skip it, whatever else may differ (such as a guessed timestamp).
+    """One message in the protocol's wire form, without a seq. Its id is the same in every import. The source may still write
+    to it: with another `digest` (see `digest_of`) it is a later version of the message with that id.
     """
 
     source_id: str
     message: JsonObject
+    digest: bytes
 
 
 class InfoUpdate(msgspec.Struct, frozen=True):
@@ -87,6 +91,11 @@ class Ignored(msgspec.Struct, frozen=True):
     path: str
     reason: str
     count: int
+
+
+def digest_of(value: Json) -> bytes:
+    """Eight bytes that tell one value from another, whatever the order of its keys."""
+    return blake2b(_encode(value), digest_size=8).digest()
 
 
 Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored

@@ -339,13 +339,14 @@ class Session:
         twin._surely_new = set(self._surely_new)
         return twin
 
-    def after(self, change: Change) -> Session:
-        """A copy with `change` applied. For changes whose cost grows with the session: a thread may make the copy as long as
+    def after(self, changes: Iterable[Change]) -> Session:
+        """A copy with `changes` applied. For changes whose cost grows with the session: a thread may make the copy as long as
         this one is not changed.
         """
         twin = self.snapshot()
         twin._log = self._log.copy()
-        twin.apply(change)
+        for change in changes:
+            twin.apply(change)
         return twin
 
     def forget_changes(self) -> None:

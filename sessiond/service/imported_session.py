@@ -1,7 +1,6 @@
-"""One session of another tool on its way into a store: created there, extended there, or only examined.
+"""One session of another tool on its way into a store: created there, or only examined. (`grown_session`: extended there.)
 
-Nobody sees a new session before it is complete. New messages of an existing session are appended in its queue, like those of
-any client, so clients that have it open see it grow.
+Nobody sees a new session before it is complete.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import ExitStack
 import msgspec
 
 from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound, Unavailable
-from sessiond.importers.record import SessionStart
+from sessiond.importers.record import SessionStart, digest_of
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
 from sessiond.model.message import Message, Note
@@ -24,7 +23,8 @@ from sessiond.schema.types import SessionInfo
 from sessiond.service.catalog import Catalog, indexed
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
-from sessiond.service.planning import Draft
+from sessiond.service.source_ledger import SourceLedger
+from sessiond.service.source_merge import SourceDigest, digests
 from sessiond.store.port import IncomingSession, SavedSession, Store
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,8 @@ PART_MESSAGES = 4000
 _INDEXED_MESSAGES = 60
 _INDEXED_CHARS = 60_000
 """Characters that go to the index at a time."""
-_SMALL_METADATA = 4096
+SAID_FIELDS = ("name", "summary", "model", "cwd", "parent")
+"""Fields that a source may learn late."""
 
 
 class ImportTarget:
@@ -42,10 +43,11 @@ class ImportTarget:
     another.
     """
 
-    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, store: Store) -> None:
+    def __init__(self, open_sessions: OpenSessions, catalog: Catalog, store: Store, ledger: SourceLedger) -> None:
         self.open_sessions = open_sessions
         self.catalog = catalog
         self.store = store
+        self.ledger = ledger
         self._indexing = asyncio.Lock()
 
     def wire_id(self, local_id: str) -> str:
@@ -140,17 +142,21 @@ class PinnedSession:
 
 
 class ImportedSession:
-    """What all kinds have in common. `added`: how many messages are, or would be, new."""
+    """What all kinds have in common. `added`: how many messages are, or would be, new. `ended`: the source was read to its end."""
 
     def __init__(self, place: ImportTarget, start: SessionStart) -> None:
         self.place = place
         self.local_id = start.suggested_id
         self.info = dict(start.info)
+        self.path = str(_dict(_dict(self.info.get("metadata")).get("source")).get("path", ""))
         self.added = 0
+        self.ended = False
         self.weight = 0
         """About how many bytes of the source it has in memory."""
         self.last_time = ""
         """The timestamp of the newest message in the source."""
+        self.said: dict[bytes, bytes] = {}
+        """What the source says, as in `SourceDigest.messages`."""
         parent = self.info.get("parent")
         if parent:
             self.info["parent"] = {**parent, "sessionId": place.wire_id(parent["sessionId"])}
@@ -159,11 +165,12 @@ class ImportedSession:
         for key, value in fields.items():
             self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
 
-    async def take(self, wire: dict[str, Json], weight: int) -> None:
+    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
         """Take the next message; one that is there already adds nothing. `weight`: bytes of the source since the last one.
         InvalidParams if it cannot be stored.
         """
         self.last_time = max(self.last_time, wire["timestamp"])
+        self.said[digest_of(wire["id"])] = digest
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         """The source has no more of it. Returns SessionInfo as on the wire, or None if there was nothing new.
@@ -176,6 +183,11 @@ class ImportedSession:
     def latest(self) -> str:
         """The time of its last message, according to the source."""
         return max(self.last_time, self.info.get("updatedAt") or "")
+
+    async def remember(self, before: SourceDigest | None = None) -> None:
+        """The session holds what the source said: record that. `before`: what it said earlier."""
+        digest = SourceDigest({**before.messages, **self.said} if before else self.said, fields_said(self.info))
+        await self.place.ledger.keep(self.place.store.name, self.local_id, self.path, digest)
 
     async def abandon(self) -> None:
         """Give it up: it will not be finished."""
@@ -197,9 +209,10 @@ class New(ImportedSession):
             self._session = Session(self.local_id, self.info.get("createdAt") or first_time or self._now)
         return self._session
 
-    async def take(self, wire: dict[str, Json], weight: int) -> None:
+    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
         if wire["id"] in self._ids:
             return
+        self.said[digest_of(wire["id"])] = digest
         session = self._session or self._shell(wire["timestamp"])
         session.seq += 1
         message = Message.from_wire({**wire, "seq": session.seq})
@@ -222,9 +235,14 @@ class New(ImportedSession):
             self._messages, self.weight = [], 0
 
     async def finish(self, mark: str | None) -> SessionInfo:
+        described = await self._finish(mark)
+        await self.remember()
+        return described
+
+    async def _finish(self, mark: str | None) -> SessionInfo:
         session = self._shell(None)
         if mark is not None:
-            _remember_mark(self.info, mark)
+            remember_mark(self.info, mark)
         session.update({key: value for key, value in self.info.items() if value is not None})
         session.touch(self.info.get("updatedAt") or session.updated_at)
         if self._incoming is not None:
@@ -242,70 +260,6 @@ class New(ImportedSession):
             await self._incoming.abandon()
 
 
-class Grown(ImportedSession):
-    """`held`: the session as it exists here."""
-
-    def __init__(self, place: ImportTarget, start: SessionStart, held: PinnedSession) -> None:
-        super().__init__(place, start)
-        self._held = held
-        self._new: dict[str, dict[str, Json]] = {}
-
-    async def take(self, wire: dict[str, Json], weight: int) -> None:
-        self.weight += weight
-        await super().take(wire, weight)
-        if wire["id"] in self._new or self._held.session.message(wire["id"]) is not None:
-            return
-        self._new[wire["id"]] = wire
-        self.added += 1
-        if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
-            await self._append({})
-
-    async def finish(self, mark: str | None) -> SessionInfo | None:
-        try:
-            await self._append(self._fresh(mark if self.added else None))
-            if self.added:
-                await self.place.save(self._held.one)
-            return self.place.open_sessions.info(self._held.one) if self.added else None
-        finally:
-            await self.abandon()
-
-    async def _append(self, fields: JsonObject) -> None:
-        messages, self._new, self.weight = list(self._new.values()), {}, 0
-
-        def plan(draft: Draft) -> None:
-            if messages:
-                draft.append(messages, None)
-            if fields:
-                # Information that arrives late does not make a session newer than its last message.
-                last = messages[-1]["timestamp"] if messages else ""
-                draft.update(fields, None, at=max(draft.session.updated_at, last))
-
-        if messages or fields:
-            await self._held.one.change(plan)
-
-    def _fresh(self, mark: str | None) -> JsonObject:
-        """What the source says about the session and the session does not have yet."""
-        session = self._held.session
-        fresh = {
-            key: self.info[key]
-            for key in ("name", "summary", "model")
-            if self.info.get(key) and not getattr(session, key)
-        }
-        metadata = self.info.get("metadata", {})
-        learned = {key: value for key, value in metadata.items() if key not in session.metadata}
-        # The line that records this repeats all metadata: not worth it if there is much.
-        if mark is not None and (learned or len(repr(session.metadata)) < _SMALL_METADATA):
-            source = {"metadata": {"source": {**metadata.get("source", {}), **_dict(session.metadata.get("source"))}}}
-            _remember_mark(source, mark)
-            learned["source"] = source["metadata"]["source"]
-        if learned:
-            fresh["metadata"] = {**session.metadata, **learned}
-        return fresh
-
-    async def abandon(self) -> None:
-        self._held.let_go()
-
-
 class Imagined(ImportedSession):
     """The session of a dry run. `held`: the session if it exists here. `earlier`: what this run would already have imported
     of it.
@@ -321,8 +275,8 @@ class Imagined(ImportedSession):
         self._created: str = "" if earlier is None else earlier._created
         self._now = now
 
-    async def take(self, wire: dict[str, Json], weight: int) -> None:
-        del weight
+    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+        del digest, weight
         self.last_time = max(self.last_time, wire["timestamp"])
         if wire["id"] in self._ids or (self._held and self._held.session.message(wire["id"]) is not None):
             return
@@ -362,14 +316,21 @@ class Imagined(ImportedSession):
 class SkippedSession(ImportedSession):
     """One that was refused, for a reason that was reported: the rest of it is ignored."""
 
-    async def take(self, wire: dict[str, Json], weight: int) -> None:
-        del wire, weight
+    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+        del wire, digest, weight
 
     async def finish(self, mark: str | None) -> None:
         del mark
 
 
-def _remember_mark(info: JsonObject, mark: str) -> None:
+def fields_said(info: JsonObject) -> dict[str, bytes]:
+    """What the source says of the session, as in `SourceDigest.fields`."""
+    metadata = {key: value for key, value in _dict(info.get("metadata")).items() if key != "source"}
+    return digests({key: info.get(key) for key in SAID_FIELDS}) | digests(metadata, "metadata.")
+
+
+def remember_mark(info: JsonObject, mark: str) -> None:
+    """Record in the session's metadata that its file was read to its end in the version `mark`."""
     metadata = info.get("metadata", {})
     info["metadata"] = {**metadata, "source": {**_dict(metadata.get("source")), "fingerprint": mark}}
 

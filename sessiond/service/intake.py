@@ -25,8 +25,8 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
 from sessiond.schema.types import FileWarning, SessionInfo
+from sessiond.service.grown_session import Grown
 from sessiond.service.imported_session import (
-    Grown,
     Imagined,
     ImportedSession,
     ImportTarget,
@@ -50,11 +50,14 @@ _LOOKED_AT = 200
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """`format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left out."""
+    """`format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left out.
+    `followed`: nobody asked for this import, so what was deleted here does not come back.
+    """
 
     format: str | None = None
     since: str | None = None
     dry_run: bool = False
+    followed: bool = False
 
 
 class _File(msgspec.Struct):
@@ -126,6 +129,7 @@ class Intake:
                 await self._give_names()
         finally:
             await shielded(self._stored())
+            await shielded(self._place.ledger.flush())
         if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
         if self._unlisted:
@@ -263,7 +267,7 @@ class Intake:
             case MessageRecord():
                 one = file.arriving[event.source_id]
                 try:
-                    await one.take(event.message, weight)
+                    await one.take(event.message, event.digest, weight)
                 except InvalidParams as error:
                     self._warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
                 except (BadFile, TooLarge) as error:
@@ -277,6 +281,7 @@ class Intake:
                     self._names.append(event)
             case SessionEnd():
                 before, file.ended = file.ended, file.arriving.pop(event.source_id)
+                file.ended.ended = True
                 if before is not None:
                     await self._finish(before, None, file)
             case SkippedLine():
@@ -307,7 +312,12 @@ class Intake:
             earlier = self._imagined.get(start.suggested_id)
             imagined = self._imagined[start.suggested_id] = Imagined(place, start, held, earlier, now)
             return imagined
-        return New(place, start, now) if held is None else Grown(place, start, held)
+        before = await place.ledger.digest(place.store.name, start.suggested_id, file.found.path)
+        if held is not None:
+            return Grown(place, start, held, before, followed=self._wanted.followed)
+        if self._wanted.followed and before is not None:
+            return SkippedSession(place, start)
+        return New(place, start, now)
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]
@@ -355,6 +365,8 @@ class Intake:
         self._took(described, one.added)
         if mark is not None and not self._wanted.dry_run:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
+            place = self._place
+            place.ledger.read_to_end(place.store.name, file.found.path, file.found.importer, mark)
 
     async def _room_for(self, one: ImportedSession | None) -> None:
         """Wait until there is memory for one more; None: until all are stored. Raises the error of any of them."""

@@ -3,8 +3,7 @@
 Theory of operation
 -------------------
 Every request to a session puts a job into the queue of its `OpenSession`, in the turn of the loop in which the request was
-read off the wire. The queue exists before the session is loaded. One runner takes the jobs in order, so nothing overtakes:
-a later job sees what an earlier one did. There are four kinds of jobs:
+read off the wire. The queue exists before the session is loaded. One runner takes the jobs in order. There are four kinds:
 
     change   plans on a draft. All adjacent changes share one record of the journal. They are applied, published and
              answered only when that record is durable.
@@ -231,14 +230,15 @@ class OpenSession(Actor):
         self._around.loaded(self)
         self._around.replaced(self)
 
-    async def cut(self, change: Change, reason: str, origin: Peer | None) -> None:
-        """Make a change that removes messages. They are in the trash before they are gone here."""
+    async def cut(self, changes: list[Change], reason: str | None, origin: Peer | None) -> None:
+        """Make changes that remove messages. The trash has them first, unless (`reason` None) the changes bring them back."""
         session = self.there
-        await self.stored.discard(session, id_in_trash(session.local_id, session.seq), reason)
-        after = self.session = await self.stored.cut(session, change)
+        if reason is not None:
+            await self.stored.discard(session, id_in_trash(session.local_id, session.seq), reason)
+        after = self.session = await self.stored.cut(session, changes)
         self.writers = {key: writer for key, writer in self.writers.items() if after.message(key) is not None}
-        self.publish([change], origin)
-        self._around.changed(self, [change])
+        self.publish(changes, origin)
+        self._around.changed(self, changes)
         self._around.drop(session)
 
     # Changes

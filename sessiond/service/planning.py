@@ -228,6 +228,13 @@ class Draft:
             self._fields |= new
             self._add(Updated(seq=self.seq + 1, at=at or self._now, fields=new))
 
+    def learn(self, fields: Mapping[str, Json], at: str) -> None:
+        """Plan info that was true at `at`, which the session is then at least as new as, even if none of it is new."""
+        before = self.seq
+        self.update(fields, None, at=at)
+        if self.seq == before and at > self.session.updated_at:
+            self._add(Updated(seq=self.seq + 1, at=at, fields={}))
+
     def note(self, heading: str, content: str, thread: str | None, tick: int | None, note_id: str | None) -> Note:
         if note_id is not None:
             kept = self._notes.get(note_id) or self.session.note(note_id)

@@ -81,6 +81,7 @@ class Service:
         moves: MoveGuard | None = None,
         interval_s: float = 300.0,
         idle_s: float = 2.0,
+        ledger_path: str | None = None,
     ) -> None:
         self.limits = limits
         self.index = index
@@ -102,7 +103,7 @@ class Service:
         for store in stores.values():
             self.open_sessions.add_store(store)
         self.finder = Finder(self.stores, self.open_sessions, self.catalog, limits)
-        self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves)
+        self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves, ledger_path)
         self._removing = Deletion(self.open_sessions, self.catalog, self._moves)
 
     # Life
@@ -115,6 +116,7 @@ class Service:
         """Save everything. What cannot be saved remains in the journal."""
         await self.catalog.close()
         await self.open_sessions.close()
+        await self.transfer.close()
 
     def disconnected(self, peer: Peer) -> None:
         self._bringers.discard(peer.id)
@@ -320,7 +322,7 @@ class Service:
                 log.warning("session %s was not saved before it was cleared: %s", one.wire_id, error.message)
             session = one.there
             if len(session) or session.summary:
-                await one.cut(Cleared(seq=session.seq + 1, at=self.open_sessions.now()), "cleared", peer)
+                await one.cut([Cleared(seq=session.seq + 1, at=self.open_sessions.now())], "cleared", peer)
             return self.open_sessions.info(one)
 
         return await one.alone(clear)
@@ -334,7 +336,7 @@ class Service:
             removed = len(session) - session.position_after(after_seq)
             if removed:
                 change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after_seq)
-                await one.cut(change, "truncated", peer)
+                await one.cut([change], "truncated", peer)
             return TruncateResult(session=self.open_sessions.info(one), removed=removed)
 
         return await one.alone(truncate)

@@ -1,7 +1,8 @@
 """Which files of other tools were already read to their end, and in which version.
 
-A file that did not change since costs only a check of its size and time. The knowledge comes from the sessions' own metadata
-and from what this daemon read since it started; where something is missing, a file is read once more than needed.
+A file that did not change since costs only a check of its size and time. The knowledge comes from the sessions' own metadata,
+from the ledger, and from what this daemon read since it started; where something is missing, a file is read once more than
+needed.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
 from sessiond.model.values import join_wire_id
 from sessiond.service.catalog import Catalog
+from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
 
-_READING = 1
+_READING = 2
 """Increased when the importers find more in the same file than before: everything is read again then."""
 _PAGE = 1000
 
@@ -35,9 +37,10 @@ def mark_of(path: str) -> str:
 class Sources:
     """The sources of one store."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalog: Catalog, ledger: SourceLedger) -> None:
         self._store = store
         self._catalog = catalog
+        self._ledger = ledger
         self._known: dict[str, _Known] = {}
         self._loaded = False
 
@@ -61,6 +64,9 @@ class Sources:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+        for file in await self._ledger.files(self._store.name):
+            if file.path in self._known:  # a file none of whose sessions are here is read again
+                self._known[file.path].mark, self._known[file.path].tool = file.mark, file.tool
 
     def _learn(self, local_id: str, source: object) -> None:
         if not isinstance(source, dict) or not isinstance(source.get("path"), str):

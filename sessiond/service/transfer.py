@@ -29,14 +29,23 @@ from sessiond.store.port import Store
 
 if TYPE_CHECKING:
     from sessiond.service.intake import Intake, Progress
+    from sessiond.service.source_ledger import SourceLedger
     from sessiond.service.sources import Sources
 
 EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
 
 
 class Transfer:
+    """`ledger_path`: where the digests of imported sources are kept; None: in memory."""
+
     def __init__(
-        self, open_sessions: OpenSessions, catalog: Catalog, limits: Limits, home_paths: Sequence[str], moves: MoveGuard
+        self,
+        open_sessions: OpenSessions,
+        catalog: Catalog,
+        limits: Limits,
+        home_paths: Sequence[str],
+        moves: MoveGuard,
+        ledger_path: str | None,
     ) -> None:
         self._open_sessions = open_sessions
         self._catalog = catalog
@@ -45,6 +54,12 @@ class Transfer:
         self._moves = moves
         self._fs: FileSystem = RealFileSystem()
         self._sources: dict[str, Sources] = {}
+        self._ledger_path = ledger_path
+        self._ledger: SourceLedger | None = None
+
+    async def close(self) -> None:
+        if self._ledger is not None:
+            await self._ledger.close()
 
     # Fork
 
@@ -135,13 +150,16 @@ class Transfer:
     def _intake(
         self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
     ) -> Intake:
-        # A daemon that imports nothing does not load fourteen importers, and the loop is not the place to load them.
+        # A daemon that imports nothing does not load all importers, and the loop is not the place to load them.
         from sessiond.service.imported_session import ImportTarget
         from sessiond.service.intake import Intake, Wanted
+        from sessiond.service.source_ledger import SourceLedger
         from sessiond.service.sources import Sources
 
-        place = ImportTarget(self._open_sessions, self._catalog, store)
-        sources = self._sources.setdefault(store.name, Sources(store, self._catalog))
+        if self._ledger is None:
+            self._ledger = SourceLedger(self._ledger_path)
+        place = ImportTarget(self._open_sessions, self._catalog, store, self._ledger)
+        sources = self._sources.setdefault(store.name, Sources(store, self._catalog, self._ledger))
         return Intake(place, sources, self._open_sessions.now, Wanted(format, since, dry_run), progress)
 
     # Move

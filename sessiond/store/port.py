@@ -171,9 +171,9 @@ class Stored(Protocol):
         first, or not at all. ReadOnly (nothing is stored), Indeterminate (may or may not be stored), TooLarge.
         """
 
-    async def cut(self, session: Session, change: Change) -> Session:
-        """Make a change durable that removes messages. Returns the session after it; `session` remains as it was, and
-        nothing may change it meanwhile. Errors as in `commit`.
+    async def cut(self, session: Session, changes: list[Change]) -> Session:
+        """Make changes durable, all or none, that remove messages. Returns the session after them; `session` remains as it
+        was, and nothing may change it meanwhile. Errors as in `commit`.
         """
 
     async def begin(self) -> None:

@@ -139,10 +139,10 @@ class StoredSession:
             session.apply(change)
         self._known.pending += changes
 
-    async def cut(self, session: Session, change: Change) -> Session:
-        after: Session = await self._around.run(session.after, change)
-        await self._recorded([change])
-        self._known.pending.append(change)
+    async def cut(self, session: Session, changes: list[Change]) -> Session:
+        after: Session = await self._around.run(session.after, changes)
+        await self._recorded(changes)
+        self._known.pending += changes
         return after
 
     def _recorded(self, changes: list[Change], on_durable: OnDurable | None = None) -> Awaitable[int]:

@@ -152,10 +152,10 @@ class StoredInMemory:
             session.apply(change)
         self._durable(session, changes)
 
-    async def cut(self, session: Session, change: Change) -> Session:
+    async def cut(self, session: Session, changes: list[Change]) -> Session:
         await _maybe(self._store.before_commit)
-        after = session.after(change)
-        self._durable(after, [change])
+        after = session.after(changes)
+        self._durable(after, changes)
         return after
 
     def _durable(self, session: Session, changes: list[Change]) -> None:

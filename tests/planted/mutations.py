@@ -636,8 +636,8 @@ MUTATIONS = [
     Planted(
         "a cut is told before it is durable",
         "service/open_session.py",
-        "        after = self.session = await self.stored.cut(session, change)\n",
-        "        self.publish([change], origin)\n        after = self.session = await self.stored.cut(session, change)\n",
+        "        after = self.session = await self.stored.cut(session, changes)\n",
+        "        self.publish(changes, origin)\n        after = self.session = await self.stored.cut(session, changes)\n",
         ("tests/service/test_open_session.py", "-k", "cut_is_told"),
     ),
     Planted(

@@ -1,0 +1,195 @@
+"""A session that was imported before, and whose source was read again.
+
+New messages at its end are appended in its queue, like those of any client, so clients that have it open see it grow. If the
+source has completed, inserted or dropped messages since, the session is written again from the first of them on: one record of
+the journal takes the old end away and appends the new one, so a crash leaves the session as it was or as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sessiond.errors import TooLarge
+from sessiond.importers.record import SessionStart, digest_of
+from sessiond.model.changes import Appended, Change, Truncated
+from sessiond.model.message import Message
+from sessiond.model.session import Session
+from sessiond.model.values import Json, JsonObject
+from sessiond.schema.types import SessionInfo
+from sessiond.service.imported_session import (
+    PART_BYTES,
+    PART_MESSAGES,
+    SAID_FIELDS,
+    ImportedSession,
+    ImportTarget,
+    PinnedSession,
+    remember_mark,
+)
+from sessiond.service.planning import Draft
+from sessiond.service.source_merge import SourceDigest, is_marked, learned, marked, merged_order, said, supersedes
+
+log = logging.getLogger(__name__)
+_SMALL_METADATA = 4096
+
+
+class Grown(ImportedSession):
+    """`held`: the session as it exists here. `before`: what the source said when it was last read. `followed`: messages that
+    were removed here stay away.
+    """
+
+    def __init__(
+        self,
+        place: ImportTarget,
+        start: SessionStart,
+        held: PinnedSession,
+        before: SourceDigest | None,
+        *,
+        followed: bool = False,
+    ) -> None:
+        super().__init__(place, start)
+        self._held = held
+        self._before = before or SourceDigest()
+        self._followed = followed
+        self._order: list[str] = []
+        """Ids as the source has them."""
+        self._new: dict[str, JsonObject] = {}
+        """Messages that are not here yet."""
+        self._later: dict[str, JsonObject] = {}
+        """Later versions of messages that are here."""
+        self._revised = False
+
+    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+        known = digest_of(wire["id"]) in self.said
+        await super().take(wire, digest, weight)
+        if known:
+            return
+        message_id = wire["id"]
+        before = self._before.of(message_id)
+        ours = self._held.session.message(message_id)
+        if ours is None and self._followed and before is not None:
+            return
+        self._order.append(message_id)
+        if ours is None:
+            self._new[message_id] = wire
+            self.added += 1
+            self.weight += weight
+            if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
+                await self._append()
+        elif (digest != before or is_marked(ours.rest)) and supersedes(wire, digest, said(ours), before):
+            self._later[message_id] = wire
+
+    async def finish(self, mark: str | None) -> SessionInfo | None:
+        try:
+            if self._must_revise(self._held.session):
+                await self._revise()
+            await self._append()
+            await self._learn(mark)
+            if self.added or self._revised:
+                await self.place.save(self._held.one)
+            await self.remember(self._before)
+            return self.place.open_sessions.info(self._held.one) if self.added or self._revised else None
+        finally:
+            await self.abandon()
+
+    async def abandon(self) -> None:
+        self._held.let_go()
+
+    # Messages
+
+    async def _append(self) -> None:
+        messages, self._new, self.weight = list(self._new.values()), {}, 0
+        if messages:
+            await self._held.one.change(lambda draft: draft.append(messages, None))
+
+    def _must_revise(self, session: Session) -> bool:
+        here = session.messages()
+        position, _ = self._wanted(here)
+        return position < len(here)
+
+    async def _revise(self) -> None:
+        """Write the session again from the first message that differs, in a turn of its own."""
+        try:
+            await self._held.one.alone(self._write_again)
+        except TooLarge as error:
+            # Nothing is lost: what is here stays, and what is new is appended at the end.
+            log.info("%s does not follow its source in everything: %s", self._held.one.wire_id, error.message)
+
+    async def _write_again(self) -> None:
+        session = await self._held.one.need(whole=True)
+        here = session.messages()
+        position, wires = self._wanted(here)
+        seq = session.seq + 1
+        after = here[position - 1].seq if position else 0
+        changes: list[Change] = [Truncated(seq=seq, at=session.updated_at, after_seq=after)]
+        messages = [{**wire, "seq": seq + nth} for nth, wire in enumerate(wires, 1)]
+        changes.append(Appended(seq=seq + len(messages), at=session.updated_at, messages=messages))
+        await self._held.one.cut(changes, None, None)
+        self._new, self.weight, self._revised = {}, 0, True
+
+    def _wanted(self, here: list[Message]) -> tuple[int, list[JsonObject]]:
+        """How many of the session's messages remain as they are, and what follows them."""
+        ids = [message.id for message in here]
+        order = merged_order(ids, self._order)
+        lost = self._lost(here)
+        position = 0
+        for ours, wanted in zip(ids, order, strict=False):
+            if ours != wanted or ours in self._later or ours in lost:
+                break
+            position += 1
+        there = {message.id: message for message in here[position:]}
+        wires: list[JsonObject] = []
+        for one in order[position:]:
+            wire = self._later.get(one) or self._new.get(one)
+            if wire is None and one in there:
+                wire = said(there[one])
+            if wire is not None:  # otherwise it was removed here in the meantime
+                wires.append(marked(wire) if one in lost else wire)
+        return position, wires
+
+    def _lost(self, here: list[Message]) -> set[str]:
+        """Messages that the source had when it was last read, and has no more."""
+        if not self.ended:
+            return set()
+        before, now = self._before.messages, self.said
+        gone = before.keys() - now.keys()
+        if not gone:
+            return set()
+        return {one.id for one in here if digest_of(one.id) in gone and not is_marked(one.rest)}
+
+    # Its fields
+
+    async def _learn(self, mark: str | None) -> None:
+        """What the source says about the session, where nobody has changed it here."""
+        session = self._held.session
+        ours: JsonObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
+        theirs = {key: self.info.get(key) for key in SAID_FIELDS}
+        fields = {key: value for key, value in learned(ours, theirs, self._before.fields).items() if value is not None}
+        metadata = self._metadata(session, mark if self.added or self._revised else None)
+        if metadata is not None:
+            fields["metadata"] = metadata
+        if not fields and self.latest <= session.updated_at:
+            return
+        self._revised = self._revised or bool(fields)
+
+        def plan(draft: Draft) -> None:
+            # Information that arrives late does not make a session newer than its last message.
+            draft.learn(fields, max(draft.session.updated_at, self.latest))
+
+        await self._held.one.change(plan)
+
+    def _metadata(self, session: Session, mark: str | None) -> JsonObject | None:
+        theirs = {key: value for key, value in self.info.get("metadata", {}).items() if key != "source"}
+        fresh = learned(session.metadata, theirs, self._before.fields, "metadata.")
+        # The line that records a mark repeats all metadata: not worth it if there is much.
+        if mark is not None and (fresh or len(repr(session.metadata)) < _SMALL_METADATA):
+            source = {**self.info.get("metadata", {}).get("source", {}), **_dict(session.metadata.get("source"))}
+            holder: JsonObject = {"metadata": {"source": source}}
+            remember_mark(holder, mark)
+            fresh["source"] = holder["metadata"]["source"]
+        if not fresh:
+            return None
+        return {key: value for key, value in {**session.metadata, **fresh}.items() if value is not None}
+
+
+def _dict(value: object) -> JsonObject:
+    return value if isinstance(value, dict) else {}

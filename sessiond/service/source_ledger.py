@@ -1,0 +1,182 @@
+"""What the sources of imported sessions said when they were last read: digests, never words.
+
+With it an import tells what the source changed from what was changed here, and what the source has lost from what it never
+had. It is a help, not a store: if the file is lost, nothing is marked as compacted until a source was read once more, and a
+followed session that was deleted here comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from sessiond.service.source_merge import SourceDigest
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_VERSION = 1
+_SCHEMA = f"""
+    CREATE TABLE IF NOT EXISTS session (
+        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
+        PRIMARY KEY (store, id, path)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS session_path ON session (store, path);
+    CREATE TABLE IF NOT EXISTS file (
+        store TEXT NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL, mark TEXT NOT NULL,
+        PRIMARY KEY (store, path)
+    ) WITHOUT ROWID;
+    PRAGMA user_version = {_VERSION};
+"""
+_WAITING = 500
+"""Entries that are written in one transaction."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SourceDigest).decode
+
+
+class FileRead(msgspec.Struct, frozen=True):
+    """A file that was read to its end in the version `mark`, and the sessions (local ids) that it had."""
+
+    path: str
+    tool: str
+    mark: str
+    local_ids: list[str]
+
+
+class SourceLedger:
+    """`path` None: in memory. Every method may be called on the loop; the disk is used on a thread."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._digests: dict[tuple[str, str, str], SourceDigest] = {}
+        """Not written yet."""
+        self._files: dict[tuple[str, str], tuple[str, str]] = {}
+
+    async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
+        """What `path` said of the session; None if it was not read yet."""
+        waiting = self._digests.get((store, local_id, path))
+        if waiting is not None:
+            return waiting
+        return await asyncio.to_thread(self._find, store, local_id, path)
+
+    async def keep(self, store: str, local_id: str, path: str, digest: SourceDigest) -> None:
+        """`path` says this of the session, and the session holds it."""
+        self._digests[store, local_id, path] = digest
+        if len(self._digests) >= _WAITING:
+            await self.flush()
+
+    def read_to_end(self, store: str, path: str, tool: str, mark: str) -> None:
+        self._files[store, path] = (tool, mark)
+
+    async def files(self, store: str) -> list[FileRead]:
+        await self.flush()
+        return await asyncio.to_thread(self._all_files, store)
+
+    async def sessions(self, store: str, path: str) -> list[str]:
+        """Local ids of the sessions that `path` has or had."""
+        await self.flush()
+        return await asyncio.to_thread(self._of_path, store, path)
+
+    async def flush(self) -> None:
+        digests, files = dict(self._digests), dict(self._files)
+        if not digests and not files:
+            return
+        await asyncio.to_thread(self._write, digests, files)
+        # An entry stays at hand until it can be found in the file.
+        self._digests = {key: one for key, one in self._digests.items() if digests.get(key) is not one}
+        self._files = {key: one for key, one in self._files.items() if files.get(key) is not one}
+
+    async def close(self) -> None:
+        await self.flush()
+        await asyncio.to_thread(self._close)
+
+    # On a thread
+
+    def _write(
+        self, digests: dict[tuple[str, str, str], SourceDigest], files: dict[tuple[str, str], tuple[str, str]]
+    ) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            with connection:
+                rows = [(*key, _encode(value)) for key, value in digests.items()]
+                connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
+                connection.executemany(
+                    "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", [(*key, *value) for key, value in files.items()]
+                )
+
+        self._use(write, None)
+
+    def _find(self, store: str, local_id: str, path: str) -> SourceDigest | None:
+        sql = "SELECT digests FROM session WHERE store = ? AND id = ? AND path = ?"
+        found = self._use(lambda connection: connection.execute(sql, (store, local_id, path)).fetchone(), None)
+        return None if found is None else _decode(found[0])
+
+    def _all_files(self, store: str) -> list[FileRead]:
+        def read(connection: sqlite3.Connection) -> list[FileRead]:
+            owned: dict[str, list[str]] = {}
+            for path, local_id in connection.execute("SELECT path, id FROM session WHERE store = ?", (store,)):
+                owned.setdefault(path, []).append(local_id)
+            rows = connection.execute("SELECT path, tool, mark FROM file WHERE store = ?", (store,))
+            return [FileRead(path, tool, mark, owned.get(path, [])) for path, tool, mark in rows]
+
+        return self._use(read, [])
+
+    def _of_path(self, store: str, path: str) -> list[str]:
+        def read(connection: sqlite3.Connection) -> list[str]:
+            sql = "SELECT id FROM session WHERE store = ? AND path = ?"
+            return [row[0] for row in connection.execute(sql, (store, path))]
+
+        return self._use(read, [])
+
+    def _use(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """`work(connection)`; `otherwise` if the file cannot be used. A damaged file is begun again."""
+        with self._lock:
+            for _ in range(2):
+                try:
+                    if self._connection is None:
+                        self._connection = _opened(self._path)
+                    return work(self._connection)
+                except sqlite3.OperationalError as error:  # the disk is full, or not ours to write
+                    log.warning("what was imported cannot be remembered: %s", error)
+                    return otherwise
+                except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+                    log.warning("%s is damaged and begins again: %s", self._path, error)
+                    self._discard()
+        return otherwise
+
+    def _discard(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        for name in _names(self._path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+def _names(path: str | None) -> Iterable[str]:
+    return () if path is None else (path, path + "-journal")
+
+
+def _opened(path: str | None) -> sqlite3.Connection:
+    if path is not None:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
+        raise sqlite3.DatabaseError("it was written by another version")
+    connection.executescript(_SCHEMA)
+    return connection

@@ -1,0 +1,164 @@
+"""Combines a session with what its source says now. Pure.
+
+A tool may still write to what was imported: it completes a message, puts one between two others, or takes some away when it
+compacts its history. A session follows its source in everything but the last: what the source no longer has stays where it
+was, with `metadata.compacted`. What was changed or added here stays too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from sessiond.importers.record import digest_of
+from sessiond.model.message import Message
+from sessiond.model.values import Json, JsonObject, same_json
+
+COMPACTED = "compacted"
+"""Key in a message's metadata: the source had it once, and has it no more."""
+
+
+class SourceDigest(msgspec.Struct):
+    """What a source said when it was last read, without a word of it."""
+
+    messages: dict[bytes, bytes] = {}
+    """Digest of the id -> digest of the message. Also those that the source no longer has."""
+    fields: dict[str, bytes] = {}
+    """Digests of the session's fields; those of its metadata as `metadata.KEY`."""
+
+    def of(self, message_id: str) -> bytes | None:
+        return self.messages.get(digest_of(message_id))
+
+
+def said(message: Message) -> JsonObject:
+    """The message as a source says it: without its seq."""
+    wire = message.wire()
+    del wire["seq"]
+    return wire
+
+
+def is_marked(wire: Mapping[str, Json]) -> bool:
+    return _metadata(wire).get(COMPACTED) is True
+
+
+def marked(wire: JsonObject) -> JsonObject:
+    """With the mark of a message that its source no longer has."""
+    return {**wire, "metadata": {**_metadata(wire), COMPACTED: True}}
+
+
+def _unmarked(wire: JsonObject) -> JsonObject:
+    metadata = {key: value for key, value in _metadata(wire).items() if key != COMPACTED}
+    rest = {key: value for key, value in wire.items() if key != "metadata"}
+    return {**rest, "metadata": metadata} if metadata else rest
+
+
+def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: bytes | None) -> bool:
+    """Whether the source's version of a message replaces ours. `before`: its digest when the source was last read.
+
+    It does if the source changed it and nobody else did. Where that is unknown, it does if it has more words than ours and
+    all of ours.
+    """
+    back = is_marked(ours)
+    if digest == before and not back:
+        return False
+    plain = _unmarked(ours) if back else ours
+    here = digest_of(plain)
+    if here == digest:
+        return back
+    return here == before or (not _same_words(theirs, plain) and _says_all_of(theirs, plain))
+
+
+def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
+    """The ids of both, in the order of the source. What only the session has stays behind the message that it follows."""
+    known = set(source)
+    behind: dict[str | None, list[str]] = {}
+    anchor: str | None = None
+    for one in here:
+        if one in known:
+            anchor = one
+        else:
+            behind.setdefault(anchor, []).append(one)
+    order = behind.get(None, [])
+    for one in source:
+        order.append(one)
+        order += behind.get(one, ())
+    return order
+
+
+def learned(
+    here: Mapping[str, Json], theirs: Mapping[str, Json], before: Mapping[str, bytes], prefix: str = ""
+) -> JsonObject:
+    """The fields that the source knows, and that are missing here or are still as the source said them before. A field that
+    the source no longer has is None.
+    """
+    fresh: JsonObject = {}
+    for key, value in theirs.items():
+        ours = here.get(key)
+        if value in (None, "") or same_json(ours, value):
+            continue
+        if ours in (None, "") or _is_theirs(ours, before.get(prefix + key)):
+            fresh[key] = value
+    for key, ours in here.items():
+        if key not in theirs and prefix + key in before and _is_theirs(ours, before[prefix + key]):
+            fresh[key] = None
+    return fresh
+
+
+def digests(fields: Mapping[str, Json], prefix: str = "") -> dict[str, bytes]:
+    return {prefix + key: digest_of(value) for key, value in fields.items() if value not in (None, "")}
+
+
+def _is_theirs(ours: Json, before: bytes | None) -> bool:
+    return before is not None and digest_of(ours) == before
+
+
+def _metadata(wire: Mapping[str, Json]) -> JsonObject:
+    found = wire.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _same_words(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:
+    return all(same_json(theirs.get(key), ours.get(key)) for key in ("content", "thinking", "toolCalls", "toolCallId"))
+
+
+def _says_all_of(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:
+    """Whether theirs may be what ours has become, without a word lost."""
+    return (
+        theirs.get("role") == ours.get("role")
+        and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))
+        and _continues(theirs.get("content"), ours.get("content"))
+        and _continues(theirs.get("thinking"), ours.get("thinking"))
+        and _has_calls(theirs.get("toolCalls"), ours.get("toolCalls"))
+    )
+
+
+def _continues(theirs: Json, ours: Json) -> bool:
+    if not ours or same_json(theirs, ours):
+        return True
+    if isinstance(theirs, str) and isinstance(ours, str):
+        return theirs.startswith(ours)
+    if isinstance(theirs, list):
+        blocks = ours if isinstance(ours, list) else [{"type": "text", "text": ours}]
+        return len(theirs) >= len(blocks) and all(_grew(*pair) for pair in zip(theirs, blocks, strict=False))
+    return False
+
+
+def _grew(theirs: Json, ours: Json) -> bool:
+    texts = [one.get("text") if isinstance(one, dict) else None for one in (theirs, ours)]
+    if all(isinstance(text, str) for text in texts):
+        return str(texts[0]).startswith(str(texts[1]))
+    return same_json(theirs, ours)
+
+
+def _has_calls(theirs: Json, ours: Json) -> bool:
+    there = {call.get("id"): call for call in _calls(theirs)}
+    return all(
+        call.get("id") in there
+        and (not call.get("arguments") or same_json(call["arguments"], there[call.get("id")].get("arguments")))
+        for call in _calls(ours)
+    )
+
+
+def _calls(value: Json) -> Iterable[JsonObject]:
+    return [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
