@@ -18,6 +18,7 @@ from sessiond.importers.lines import MAX_LINE_BYTES, raw_lines
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
 
+_HEADING_WORDS = b"# aider chat started at "
 _HEADING = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
 _MAX_MESSAGE_BYTES = 16 * MIB
@@ -35,7 +36,7 @@ class Aider:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         reader = _Reader(path, _first_heading(path, open_))
-        for number, raw in raw_lines(path, open_):
+        for number, raw in _settled(path, open_):
             if raw is None:
                 yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
             else:
@@ -115,6 +116,29 @@ def _speaker(line: str) -> tuple[str, str]:
     if line.startswith("> "):
         return "tool", line[2:].removesuffix("  ")
     return "assistant", line
+
+
+def _settled(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
+    """The lines, without a last one that Aider is still writing and that may become a mark: read now, it would be the
+    assistant's text.
+    """
+    before: tuple[int, bytes | None] | None = None
+    for line in raw_lines(path, open_):
+        if before is not None:
+            yield before
+        before = line
+    if before is not None and not (before[1] and _may_become_a_mark(before[1]) and _is_open(path)):
+        yield before
+
+
+def _is_open(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
+
+
+def _may_become_a_mark(raw: bytes) -> bool:
+    return raw.startswith(_HEADING_WORDS) or any(mark.startswith(raw) for mark in (b"#### ", b"> ", _HEADING_WORDS))
 
 
 def _first_heading(path: str, open_: Opener) -> str | None:

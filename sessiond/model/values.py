@@ -126,6 +126,11 @@ def derived_id(parts: Iterable[str], nth: int = 0) -> str:
     return "m-" + digest.hexdigest()[:20]
 
 
+def is_derived_id(text: str) -> bool:
+    """Whether `derived_id` may have made it."""
+    return len(text) == 22 and text.startswith("m-")
+
+
 def check_json(value: Json, where: str, depth: int = 0) -> None:
     """Raise InvalidParams if `value` cannot be stored: depth, surrogates, non-finite floats, integers over 64 bits.
 

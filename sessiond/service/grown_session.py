@@ -26,7 +26,16 @@ from sessiond.service.imported_session import (
     remember_mark,
 )
 from sessiond.service.planning import Draft
-from sessiond.service.source_merge import SourceDigest, is_marked, learned, marked, merged_order, said, supersedes
+from sessiond.service.source_merge import (
+    SourceDigest,
+    is_marked,
+    learned,
+    marked,
+    merged_order,
+    replaced,
+    said,
+    supersedes,
+)
 
 log = logging.getLogger(__name__)
 _SMALL_METADATA = 4096
@@ -131,6 +140,9 @@ class Grown(ImportedSession):
         ids = [message.id for message in here]
         order = merged_order(ids, self._order)
         lost = self._lost(here)
+        if lost:
+            earlier = replaced(order, lost, {one.id: said(one) for one in here if one.id in lost}, self._new)
+            order = [one for one in order if one not in earlier]
         position = 0
         for ours, wanted in zip(ids, order, strict=False):
             if ours != wanted or ours in self._later or ours in lost:

@@ -7,13 +7,13 @@ was, with `metadata.compacted`. What was changed or added here stays too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from sessiond.importers.record import digest_of
 from sessiond.model.message import Message
-from sessiond.model.values import Json, JsonObject, same_json
+from sessiond.model.values import Json, JsonObject, is_derived_id, same_json
 
 COMPACTED = "compacted"
 """Key in a message's metadata: the source had it once, and has it no more."""
@@ -84,6 +84,43 @@ def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
         order.append(one)
         order += behind.get(one, ())
     return order
+
+
+def replaced(
+    order: Sequence[str], lost: Collection[str], ours: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
+) -> set[str]:
+    """Those of `lost` that were an earlier form of a new message: their id came from their words, and a message that is new in
+    the same place has all of them. `order`: the ids of both, merged.
+    """
+    gone: set[str] = set()
+    run: list[str] = []
+    for one in [*order, ""]:
+        if one in lost or one in new:
+            run.append(one)
+            continue
+        later = [new[other] for other in run if other in new]
+        gone |= {
+            old for old in run if old in lost and is_derived_id(old) and any(_covers(wire, ours[old]) for wire in later)
+        }
+        run = []
+    return gone
+
+
+def _covers(theirs: JsonObject, ours: JsonObject) -> bool:
+    """Whether a message has every word of one with another id."""
+    return (
+        theirs.get("role") == ours.get("role")
+        and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))
+        # What a cut leaves of a character or of a line's end is no word.
+        and all(_text(ours.get(key)).rstrip(" \ufffd") in _text(theirs.get(key)) for key in ("content", "thinking"))
+        and _has_calls(theirs.get("toolCalls"), ours.get("toolCalls"))
+    )
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, list):
+        return "\n".join(_text(one.get("text") if isinstance(one, dict) else one) for one in value)
+    return value if isinstance(value, str) else ""
 
 
 def learned(
