@@ -23,6 +23,8 @@ from sessiond.service.imported_session import (
     ImportedSession,
     ImportTarget,
     PinnedSession,
+    SkippedSession,
+    fields_said,
     remember_mark,
 )
 from sessiond.service.planning import Draft
@@ -162,8 +164,7 @@ class Grown(ImportedSession):
         """Messages that the source had when it was last read, and has no more."""
         if not self.ended:
             return set()
-        before, now = self._before.messages, self.said
-        gone = before.keys() - now.keys()
+        gone = (self._before.messages.keys() | self._before.gone.keys()) - self.said.keys()
         if not gone:
             return set()
         return {one.id for one in here if digest_of(one.id) in gone and not is_marked(one.rest)}
@@ -201,6 +202,58 @@ class Grown(ImportedSession):
         if not fresh:
             return None
         return {key: value for key, value in {**session.metadata, **fresh}.items() if value is not None}
+
+
+class Followed(ImportedSession):
+    """A session whose source is followed: it is read from its file only if the source says something new. A database holds all
+    the sessions of a tool, and usually one of them has changed.
+    """
+
+    def __init__(self, place: ImportTarget, start: SessionStart, before: SourceDigest) -> None:
+        super().__init__(place, start)
+        self._start = start
+        self._before = before
+        self._waiting: list[tuple[JsonObject, bytes, int]] = []
+        """What it has taken while nothing of it was new."""
+        self._inner: ImportedSession | None = None
+
+    async def take(self, wire: JsonObject, digest: bytes, weight: int) -> None:
+        if self._inner is None:
+            await super().take(wire, digest, weight)
+            self._waiting.append((wire, digest, weight))
+            self.weight += weight
+            if self._before.messages.get(digest_of(wire["id"])) == digest and self.weight <= PART_BYTES:
+                return
+            await self._open()
+            return
+        await self._inner.take(wire, digest, weight)
+        self.added, self.weight = self._inner.added, self._inner.weight
+
+    async def _open(self) -> None:
+        held = await self.place.held(self.local_id)
+        self._inner = SkippedSession(self.place, self._start)
+        if held is not None:  # otherwise it was deleted in the meantime
+            self._inner = Grown(self.place, self._start, held, self._before, followed=True)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            await self._inner.take(*one)
+        self.added, self.weight = self._inner.added, self._inner.weight
+
+    async def finish(self, mark: str | None) -> SessionInfo | None:
+        same = self.said.keys() == self._before.messages.keys() and fields_said(self.info) == self._before.fields
+        if self._inner is None and (same or not self.ended):
+            return None
+        if self._inner is None:
+            await self._open()
+        assert self._inner is not None
+        self._inner.info, self._inner.ended = self.info, self.ended
+        described = await self._inner.finish(mark)
+        self.added = self._inner.added
+        return described
+
+    async def abandon(self) -> None:
+        if self._inner is not None:
+            await self._inner.abandon()
 
 
 def _dict(value: object) -> JsonObject:

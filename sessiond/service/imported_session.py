@@ -53,6 +53,12 @@ class ImportTarget:
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
 
+    async def has(self, local_id: str) -> bool:
+        """Whether the session exists, as far as that is known without reading it."""
+        return (
+            self.open_sessions.peek(self.wire_id(local_id)) is not None or await self.store.look(local_id) is not None
+        )
+
     async def held(self, local_id: str) -> PinnedSession | None:
         """The session of that id, with all messages in memory; None if it does not exist. BadFile."""
         held = PinnedSession(self.open_sessions, self.open_sessions.of(self.store, local_id))
@@ -186,7 +192,7 @@ class ImportedSession:
 
     async def remember(self, before: SourceDigest | None = None) -> None:
         """The session holds what the source said: record that. `before`: what it said earlier."""
-        digest = SourceDigest({**before.messages, **self.said} if before else self.said, fields_said(self.info))
+        digest = (before or SourceDigest()).now(self.said, fields_said(self.info))
         await self.place.ledger.keep(self.place.store.name, self.local_id, self.path, digest)
 
     async def abandon(self) -> None:
@@ -326,7 +332,7 @@ class SkippedSession(ImportedSession):
 def fields_said(info: JsonObject) -> dict[str, bytes]:
     """What the source says of the session, as in `SourceDigest.fields`."""
     metadata = {key: value for key, value in _dict(info.get("metadata")).items() if key != "source"}
-    return digests({key: info.get(key) for key in SAID_FIELDS}) | digests(metadata, "metadata.")
+    return digests({key: info.get(key) for key in (*SAID_FIELDS, "updatedAt")}) | digests(metadata, "metadata.")
 
 
 def remember_mark(info: JsonObject, mark: str) -> None:

@@ -25,7 +25,7 @@ from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
 from sessiond.schema.types import FileWarning, SessionInfo
-from sessiond.service.grown_session import Grown
+from sessiond.service.grown_session import Followed, Grown
 from sessiond.service.imported_session import (
     Imagined,
     ImportedSession,
@@ -129,7 +129,8 @@ class Intake:
                 await self._give_names()
         finally:
             await shielded(self._stored())
-            await shielded(self._place.ledger.flush())
+            if not self._wanted.followed:  # otherwise now and then
+                await shielded(self._place.ledger.flush())
         if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
         if self._unlisted:
@@ -205,7 +206,7 @@ class Intake:
             await self._read(_File(found, mark, named=named))
 
     async def _passed_over(self, path: str, mark: str) -> bool:
-        known = await self._sources.unchanged(path, self._wanted.format, mark)
+        known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
         if known is None:
             untouched = self._wanted.since is not None and await asyncio.to_thread(_changed, path) < self._wanted.since
             self._untouched += untouched
@@ -300,6 +301,10 @@ class Intake:
         while any(other.local_id == start.suggested_id for other in self._storing.values()):
             await self._one_stored()
         place, now = self._place, self._now()
+        before = await place.ledger.digest(place.store.name, start.suggested_id, file.found.path)
+        if self._wanted.followed and before is not None:
+            there = await place.has(start.suggested_id)
+            return Followed(place, start, before) if there else SkippedSession(place, start)
         try:
             held = await place.held(start.suggested_id)
         except BadFile as error:
@@ -312,11 +317,8 @@ class Intake:
             earlier = self._imagined.get(start.suggested_id)
             imagined = self._imagined[start.suggested_id] = Imagined(place, start, held, earlier, now)
             return imagined
-        before = await place.ledger.digest(place.store.name, start.suggested_id, file.found.path)
         if held is not None:
             return Grown(place, start, held, before, followed=self._wanted.followed)
-        if self._wanted.followed and before is not None:
-            return SkippedSession(place, start)
         return New(place, start, now)
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
@@ -331,7 +333,7 @@ class Intake:
         if isinstance(one, SkippedSession):
             file.kept += 1
             return
-        if not file.found.sure and not one.added and not isinstance(one, Grown):
+        if not file.found.sure and not one.added and not isinstance(one, (Grown, Followed)):
             await shielded(one.abandon())  # the file was read as this tool's, but the importer recognised nothing in it
             return
         file.kept += 1

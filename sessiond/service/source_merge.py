@@ -23,12 +23,20 @@ class SourceDigest(msgspec.Struct):
     """What a source said when it was last read, without a word of it."""
 
     messages: dict[bytes, bytes] = {}
-    """Digest of the id -> digest of the message. Also those that the source no longer has."""
+    """Digest of the id -> digest of the message."""
+    gone: dict[bytes, bytes] = {}
+    """The same of messages that the source once had."""
     fields: dict[str, bytes] = {}
     """Digests of the session's fields; those of its metadata as `metadata.KEY`."""
 
     def of(self, message_id: str) -> bytes | None:
-        return self.messages.get(digest_of(message_id))
+        key = digest_of(message_id)
+        return self.messages.get(key) or self.gone.get(key)
+
+    def now(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
+        """What the source says now."""
+        gone = {key: value for key, value in (self.gone | self.messages).items() if key not in messages}
+        return SourceDigest(messages, gone, fields)
 
 
 def said(message: Message) -> JsonObject:

@@ -65,8 +65,7 @@ class Sources:
                 if cursor is None:
                     break
         for file in await self._ledger.files(self._store.name):
-            if file.path in self._known:  # a file none of whose sessions are here is read again
-                self._known[file.path].mark, self._known[file.path].tool = file.mark, file.tool
+            self._known[file.path] = _Known(file.tool, file.mark, set(file.local_ids))
 
     def _learn(self, local_id: str, source: object) -> None:
         if not isinstance(source, dict) or not isinstance(source.get("path"), str):
@@ -77,14 +76,16 @@ class Sources:
         if isinstance(source.get("fingerprint"), str) and known.mark is None:
             known.mark = source["fingerprint"]
 
-    async def unchanged(self, path: str, tool: str | None, mark: str) -> int | None:
+    async def unchanged(self, path: str, tool: str | None, mark: str, *, followed: bool = False) -> int | None:
         """How many sessions of a file are here, if it was read to its end in this version; None if it must be read.
 
-        A session that is no longer here does not keep its file from being read.
+        A session that is no longer here does not keep its file from being read, unless the file is `followed`.
         """
         known = self._known.get(path)
         if known is None or known.mark != mark or tool not in (None, known.tool):
             return None
+        if followed:
+            return len(known.local_ids)
         for local_id in known.local_ids:
             wire_id = join_wire_id(self._store.name, local_id)
             if self._catalog.owners.peek(wire_id) is None and await self._store.look(local_id) is None:
