@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -59,6 +59,7 @@ def _settings() -> dict[str, Setting]:
         Setting("daemon", "idle_exit_s", "seconds", Limits().daemon_idle_exit_s),
         Setting("daemon", "allowed_hosts", "names", ()),
         Setting("daemon", "allowed_origins", "names", ()),
+        Setting("follow", "tools", "names", ()),
     ]
     for field in msgspec.structs.fields(Limits):
         if field.name in _NOT_IN_LIMITS:
@@ -92,6 +93,7 @@ class Config(msgspec.Struct, frozen=True):
     """0: off."""
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
+    follow_tools: tuple[str, ...]
     stores: tuple[StoreConfig, ...]
     """The default one first, the others in the file's order."""
     limits: Limits
@@ -134,6 +136,7 @@ def settle(path: str, text: str, where: Places, environ: Mapping[str, str], flag
         autosave_idle_s=values["autosave.idle_s"],
         allowed_hosts=values["daemon.allowed_hosts"],
         allowed_origins=values["daemon.allowed_origins"],
+        follow_tools=values["follow.tools"],
         stores=_stores(path, tables.get("stores", {}), where),
         limits=Limits(**limits, daemon_idle_exit_s=values["daemon.idle_exit_s"]),
         values=values,
@@ -372,6 +375,67 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
     before = fs.stat(file)
     atomic_write(fs, file, added.encode(), 0o600 if before is None else before.mode & 0o777)
     return settled
+
+
+def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: Sequence[str]) -> Config:
+    """Set a setting that is a list of names in `config.toml`, keep everything else in it, and settle again.
+
+    InvalidParams (a flag or the environment sets it, or the file must be edited by hand), ConfigError, OSError.
+    """
+    source = config.sources[name]
+    if source in ("flag", "environment"):
+        raise InvalidParams(
+            f"{name} is set by a {source} of the daemon"
+            if source == "flag"
+            else f"{name} is set by {SETTINGS[name].variable}"
+        )
+    file = config.file
+    text = _read(fs, file)
+    before = _parse(file, text)
+    table, _, key = name.partition(".")
+    changed = _with_entry(text, table, key, f"[{', '.join(_toml(one) for one in value)}]")
+    wanted = {**before, table: {**before.get(table, {}), key: list(value)}}
+    if _parse(file, changed) != wanted:
+        raise InvalidParams(f"{file} cannot be changed safely", hint=f"set {key} under [{table}] by hand")
+    flags = {one: config.values[one] for one, source in config.sources.items() if source == "flag"}
+    settled = settle(file, changed, where, os.environ, flags)
+    fs.make_dirs(where.config, 0o700)
+    there = fs.stat(file)
+    atomic_write(fs, file, changed.encode(), 0o600 if there is None else there.mode & 0o777)
+    return settled
+
+
+def _with_entry(text: str, table: str, key: str, value: str) -> str:
+    """`text` with `key = value` in `[table]`: in place of the entry that is there, or else as the table's first."""
+    lines = text.splitlines(keepends=True)
+    heads = [
+        number for number, line in enumerate(lines) if re.fullmatch(rf"\s*\[\s*{table}\s*\]\s*(#.*)?", line.rstrip())
+    ]
+    if not heads:
+        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{gap}[{table}]\n{key} = {value}\n"
+    start = heads[0] + 1
+    lines[start - 1] = lines[start - 1].rstrip("\n") + "\n"
+    for first in range(start, len(lines)):
+        if lines[first].lstrip().startswith("["):
+            break
+        if re.match(rf"\s*{key}\s*=", lines[first]):
+            last = _end_of_entry(lines, first)
+            return "".join([*lines[:first], f"{key} = {value}\n", *lines[last:]])
+    return "".join([*lines[:start], f"{key} = {value}\n", *lines[start:]])
+
+
+def _end_of_entry(lines: list[str], first: int) -> int:
+    """The number after the last line of an entry: a list may have several lines."""
+    import tomllib
+
+    for last in range(first + 1, len(lines) + 1):
+        try:
+            tomllib.loads("".join(lines[first:last]))
+        except tomllib.TOMLDecodeError:
+            continue
+        return last
+    return first + 1
 
 
 def _toml(text: str) -> str:

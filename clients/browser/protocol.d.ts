@@ -208,6 +208,33 @@ export interface FinishParams {
   toolCalls?: Array<ToolCall> | null
 }
 
+/** Which tools' histories to import while they are written. */
+export interface FollowParams {
+  /** Names of importers, or `all`; empty: none. Null: change nothing. */
+  tools?: Array<string> | null
+}
+
+/** What is followed. It is kept in the configuration. */
+export interface FollowResult {
+  tools: Array<string>
+  /** Those that exist. */
+  places: Array<FollowedPlace>
+  /** Files that were written while nobody followed them, and that are still to be read. */
+  behind: number
+}
+
+/** A folder or file in which a tool keeps its sessions. */
+export interface FollowedPlace {
+  tool: string
+  path: string
+  /** How many were new or have changed since the daemon began to follow it. */
+  sessions: number
+  /** When the last of them came. */
+  lastAt: string | null
+  /** Why it is not watched, or why its last file could not be read. */
+  problem: string | null
+}
+
 /** What to copy. */
 export interface ForkParams {
   sessionId: string
@@ -947,6 +974,11 @@ export interface Requests {
   /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: BackupResult }
+  /** Import what other tools write while they write it, now and from every start on. Without `tools`, only report. */
+  'daemon/follow': { params: {
+  /** Names of importers, or `all`; empty: none. Null: change nothing. */
+  tools?: Array<string> | null
+}, result: FollowResult }
 }
 
 /** What the daemon says by itself: method -> params. */

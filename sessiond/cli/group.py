@@ -27,6 +27,7 @@ COMMANDS = {
     "restore": "restore",
     "export": "export",
     "import": "import_",
+    "follow": "follow",
     "adopt": "adopt",
     "mv": "mv",
     "backup": "backup",

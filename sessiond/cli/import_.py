@@ -47,7 +47,7 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
         if targets and not dry_run and not yes and not _agreed(as_json):
             return 0
     if follow:
-        from sessiond.cli.follow import follow as go_on
+        from sessiond.cli.import_follow import follow as go_on
 
         go_on(targets, choice, as_json)
         return 0

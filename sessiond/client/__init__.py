@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         BackedUp,
         Exported,
         FileWarning,
+        Followed,
         Hit,
         HitPage,
         Imported,
@@ -110,6 +111,7 @@ __all__ = [
     "Extended",
     "FileWarning",
     "Finished",
+    "Followed",
     "Hit",
     "HitPage",
     "Imported",
@@ -160,7 +162,7 @@ _WHERE = {
     "sessiond.client.reply": "Reply",
     "sessiond.client.requests": "Answer",
     "sessiond.client.session": "Session",
-    "sessiond.client.types": "Adopted AppendedMessage BackedUp Exported FileWarning Hit HitPage Imported Message NewMessage Note Progress "
+    "sessiond.client.types": "Adopted AppendedMessage BackedUp Exported FileWarning Followed Hit HitPage Imported Message NewMessage Note Progress "
     "SavedFile SessionInfo Snapshot Status ToolCall",
     "sessiond.errors": "AlreadyExists BadFile Cancelled Conflict DaemonUnreachable Indeterminate InvalidParams ReadOnly "
     "SessionNotFound SessiondError TooLarge Unauthorized Unavailable",

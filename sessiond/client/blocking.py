@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiond.client import requests
@@ -11,7 +11,18 @@ from sessiond.client.dialing import Target
 from sessiond.client.link import Link
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.session import Session
-from sessiond.client.types import Adopted, BackedUp, Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+from sessiond.client.types import (
+    Adopted,
+    BackedUp,
+    Followed,
+    Hit,
+    HitPage,
+    Imported,
+    NewMessage,
+    SavedFile,
+    SessionInfo,
+    Status,
+)
 
 if TYPE_CHECKING:
     from sessiond.client.feed import Changes
@@ -190,6 +201,12 @@ class Sessiond:
         AnswerLost if the connection ends: the folder is then complete or not there. AlreadyExists, InvalidParams.
         """
         return self._link.call(requests.backup(path, on_progress=on_progress), timeout_s)
+
+    def follow(self, tools: Sequence[str] | None = None, *, timeout_s: float | None = None) -> Followed:
+        """Import what these tools write (`["all"]`: all that are known) from now on, in place of those before; None: only
+        report. InvalidParams.
+        """
+        return self._link.call(requests.follow(tools), timeout_s)
 
     def adopt(
         self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -283,6 +283,11 @@ def import_(
 def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[t.BackedUp]:
     """Not sent again: a copy that is there cannot be told from somebody else's."""
     return Request("daemon/backup", {"path": path}, t.BackedUp, again=False, on_progress=on_progress)
+
+
+def follow(tools: Sequence[str] | None) -> Request[t.Followed]:
+    """None: only report."""
+    return Request("daemon/follow", _given(tools=None if tools is None else list(tools)), t.Followed)
 
 
 def adopt(path: str, *, name: str | None, format: str | None) -> Request[t.Adopted]:

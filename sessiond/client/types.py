@@ -304,6 +304,24 @@ class Adopted(Value, frozen=True, kw_only=True):
     warnings: list[FileWarning] = []
 
 
+class FollowedPlace(Value, frozen=True, kw_only=True):
+    """A folder or file in which a tool keeps its sessions. `sessions`: how many came in since it is followed."""
+
+    tool: str = ""
+    path: str = ""
+    sessions: int = 0
+    last_at: str | None = None
+    problem: str | None = None
+
+
+class Followed(Value, frozen=True, kw_only=True):
+    """The tools whose histories are imported while they are written. `behind`: files that are still to be read."""
+
+    tools: list[str] = []
+    places: list[FollowedPlace] = []
+    behind: int = 0
+
+
 class BackedUp(Value, frozen=True, kw_only=True):
     """What a backup copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
 
@@ -467,6 +485,7 @@ ready(
     Acknowledged,
     Address,
     Adopted,
+    Followed,
     AppendResult,
     BackedUp,
     Exported,

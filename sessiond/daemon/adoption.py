@@ -18,12 +18,16 @@ from sessiond.store.mounts import Mounts, recognise
 
 
 class Adoption:
-    def __init__(self, fs: FileSystem, where: Places, config: Config, mounts: Mounts) -> None:
+    """`editing`: held by whoever changes `config.toml`."""
+
+    def __init__(
+        self, fs: FileSystem, where: Places, config: Config, mounts: Mounts, editing: asyncio.Lock | None = None
+    ) -> None:
         self._fs = fs
         self._where = where
         self._config = config
         self._mounts = mounts
-        self._one = asyncio.Lock()
+        self._one = editing or asyncio.Lock()
         """A name is free until its folder is mounted, so only one adoption at a time may ask."""
 
     async def adopt(self, path: str, name: str | None, fmt: str | None) -> FolderStore:

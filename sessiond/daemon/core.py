@@ -26,7 +26,15 @@ from sessiond.limits import MIB, Limits
 from sessiond.model.values import timestamp
 from sessiond.rpc.methods import RemoteClient
 from sessiond.rpc.server import Server
-from sessiond.schema.daemon import Address, BackupResult, ConfigStatus, HelloResult, SettingStatus, StatusResult
+from sessiond.schema.daemon import (
+    Address,
+    BackupResult,
+    ConfigStatus,
+    FollowResult,
+    HelloResult,
+    SettingStatus,
+    StatusResult,
+)
 from sessiond.schema.types import JsonObject
 
 _LOOK_AFTER_S = 5.0
@@ -139,7 +147,7 @@ class Daemon:
                 released = 0
                 await asyncio.to_thread(give_back)
             garbage.look(alone=not self._server.connections)
-            if self._server.connections or self._parts.unsaved():
+            if self._server.connections or self._parts.unsaved() or self._parts.follows:
                 idle_since = self._clock.monotonic()
             elif 0 < patience <= self._clock.monotonic() - idle_since:
                 _log.info("idle for %g s: no clients and nothing to do", patience)
@@ -188,6 +196,10 @@ class Daemon:
 
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
         return await self._parts.backups.make(path, progress)
+
+    async def follow(self, tools: list[str] | None) -> FollowResult:
+        following = self._parts.following
+        return following.status() if tools is None else await following.change(tools)
 
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()

@@ -6,6 +6,7 @@ is derived from both. The end is in reverse order: the service lets go, the stor
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import cached_property
@@ -29,6 +30,7 @@ from sessiond.store.mounts import Mounts
 
 if TYPE_CHECKING:
     from sessiond.daemon.backup import Backups
+    from sessiond.daemon.following import Following
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +61,8 @@ class DaemonParts:
         self._service: Service | None = None
         self._upkeep: Upkeep | None = None
         self._expiry: Expiry | None = None
+        self._editing = asyncio.Lock()
+        """Held by whoever changes the configuration."""
 
     async def open(self) -> Service:
         """Open everything; the service is then ready for requests. SessiondError, OSError."""
@@ -97,7 +101,7 @@ class DaemonParts:
             clock=self._clock,
             limits=config.limits,
             home_paths=[where.data, where.config, where.cache, where.run, where.log],
-            adopt_folder=Adoption(self._fs, where, config, mounts).adopt,
+            adopt_folder=Adoption(self._fs, where, config, mounts, self._editing).adopt,
             moves=mounts.moves,
             interval_s=config.autosave_interval_s,
             idle_s=config.autosave_idle_s,
@@ -109,6 +113,8 @@ class DaemonParts:
         mounts.start()
         self._expiry = Expiry(mounts.trashes, self._clock, config.limits, mounts.moves)
         self._expiry.start()
+        if config.follow_tools:
+            self.following.begin()
         return self._service
 
     def _make_way(self, where: Places) -> None:
@@ -138,6 +144,8 @@ class DaemonParts:
 
     async def close(self) -> None:
         """Save and release everything. What cannot be saved remains in the journal."""
+        if "following" in self.__dict__:
+            await self.following.close()
         for keeper in (self._upkeep, self._expiry):
             if keeper is not None:
                 await keeper.stop()
@@ -166,6 +174,18 @@ class DaemonParts:
         return Backups(
             self._fs, self._where, self._config, self._clock, self._journal, self._mounts, self._service.open_sessions
         )
+
+    @cached_property
+    def following(self) -> Following:
+        from sessiond.daemon.following import Following  # most users follow nothing
+
+        assert self._service is not None
+        return Following(self._fs, self._where, self._config, self._service, self._editing)
+
+    @property
+    def follows(self) -> bool:
+        """Whether it imports what other tools write, so that it must not exit when it is idle."""
+        return "following" in self.__dict__ and bool(self.following.status().tools)
 
     async def status(self) -> SessionsStatus:
         assert self._service is not None

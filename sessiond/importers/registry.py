@@ -34,7 +34,7 @@ _CERTAIN = 80
 MAX_FILES = 200_000
 MAX_DEPTH = 32
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
-_PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
+PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
 
 NATIVE = "jsonl"
 _NATIVE_HEAD = b'{"sessiond":'
@@ -165,7 +165,7 @@ def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[s
     for entry in entries:
         try:
             if entry.is_dir():
-                if entry.name not in _PASSED_OVER:
+                if entry.name not in PASSED_OVER:
                     yield from _files(entry.path, visited, depth + 1)
             elif entry.is_file() and may_be_known(entry.name):
                 yield entry.path

@@ -158,6 +158,36 @@ class BackupResult(Wire):
     """Files that could not be copied, if any."""
 
 
+class FollowParams(Wire):
+    """Which tools' histories to import while they are written."""
+
+    tools: list[str] | None = None
+    """Names of importers, or `all`; empty: none. Null: change nothing."""
+
+
+class FollowedPlace(Wire):
+    """A folder or file in which a tool keeps its sessions."""
+
+    tool: str
+    path: str
+    sessions: Count
+    """How many were new or have changed since the daemon began to follow it."""
+    last_at: str | None
+    """When the last of them came."""
+    problem: str | None
+    """Why it is not watched, or why its last file could not be read."""
+
+
+class FollowResult(Wire):
+    """What is followed. It is kept in the configuration."""
+
+    tools: list[str]
+    places: list[FollowedPlace]
+    """Those that exist."""
+    behind: Count
+    """Files that were written while nobody followed them, and that are still to be read."""
+
+
 class AdoptParams(Wire):
     """A folder of one of the supported systems."""
 

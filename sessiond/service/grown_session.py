@@ -44,9 +44,7 @@ _SMALL_METADATA = 4096
 
 
 class Grown(ImportedSession):
-    """`held`: the session as it exists here. `before`: what the source said when it was last read. `followed`: messages that
-    were removed here stay away.
-    """
+    """`held`: the session as it exists here. Messages that were removed here come back, unless it is `followed`."""
 
     def __init__(
         self,
@@ -57,10 +55,8 @@ class Grown(ImportedSession):
         *,
         followed: bool = False,
     ) -> None:
-        super().__init__(place, start)
+        super().__init__(place, start, before, followed=followed)
         self._held = held
-        self._before = before or SourceDigest()
-        self._followed = followed
         self._order: list[str] = []
         """Ids as the source has them."""
         self._new: dict[str, JsonObject] = {}
@@ -77,7 +73,7 @@ class Grown(ImportedSession):
         message_id = wire["id"]
         before = self._before.of(message_id)
         ours = self._held.session.message(message_id)
-        if ours is None and self._followed and before is not None:
+        if ours is None and self._followed and digest_of(message_id) in self._before.messages:
             return
         self._order.append(message_id)
         if ours is None:
@@ -86,18 +82,21 @@ class Grown(ImportedSession):
             self.weight += weight
             if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
                 await self._append()
-        elif (digest != before or is_marked(ours.rest)) and supersedes(wire, digest, said(ours), before):
+        elif self._before.settled(message_id, digest) and not is_marked(ours.rest):
+            pass
+        elif supersedes(wire, digest, said(ours), before):
             self._later[message_id] = wire
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
             if self._must_revise(self._held.session):
+                await self.announce()
                 await self._revise()
             await self._append()
             await self._learn(mark)
             if self.added or self._revised:
                 await self.place.save(self._held.one)
-            await self.remember(self._before)
+            await self.remember()
             return self.place.open_sessions.info(self._held.one) if self.added or self._revised else None
         finally:
             await self.abandon()
@@ -110,6 +109,7 @@ class Grown(ImportedSession):
     async def _append(self) -> None:
         messages, self._new, self.weight = list(self._new.values()), {}, 0
         if messages:
+            await self.announce()
             await self._held.one.change(lambda draft: draft.append(messages, None))
 
     def _must_revise(self, session: Session) -> bool:
@@ -164,7 +164,7 @@ class Grown(ImportedSession):
         """Messages that the source had when it was last read, and has no more."""
         if not self.ended:
             return set()
-        gone = (self._before.messages.keys() | self._before.gone.keys()) - self.said.keys()
+        gone = self._before.known() - self.said.keys()
         if not gone:
             return set()
         return {one.id for one in here if digest_of(one.id) in gone and not is_marked(one.rest)}
@@ -176,12 +176,13 @@ class Grown(ImportedSession):
         session = self._held.session
         ours: JsonObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
         theirs = {key: self.info.get(key) for key in SAID_FIELDS}
-        fields = {key: value for key, value in learned(ours, theirs, self._before.fields).items() if value is not None}
+        fields = {key: value for key, value in learned(ours, theirs, self._before).items() if value is not None}
         metadata = self._metadata(session, mark if self.added or self._revised else None)
         if metadata is not None:
             fields["metadata"] = metadata
         if not fields and self.latest <= session.updated_at:
             return
+        await self.announce()
         self._revised = self._revised or bool(fields)
 
         def plan(draft: Draft) -> None:
@@ -192,7 +193,7 @@ class Grown(ImportedSession):
 
     def _metadata(self, session: Session, mark: str | None) -> JsonObject | None:
         theirs = {key: value for key, value in self.info.get("metadata", {}).items() if key != "source"}
-        fresh = learned(session.metadata, theirs, self._before.fields, "metadata.")
+        fresh = learned(session.metadata, theirs, self._before, "metadata.")
         # The line that records a mark repeats all metadata: not worth it if there is much.
         if mark is not None and (fresh or len(repr(session.metadata)) < _SMALL_METADATA):
             source = {**self.info.get("metadata", {}).get("source", {}), **_dict(session.metadata.get("source"))}
@@ -210,9 +211,8 @@ class Followed(ImportedSession):
     """
 
     def __init__(self, place: ImportTarget, start: SessionStart, before: SourceDigest) -> None:
-        super().__init__(place, start)
+        super().__init__(place, start, before, followed=True)
         self._start = start
-        self._before = before
         self._waiting: list[tuple[JsonObject, bytes, int]] = []
         """What it has taken while nothing of it was new."""
         self._inner: ImportedSession | None = None
@@ -222,7 +222,7 @@ class Followed(ImportedSession):
             await super().take(wire, digest, weight)
             self._waiting.append((wire, digest, weight))
             self.weight += weight
-            if self._before.messages.get(digest_of(wire["id"])) == digest and self.weight <= PART_BYTES:
+            if self._before.settled(wire["id"], digest) and self.weight <= PART_BYTES:
                 return
             await self._open()
             return
@@ -240,7 +240,7 @@ class Followed(ImportedSession):
         self.added, self.weight = self._inner.added, self._inner.weight
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
-        same = self.said.keys() == self._before.messages.keys() and fields_said(self.info) == self._before.fields
+        same = (self.said, fields_said(self.info)) == (self._before.messages, self._before.fields)
         if self._inner is None and (same or not self.ended):
             return None
         if self._inner is None:

@@ -148,15 +148,26 @@ class PinnedSession:
 
 
 class ImportedSession:
-    """What all kinds have in common. `added`: how many messages are, or would be, new. `ended`: the source was read to its end."""
+    """What all kinds have in common. `before`: what the source said when it was last read. `followed`: nobody asked for this.
+    `added`: how many messages are, or would be, new. `ended`: the source was read to its end.
+    """
 
-    def __init__(self, place: ImportTarget, start: SessionStart) -> None:
+    def __init__(
+        self,
+        place: ImportTarget,
+        start: SessionStart,
+        before: SourceDigest | None = None,
+        *,
+        followed: bool = False,
+    ) -> None:
         self.place = place
         self.local_id = start.suggested_id
         self.info = dict(start.info)
         self.path = str(_dict(_dict(self.info.get("metadata")).get("source")).get("path", ""))
         self.added = 0
         self.ended = False
+        self._before = before or SourceDigest()
+        self._followed = followed
         self.weight = 0
         """About how many bytes of the source it has in memory."""
         self.last_time = ""
@@ -190,9 +201,20 @@ class ImportedSession:
         """The time of its last message, according to the source."""
         return max(self.last_time, self.info.get("updatedAt") or "")
 
-    async def remember(self, before: SourceDigest | None = None) -> None:
-        """The session holds what the source said: record that. `before`: what it said earlier."""
-        digest = (before or SourceDigest()).now(self.said, fields_said(self.info))
+    async def announce(self) -> None:
+        """Record what the session is about to be given, so that after a crash it is known as the source's. An import that
+        somebody asked for does without: it is far more, and is asked for again.
+        """
+        if self._followed:
+            self._before = self._before.ahead(self.said, fields_said(self.info))
+            await self._keep(self._before)
+            await self.place.ledger.flush()
+
+    async def remember(self) -> None:
+        """Record that the session has what the source said."""
+        await self._keep(self._before.now(self.said, fields_said(self.info)))
+
+    async def _keep(self, digest: SourceDigest) -> None:
         await self.place.ledger.keep(self.place.store.name, self.local_id, self.path, digest)
 
     async def abandon(self) -> None:
@@ -200,8 +222,8 @@ class ImportedSession:
 
 
 class New(ImportedSession):
-    def __init__(self, place: ImportTarget, start: SessionStart, now: str) -> None:
-        super().__init__(place, start)
+    def __init__(self, place: ImportTarget, start: SessionStart, now: str, *, followed: bool = False) -> None:
+        super().__init__(place, start, SourceDigest(arrived=False), followed=followed)
         self._now = now
         self._session: Session | None = None
         """Without its messages."""
@@ -241,6 +263,7 @@ class New(ImportedSession):
             self._messages, self.weight = [], 0
 
     async def finish(self, mark: str | None) -> SessionInfo:
+        await self.announce()
         described = await self._finish(mark)
         await self.remember()
         return described

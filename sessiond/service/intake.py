@@ -49,7 +49,7 @@ _LOOKED_AT = 200
 """Files that are examined between two progress notifications."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class _Wanted(msgspec.Struct, frozen=True):
     """`format` None: any that is recognised. `since`: RFC 3339; sessions without messages after it are left out.
     `followed`: nobody asked for this import, so what was deleted here does not come back.
     """
@@ -88,13 +88,15 @@ class _File(msgspec.Struct):
 
 
 class Intake:
+    """One import. Call `run` once."""
+
     def __init__(
-        self, place: ImportTarget, sources: Sources, now: Callable[[], str], wanted: Wanted, progress: Progress | None
+        self, place: ImportTarget, sources: Sources, now: Callable[[], str], progress: Progress | None
     ) -> None:
         self._place = place
         self._sources = sources
         self._now = now
-        self._wanted = wanted
+        self._wanted = _Wanted()
         self._progress = progress or (lambda _: None)
         self._reader = ImportReader()
         self._sessions: dict[str, SessionInfo] = {}
@@ -113,8 +115,11 @@ class Intake:
         self._files = 0
         self._total_files = 0
 
-    async def run(self, path: str) -> ImportResult:
-        fmt = self._wanted.format
+    async def run(
+        self, path: str, *, format: str | None, since: str | None, dry_run: bool, followed: bool
+    ) -> ImportResult:
+        self._wanted = _Wanted(format, since, dry_run, followed)
+        fmt = format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
@@ -302,7 +307,7 @@ class Intake:
             await self._one_stored()
         place, now = self._place, self._now()
         before = await place.ledger.digest(place.store.name, start.suggested_id, file.found.path)
-        if self._wanted.followed and before is not None:
+        if self._wanted.followed and before is not None and before.arrived:
             there = await place.has(start.suggested_id)
             return Followed(place, start, before) if there else SkippedSession(place, start)
         try:
@@ -319,7 +324,7 @@ class Intake:
             return imagined
         if held is not None:
             return Grown(place, start, held, before, followed=self._wanted.followed)
-        return New(place, start, now)
+        return New(place, start, now, followed=self._wanted.followed)
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]

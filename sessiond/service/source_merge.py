@@ -8,6 +8,7 @@ was, with `metadata.compacted`. What was changed or added here stays too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -15,12 +16,17 @@ from sessiond.importers.record import digest_of
 from sessiond.model.message import Message
 from sessiond.model.values import Json, JsonObject, is_derived_id, same_json
 
+K = TypeVar("K")
 COMPACTED = "compacted"
 """Key in a message's metadata: the source had it once, and has it no more."""
 
 
-class SourceDigest(msgspec.Struct):
-    """What a source said when it was last read, without a word of it."""
+class SourceDigest(msgspec.Struct, frozen=True):
+    """What a source said when it was last read, without a word of it.
+
+    `expected` and `expected_fields` are written before the session is: what it is about to be given. If they are there, a crash
+    came in between, perhaps more than one, and the session may have any of it.
+    """
 
     messages: dict[bytes, bytes] = {}
     """Digest of the id -> digest of the message."""
@@ -28,15 +34,52 @@ class SourceDigest(msgspec.Struct):
     """The same of messages that the source once had."""
     fields: dict[str, bytes] = {}
     """Digests of the session's fields; those of its metadata as `metadata.KEY`."""
+    expected: dict[bytes, list[bytes]] = {}
+    expected_fields: dict[str, list[bytes]] = {}
+    arrived: bool = True
+    """False: the session may not have been stored yet."""
 
-    def of(self, message_id: str) -> bytes | None:
+    def of(self, message_id: str) -> tuple[bytes, ...]:
+        """The digests that the session's message may have if nobody changed it here; the settled one first."""
         key = digest_of(message_id)
-        return self.messages.get(key) or self.gone.get(key)
+        found = (self.messages.get(key), self.gone.get(key), *self.expected.get(key, ()))
+        return tuple(one for one in found if one is not None)
+
+    def settled(self, message_id: str, digest: bytes) -> bool:
+        """Whether the source said the same when it was last read, and the session has it."""
+        key = digest_of(message_id)
+        return self.messages.get(key) == digest and key not in self.expected
+
+    def known(self) -> set[bytes]:
+        return self.messages.keys() | self.gone.keys() | self.expected.keys()
+
+    def field(self, name: str) -> tuple[bytes, ...]:
+        found = (self.fields.get(name), *self.expected_fields.get(name, ()))
+        return tuple(one for one in found if one is not None)
+
+    def ahead(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
+        """Before the session is given this."""
+        changed = {key: value for key, value in messages.items() if self.messages.get(key) != value}
+        return msgspec.structs.replace(
+            self,
+            expected=_with(self.expected, changed),
+            expected_fields=_with(self.expected_fields, fields),
+        )
 
     def now(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
-        """What the source says now."""
-        gone = {key: value for key, value in (self.gone | self.messages).items() if key not in messages}
+        """The session has what the source says now."""
+        earlier = self.gone | {key: values[-1] for key, values in self.expected.items()} | self.messages
+        gone = {key: value for key, value in earlier.items() if key not in messages}
         return SourceDigest(messages, gone, fields)
+
+
+def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K, list[bytes]]:
+    joined = {key: list(values) for key, values in expected.items()}
+    for key, value in more.items():
+        values = joined.setdefault(key, [])
+        if value not in values:
+            values.append(value)
+    return joined
 
 
 def said(message: Message) -> JsonObject:
@@ -61,20 +104,16 @@ def _unmarked(wire: JsonObject) -> JsonObject:
     return {**rest, "metadata": metadata} if metadata else rest
 
 
-def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: bytes | None) -> bool:
-    """Whether the source's version of a message replaces ours. `before`: its digest when the source was last read.
+def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Collection[bytes]) -> bool:
+    """Whether the source's version of a message replaces ours. `before`: the digests of what the source said earlier.
 
-    It does if the source changed it and nobody else did. Where that is unknown, it does if it has more words than ours and
-    all of ours.
+    It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours.
     """
-    back = is_marked(ours)
-    if digest == before and not back:
-        return False
-    plain = _unmarked(ours) if back else ours
+    plain = _unmarked(ours) if is_marked(ours) else ours
     here = digest_of(plain)
     if here == digest:
-        return back
-    return here == before or (not _same_words(theirs, plain) and _says_all_of(theirs, plain))
+        return plain is not ours
+    return here in before or _says_all_of(theirs, plain)
 
 
 def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
@@ -131,9 +170,7 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def learned(
-    here: Mapping[str, Json], theirs: Mapping[str, Json], before: Mapping[str, bytes], prefix: str = ""
-) -> JsonObject:
+def learned(here: Mapping[str, Json], theirs: Mapping[str, Json], before: SourceDigest, prefix: str = "") -> JsonObject:
     """The fields that the source knows, and that are missing here or are still as the source said them before. A field that
     the source no longer has is None.
     """
@@ -142,10 +179,10 @@ def learned(
         ours = here.get(key)
         if value in (None, "") or same_json(ours, value):
             continue
-        if ours in (None, "") or _is_theirs(ours, before.get(prefix + key)):
+        if ours in (None, "") or digest_of(ours) in before.field(prefix + key):
             fresh[key] = value
     for key, ours in here.items():
-        if key not in theirs and prefix + key in before and _is_theirs(ours, before[prefix + key]):
+        if key not in theirs and digest_of(ours) in before.field(prefix + key):
             fresh[key] = None
     return fresh
 
@@ -154,17 +191,9 @@ def digests(fields: Mapping[str, Json], prefix: str = "") -> dict[str, bytes]:
     return {prefix + key: digest_of(value) for key, value in fields.items() if value not in (None, "")}
 
 
-def _is_theirs(ours: Json, before: bytes | None) -> bool:
-    return before is not None and digest_of(ours) == before
-
-
 def _metadata(wire: Mapping[str, Json]) -> JsonObject:
     found = wire.get("metadata")
     return found if isinstance(found, dict) else {}
-
-
-def _same_words(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:
-    return all(same_json(theirs.get(key), ours.get(key)) for key in ("content", "thinking", "toolCalls", "toolCallId"))
 
 
 def _says_all_of(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:

@@ -92,6 +92,18 @@ class Sources:
                 return None
         return len(known.local_ids)
 
+    def mark(self, path: str) -> str | None:
+        """The version in which the file was read to its end; None if it was not."""
+        known = self._known.get(path)
+        return None if known is None else known.mark
+
+    def tool(self, path: str) -> str:
+        return self._known[path].tool
+
+    def paths(self, without: str) -> list[str]:
+        """The files that sessions came from, but for those with the mark `without`."""
+        return [path for path, known in self._known.items() if known.mark != without]
+
     def remember(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
         """The file was read to its end in this version."""
         self._known[path] = _Known(tool, mark, set(local_ids))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
@@ -28,6 +28,8 @@ from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
 
 if TYPE_CHECKING:
+    from sessiond.service.followed_sources import FollowedSources
+    from sessiond.service.imported_session import ImportTarget
     from sessiond.service.intake import Intake, Progress
     from sessiond.service.source_ledger import SourceLedger
     from sessiond.service.sources import Sources
@@ -132,7 +134,9 @@ class Transfer:
         since: str | None,
         dry_run: bool,
         progress: Progress | None,
+        followed: bool = False,
     ) -> ImportResult:
+        """`followed`: nobody asked for this import, so what was deleted here does not come back."""
         if not posixpath.isabs(path) or "\0" in path:
             raise InvalidParams("path: expected an absolute path", field="path")
         if not await asyncio.to_thread(os.path.exists, path):
@@ -144,15 +148,30 @@ class Transfer:
                 raise InvalidParams(
                     "since: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field="since"
                 ) from error
-        intake = await asyncio.to_thread(self._intake, store, format, since, dry_run, progress)
-        return await intake.run(path)
+        intake = await asyncio.to_thread(self._intake, store, progress)
+        return await intake.run(path, format=format, since=since, dry_run=dry_run, followed=followed)
 
-    def _intake(
-        self, store: Store, format: str | None, since: str | None, dry_run: bool, progress: Progress | None
-    ) -> Intake:
+    async def followed(self, store: Store) -> FollowedSources:
+        """For a follower that imports into `store`."""
+
+        def import_(path: str, tool: str) -> Awaitable[ImportResult]:
+            return self.import_(path, store, format=tool, since=None, dry_run=False, progress=None, followed=True)
+
+        def load() -> FollowedSources:
+            from sessiond.service.followed_sources import FollowedSources  # see `_sources_of`
+
+            return FollowedSources(*self._sources_of(store), import_)
+
+        return await asyncio.to_thread(load)
+
+    def _intake(self, store: Store, progress: Progress | None) -> Intake:
+        from sessiond.service.intake import Intake  # see `_sources_of`
+
+        return Intake(*self._sources_of(store), self._open_sessions.now, progress)
+
+    def _sources_of(self, store: Store) -> tuple[ImportTarget, Sources]:
         # A daemon that imports nothing does not load all importers, and the loop is not the place to load them.
         from sessiond.service.imported_session import ImportTarget
-        from sessiond.service.intake import Intake, Wanted
         from sessiond.service.source_ledger import SourceLedger
         from sessiond.service.sources import Sources
 
@@ -160,7 +179,7 @@ class Transfer:
             self._ledger = SourceLedger(self._ledger_path)
         place = ImportTarget(self._open_sessions, self._catalog, store, self._ledger)
         sources = self._sources.setdefault(store.name, Sources(store, self._catalog, self._ledger))
-        return Intake(place, sources, self._open_sessions.now, Wanted(format, since, dry_run), progress)
+        return place, sources
 
     # Move
 

@@ -17,7 +17,7 @@ from sessiond.cli import (
     adopt,
     backup,
     doctor,
-    follow,
+    import_follow,
     listen,
     mv,
     repair_config,
@@ -30,7 +30,7 @@ from sessiond.cli import (
 )
 from sessiond.cli import list as listing
 from sessiond.cli.doctor_files import Finding
-from sessiond.cli.follow import _Follower
+from sessiond.cli.import_follow import _Follower
 from sessiond.cli.import_run import Choice, ImportPath
 from sessiond.cli.pages import sessions
 from sessiond.client.types import Address, Status
@@ -304,7 +304,7 @@ def test_a_damaged_line_is_told_when_it_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line that is just being written looks damaged once; one that is found twice is reported, once."""
-    monkeypatch.setattr(follow, "_REST", 0.0)
+    monkeypatch.setattr(import_follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     warning = {"path": str(file), "line": 2, "message": "not JSON"}
     client = Answers({"session/import": [imported("s1", [warning])]}).client
@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refusal by the daemon does not end the import."""
-    monkeypatch.setattr(follow, "_REST", 0.0)
+    monkeypatch.setattr(import_follow, "_REST", 0.0)
     file = transcript(tmp_path / "a.jsonl")
     client = Answers({"session/import": [BadFile("it is broken", path="x"), imported("s1")]}).client
     follower = _Follower([ImportPath(str(file), None)], ALL, False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sessiond.client import requests
@@ -13,7 +13,18 @@ from sessiond.client.aio.session import AsyncSession
 from sessiond.client.dialing import Target
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Answer, OnProgress, Request
-from sessiond.client.types import Adopted, BackedUp, Hit, HitPage, Imported, NewMessage, SavedFile, SessionInfo, Status
+from sessiond.client.types import (
+    Adopted,
+    BackedUp,
+    Followed,
+    Hit,
+    HitPage,
+    Imported,
+    NewMessage,
+    SavedFile,
+    SessionInfo,
+    Status,
+)
 
 T = TypeVar("T")
 
@@ -198,6 +209,12 @@ class AsyncSessiond:
         AnswerLost if the connection ends: the folder is then complete or not there. AlreadyExists, InvalidParams.
         """
         return await self._link.call(requests.backup(path, on_progress=on_progress), timeout_s)
+
+    async def follow(self, tools: Sequence[str] | None = None, *, timeout_s: float | None = None) -> Followed:
+        """Import what these tools write (`["all"]`: all that are known) from now on, in place of those before; None: only
+        report. InvalidParams.
+        """
+        return await self._link.call(requests.follow(tools), timeout_s)
 
     async def adopt(
         self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None

@@ -49,6 +49,12 @@ async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
             progress.end("")
 
 
+@method("daemon/follow", d.FollowParams, d.FollowResult, "readOnly", order="barrier")
+async def follow(call: Call, params: d.FollowParams) -> d.FollowResult:
+    """Import what other tools write while they write it, now and from every start on. Without `tools`, only report."""
+    return await call.daemon.follow(params.tools)
+
+
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable", order="barrier")
 async def adopt(call: Call, params: d.AdoptParams) -> d.AdoptResult:
     """Mount a folder with another system's sessions. It is added to the configuration and takes effect at once."""

@@ -1,0 +1,355 @@
+"""The guard: imports what other programs write into their histories, while they write it, from the start of the daemon.
+
+For each tool that is followed, its places are looked for every few seconds, and a place that is there is watched. A file that
+may have changed goes into one of two lines:
+
+    hinted    somebody wrote it just now. It is read at once, then left alone for twice as long as reading took, so a large
+              file that grows fast costs a third of a processor at most.
+    behind    it changed while nobody watched: at the start, or when the system lost hints. The newest are read first, one at
+              a time, so that whoever writes now does not wait for last year's files.
+
+Two readers take from them; one of them only what is small and hinted. A file is read by one of them at a time. Reading is
+`Transfer.import_`, which does nothing for a file that was read to its end in its present version.
+
+A file that is gone is not read; its sessions stay, and say so in `metadata.source.gone`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from sessiond.errors import SessiondError
+from sessiond.fs import off_loop
+from sessiond.importers import registry
+from sessiond.importers.record import SkippedLine
+from sessiond.limits import MIB
+from sessiond.schema.daemon import FollowedPlace
+from sessiond.store.hints import Hints
+
+log = logging.getLogger(__name__)
+_LOOK_S = 10.0
+"""How often new places are looked for."""
+_POLL_S = 1.0
+"""How often files are looked at that the system does not watch for us."""
+_GATHER_S = 0.05
+_REST = 2.0
+_LARGE = 4 * MIB
+"""Bytes of a file that keeps its reader busy for a moment."""
+_SIDES = ("-wal", "-shm", "-journal")
+"""Files next to a database that are written with it."""
+
+
+class Importing(Protocol):
+    """What a follower needs of the service."""
+
+    async def bring(self, path: str, tool: str) -> list[str]:
+        """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
+
+    async def behind(self, paths: Sequence[str]) -> list[str]:
+        """Those of `paths` that were not read to their end in their present version."""
+
+    async def gone(self, paths: Sequence[str]) -> None:
+        """These files are no longer there."""
+
+    async def known(self) -> list[str]:
+        """All files that sessions came from."""
+
+    def now(self) -> str: ...
+
+
+class _Place:
+    """A folder or file in which a tool keeps its sessions."""
+
+    def __init__(self, tool: str, path: str, *, is_folder: bool) -> None:
+        self.tool = tool
+        self.path = path
+        self.is_folder = is_folder
+        self.hints: Hints | None = None
+        self.problem: str | None = None
+        """Why it is not watched, or why its last file could not be read."""
+        self.sessions: set[str] = set()
+        """Those that were new or have changed since it is followed."""
+        self.last_at: str | None = None
+
+    @property
+    def root(self) -> str:
+        """The folder to watch."""
+        return self.path if self.is_folder else os.path.dirname(self.path)
+
+    def covers(self, path: str) -> bool:
+        return path == self.path or (self.is_folder and path.startswith(self.path.rstrip("/") + "/"))
+
+    def status(self) -> FollowedPlace:
+        return FollowedPlace(
+            tool=self.tool, path=self.path, sessions=len(self.sessions), last_at=self.last_at, problem=self.problem
+        )
+
+
+class _Waiting(msgspec.Struct):
+    place: _Place
+    due: float
+    """Time of the loop."""
+
+
+class Follower:
+    """Follows `tools` (names of importers, or `all`). Call `start` once, then `close`."""
+
+    def __init__(self, importing: Importing, tools: Sequence[str], environ: Mapping[str, str]) -> None:
+        self._importing = importing
+        self._environ = environ
+        self.tools = tuple(tools)
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._hinted: dict[str, _Waiting] = {}
+        self._behind: dict[str, _Place] = {}
+        self._rested: dict[str, float] = {}
+        """When a file that was read may be read again."""
+        self._marks: dict[str, str | None] = {}
+        """Versions of files that are polled."""
+        self._busy: set[str] = set()
+        self._told: set[str] = set()
+        self._work = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """When this returns, the places that are there are watched."""
+        await self._settle(await off_loop(self._found))
+        work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True), self._read(small=False)]
+        for one in work:
+            self._spawn(one)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for place in list(self._places.values()):
+            await self._leave(place)
+
+    @property
+    def behind(self) -> int:
+        """Files that are still to be read."""
+        return len(self._behind) + len(self._hinted) + len(self._busy)
+
+    def status(self) -> list[FollowedPlace]:
+        return [place.status() for place in self._places.values()]
+
+    # Places
+
+    async def _look(self) -> None:
+        """Look for places, begin and end to watch them, and poll what is not watched."""
+        while True:
+            try:
+                for _ in range(round(_LOOK_S / _POLL_S)):
+                    await self._poll()
+                    await asyncio.sleep(_POLL_S)
+                await self._settle(await off_loop(self._found))
+            except Exception:  # a bug of ours must not end the guard
+                log.exception("the places of other tools could not be looked for")
+                await asyncio.sleep(_LOOK_S)
+
+    def _found(self) -> dict[tuple[str, str], bool]:
+        """Tool and path of the places that are there -> whether it is a folder. Blocks."""
+        home = os.path.expanduser("~")
+        places = registry.known_places(home, self._environ)
+        wanted = [one for one in places if "all" in self.tools or one.tool in self.tools]
+        return {(one.tool, one.path): os.path.isdir(one.path) for one in wanted}
+
+    async def _settle(self, found: Mapping[tuple[str, str], bool]) -> None:
+        for key, place in list(self._places.items()):
+            if found.get(key) != place.is_folder:
+                del self._places[key]
+                await self._leave(place)
+        for key, is_folder in found.items():
+            if key not in self._places:
+                place = self._places[key] = _Place(*key, is_folder=is_folder)
+                await self._watch(place)
+                self._spawn(self._catch_up(place))
+
+    async def _watch(self, place: _Place) -> None:
+        loop = asyncio.get_running_loop()
+
+        def told(paths: Sequence[str]) -> None:  # on the thread of the hints
+            loop.call_soon_threadsafe(self._note, place, list(paths))
+
+        def failed(error: Exception) -> None:
+            loop.call_soon_threadsafe(self._lost, place, error)
+
+        def inner(folder: str) -> bool:
+            return place.is_folder and os.path.basename(folder) not in registry.PASSED_OVER
+
+        if not place.is_folder and os.path.basename(place.path).startswith("."):
+            return  # such files give no hints, and are polled
+        hints = Hints(told, failed)
+        try:
+            await hints.open(place.root, inner)
+        except (OSError, RuntimeError) as error:
+            place.problem = f"not watched, so only looked at now and then: {error}"
+            log.warning("%s: %s", place.path, place.problem)
+        else:
+            place.hints = hints
+
+    async def _leave(self, place: _Place) -> None:
+        if place.hints is not None:
+            await place.hints.close()
+
+    def _lost(self, place: _Place, error: Exception) -> None:
+        """It is watched again, and compared, when places are looked for the next time."""
+        log.info("%s is no longer watched: %s", place.path, error)
+        if self._places.get((place.tool, place.path)) is place:
+            del self._places[place.tool, place.path]
+            self._spawn(self._leave(place))
+
+    async def _catch_up(self, place: _Place) -> None:
+        """Find what was written and what was removed while nobody watched."""
+        paths: list[str] = await off_loop(_newest_first, place.path)
+        gone = [one for one in await self._importing.known() if place.covers(one)]
+        await self._importing.gone(await off_loop(_absent, gone))
+        for path in await self._importing.behind(paths):
+            self._behind.setdefault(path, place)
+        await self._wake()
+
+    async def _poll(self) -> None:
+        """Look at files that are not watched."""
+        polled = {one.path: one for one in self._places.values() if not one.is_folder and one.hints is None}
+        if not polled:
+            return
+        for path, mark in (await off_loop(_marks, list(polled))).items():
+            if self._marks.setdefault(path, mark) != mark:
+                self._marks[path] = mark
+                self._note(polled[path], [path])
+
+    # Hints
+
+    def _note(self, place: _Place, paths: Iterable[str]) -> None:
+        for path in paths:
+            for side in _SIDES:
+                path = path.removesuffix(side)  # noqa: PLW2901, the file that it belongs to
+            if place.covers(path):
+                due = max(asyncio.get_running_loop().time() + _GATHER_S, self._rested.pop(path, 0.0))
+                self._hinted.setdefault(path, _Waiting(place, due))
+        self._spawn(self._wake())
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name="follow")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("following failed", exc_info=task.exception())
+
+    async def _wake(self) -> None:
+        async with self._work:
+            self._work.notify_all()
+
+    # Reading
+
+    async def _read(self, *, small: bool) -> None:
+        while True:
+            path, place = await self._next(small=small)
+            try:
+                await self._take(path, place, small=small)
+            except Exception:  # the other files follow
+                log.exception("%s could not be followed", path)
+            finally:
+                self._busy.discard(path)
+            await self._wake()
+
+    async def _next(self, *, small: bool) -> tuple[str, _Place]:
+        """The next file to read, now taken by the caller."""
+        async with self._work:
+            while True:
+                now = asyncio.get_running_loop().time()
+                free = {path: one for path, one in self._hinted.items() if path not in self._busy}
+                for path, one in free.items():
+                    if one.due <= now:
+                        del self._hinted[path]
+                        self._behind.pop(path, None)
+                        self._busy.add(path)
+                        return path, one.place
+                if not small:
+                    for path, place in self._behind.items():
+                        if path not in self._busy:
+                            del self._behind[path]
+                            self._busy.add(path)
+                            return path, place
+                pause = min((one.due for one in free.values()), default=None)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
+
+    async def _take(self, path: str, place: _Place, *, small: bool) -> None:
+        kind, size = await off_loop(_kind, path)
+        if kind == "folder":
+            for one in await self._importing.behind(await off_loop(_newest_first, path)):
+                self._behind.setdefault(one, place)
+        elif kind == "gone":
+            await self._importing.gone([path])
+        elif not registry.may_be_known(os.path.basename(path)):
+            pass
+        elif small and size > _LARGE:
+            self._behind = {path: place, **self._behind}
+        else:
+            await self._bring(path, place)
+
+    async def _bring(self, path: str, place: _Place) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            sessions = await self._importing.bring(path, place.tool)
+        except SessiondError as error:
+            place.problem = f"{path}: {error.message}"
+            if place.problem not in self._told:
+                self._told.add(place.problem)
+                log.warning("%s", place.problem)
+        else:
+            place.problem = None if place.hints is not None else place.problem
+            if sessions:
+                place.sessions.update(sessions)
+                place.last_at = self._importing.now()
+        ended = loop.time()
+        self._rested[path] = ended + _REST * (ended - began)
+        if len(self._rested) > 1000:
+            self._rested = {one: until for one, until in self._rested.items() if until > ended}
+
+
+def _newest_first(path: str) -> list[str]:
+    """The files at a place that may belong to a tool. Blocks."""
+    found: list[tuple[float, str]] = []
+    for one in registry.candidates(path):
+        if not isinstance(one, SkippedLine):
+            with contextlib.suppress(OSError):
+                found.append((os.stat(one).st_mtime, one))
+    return [one for _, one in sorted(found, reverse=True)]
+
+
+def _absent(paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if not os.path.lexists(path)]
+
+
+def _marks(paths: Iterable[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for path in paths:
+        found[path] = None
+        with contextlib.suppress(OSError):
+            found[path] = registry.fingerprint(path)
+    return found
+
+
+def _kind(path: str) -> tuple[str, int]:
+    """`folder`, `file` or `gone`, and its size in bytes, with that of a log next to it."""
+    if os.path.isdir(path):
+        return "folder", 0
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        return "gone", 0
+    with contextlib.suppress(OSError):
+        size += os.stat(path + "-wal").st_size
+    return "file", size

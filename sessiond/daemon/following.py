@@ -1,0 +1,102 @@
+"""`daemon/follow`: which tools are followed, now and at every start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from sessiond import config as configuration
+from sessiond.config import DEFAULT_STORE, Config
+from sessiond.endpoint import Places
+from sessiond.errors import ConfigError, InvalidParams, ReadOnly
+from sessiond.fs import FileSystem, off_loop
+from sessiond.schema.daemon import FollowResult
+from sessiond.service.sessions import Service
+
+if TYPE_CHECKING:
+    from sessiond.daemon.follow import Follower
+
+log = logging.getLogger(__name__)
+ALL = "all"
+
+
+class Following:
+    """`editing`: held by whoever changes `config.toml`."""
+
+    def __init__(self, fs: FileSystem, where: Places, config: Config, service: Service, editing: asyncio.Lock) -> None:
+        self._fs = fs
+        self._where = where
+        self._config = config
+        self._service = service
+        self._editing = editing
+        self._follower: Follower | None = None
+        self._beginning: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Follow what is configured, as soon as the importers are loaded."""
+        self._beginning = asyncio.create_task(self._begin(), name="follow")
+
+    async def _begin(self) -> None:
+        async with self._editing:
+            known: list[str] = await off_loop(_known_tools)
+            for name in sorted(set(self._config.follow_tools) - {*known, ALL}):
+                log.warning("follow.tools: unknown tool %r (one of %s)", name, ", ".join([*known, ALL]))
+            await self._follow(self._config.follow_tools)
+
+    async def close(self) -> None:
+        if self._beginning is not None:
+            self._beginning.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._beginning
+        if self._follower is not None:
+            await self._follower.close()
+
+    async def change(self, tools: list[str]) -> FollowResult:
+        """Follow these tools from now on. InvalidParams, ReadOnly."""
+        known: list[str] = await off_loop(_known_tools)
+        for name in tools:
+            if name not in known and name != ALL:
+                close = difflib.get_close_matches(name, [*known, ALL], n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"the tools are {', '.join(known)}, or {ALL}"
+                raise InvalidParams(f"tools: unknown tool {name!r}", hint=hint, field="tools")
+        async with self._editing:
+            wanted = [ALL] if ALL in tools else list(dict.fromkeys(tools))
+            if tuple(wanted) != self._config.follow_tools:
+                try:
+                    self._config = await off_loop(
+                        configuration.with_names, self._fs, self._where, self._config, "follow.tools", wanted
+                    )
+                except ConfigError as error:
+                    raise InvalidParams(error.message, hint=error.hint, **error.data) from None
+                except OSError as error:
+                    raise ReadOnly(f"{self._config.file} cannot be written: {error.strerror}") from error
+                await self._follow(wanted)
+        return self.status()
+
+    async def _follow(self, tools: list[str] | tuple[str, ...]) -> None:
+        before, self._follower = self._follower, None
+        if before is not None:
+            await before.close()
+        if tools:
+            from sessiond.daemon.follow import Follower
+
+            store = self._service.stores[DEFAULT_STORE]
+            self._follower = Follower(await self._service.transfer.followed(store), tools, os.environ)
+            await self._follower.start()
+
+    def status(self) -> FollowResult:
+        follower = self._follower
+        if follower is None:
+            return FollowResult(tools=list(self._config.follow_tools), places=[], behind=0)
+        return FollowResult(tools=list(follower.tools), places=follower.status(), behind=follower.behind)
+
+
+def _known_tools() -> list[str]:
+    """Names of all importers. Loads them."""
+    from sessiond.importers.registry import BY_NAME
+
+    return list(BY_NAME)

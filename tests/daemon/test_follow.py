@@ -1,0 +1,268 @@
+"""The daemon follows other tools by itself: real daemons in a home with a blank, tools played by files written as they write."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.importers.test_agents_of_today import gemini
+from tests.service.test_follow_equals_import import CALL, GEMINI_HEAD, RESULT, OpenCodeDb, plain
+from tests.shell import Shell, wait_until
+
+ON = '[follow]\ntools = ["all"]\n'
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A person's home."""
+    path = tmp_path / "a home"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def shell(user: Path) -> Iterator[Shell]:
+    made = Shell(HOME=str(user))
+    yield made
+    made.close()
+
+
+def turn(number: int, session: str, text: str | None = None) -> str:
+    role = "user" if number % 2 else "assistant"
+    return json.dumps({
+        "type": role, "uuid": f"{session}-{number}", "parentUuid": f"{session}-{number - 1}" if number > 1 else None,
+        "sessionId": session, "cwd": "/w", "version": "2.1", "timestamp": f"2026-11-22T14:{number // 60:02d}:{number % 60:02d}.000Z",
+        "message": {"role": role, "content": text or f"text {number}"},
+    }) + "\n"  # fmt: skip
+
+
+def claude(user: Path, session: str) -> Path:
+    path = user / ".claude" / "projects" / "-w" / f"{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def add(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def texts(shell: Shell, session_id: str) -> list[str]:
+    done = shell("show", session_id, "--json")
+    return [message["content"] for message in done.json["messages"]] if done.code == 0 else []
+
+
+def wait_for(shell: Shell, session_id: str, wanted: list[str]) -> None:
+    try:
+        wait_until(lambda: texts(shell, session_id) == wanted)
+    except AssertionError:
+        raise AssertionError((texts(shell, session_id), wanted, shell("follow", "status").out)) from None
+
+
+def test_a_message_is_live_in_a_client_within_a_second(shell: Shell, user: Path) -> None:
+    """The place is there when the daemon starts, or comes later; nobody asked for an import."""
+    path = claude(user, "s1")
+    add(path, turn(1, "s1"))
+    shell.write_config(ON)
+    with shell.client() as client:
+        wait_for(shell, "claude-code-s1", ["text 1"])
+        session = client.session("claude-code-s1")
+        heard: list[float] = []
+        for number in range(2, 8):
+            before = time.monotonic()
+            add(path, turn(number, "s1"))
+            wait_until(lambda number=number: len(session.messages()) == number)
+            heard.append(time.monotonic() - before)
+            time.sleep(0.1)
+    assert sorted(heard)[len(heard) // 2] < 1.0, heard
+
+
+def test_tools_are_named_in_the_configuration(shell: Shell, user: Path) -> None:
+    """`follow on` and `off` keep what else is in the file; a name that is no tool's changes nothing."""
+    add(claude(user, "s1"), turn(1, "s1"))
+    shell.write_config("# mine\n[limits]\npage_messages = 500  # and this\n")
+    assert shell("follow", "status").out == "nothing is followed; begin with: sessiond follow on\n"
+    wrong = shell("follow", "on", "claud")
+    assert (wrong.code, "did you mean 'claude-code'?" in wrong.err) == (1, True)
+    done = shell("follow", "on", "claude-code", "codex")
+    assert "~/.claude/projects" in done.out
+    text = (shell.path / "config" / "config.toml").read_text()
+    assert text == '# mine\n[limits]\npage_messages = 500  # and this\n\n[follow]\ntools = ["claude-code", "codex"]\n'
+    wait_for(shell, "claude-code-s1", ["text 1"])
+    assert shell("follow", "off", "codex").code == 0
+    assert shell("follow", "status", "--json").json["tools"] == ["claude-code"]
+    shell("stop")
+    add(claude(user, "s1"), turn(2, "s1"))
+    wait_for(shell, "claude-code-s1", ["text 1", "text 2"])
+    assert shell("follow", "off").code == 0
+    assert (shell.path / "config" / "config.toml").read_text().endswith("[follow]\ntools = []\n")
+    add(claude(user, "s1"), turn(3, "s1"))
+    time.sleep(0.5)
+    assert texts(shell, "claude-code-s1") == ["text 1", "text 2"]
+
+
+def test_what_was_deleted_here_does_not_come_back(shell: Shell, user: Path) -> None:
+    """Not when the tool writes on, not at the next start; an import that somebody asks for brings it."""
+    path = claude(user, "s1")
+    add(path, turn(1, "s1"))
+    add(claude(user, "s2"), turn(1, "s2"))
+    shell.write_config(ON)
+    wait_for(shell, "claude-code-s1", ["text 1"])
+    wait_for(shell, "claude-code-s2", ["text 1"])
+    assert shell("rm", "claude-code-s1").code == 0
+    add(path, turn(2, "s1"))
+    add(claude(user, "s2"), turn(2, "s2"))
+    wait_for(shell, "claude-code-s2", ["text 1", "text 2"])
+    shell("stop")
+    add(claude(user, "s2"), turn(3, "s2"))
+    wait_for(shell, "claude-code-s2", ["text 1", "text 2", "text 3"])
+    assert texts(shell, "claude-code-s1") == []
+    assert shell("import", str(path)).code == 0
+    assert texts(shell, "claude-code-s1") == ["text 1", "text 2"]
+
+
+def test_a_removed_source_takes_nothing_away(shell: Shell, user: Path) -> None:
+    """Its session says that the file is gone, also if it went while no daemon ran; and no longer, when it is back."""
+    path, other = claude(user, "s1"), claude(user, "s2")
+    add(path, turn(1, "s1"))
+    add(other, turn(1, "s2"))
+    shell.write_config(ON)
+    wait_for(shell, "claude-code-s1", ["text 1"])
+    wait_for(shell, "claude-code-s2", ["text 1"])
+
+    def gone(name: str) -> bool:
+        info = shell("show", f"claude-code-{name}", "--json").json["session"]
+        return bool(info["metadata"]["source"].get("gone", False))
+
+    whole = path.read_bytes()
+    path.unlink()
+    wait_until(lambda: gone("s1"))
+    assert texts(shell, "claude-code-s1") == ["text 1"]
+    shell("stop")
+    other.unlink()
+    path.write_bytes(whole)
+    wait_until(lambda: gone("s2") and not gone("s1"))
+    assert texts(shell, "claude-code-s2") == ["text 1"]
+
+
+def test_the_log_of_a_database_is_followed(shell: Shell, user: Path) -> None:
+    """opencode writes into `opencode.db-wal`, part by part."""
+    db = OpenCodeDb(user / ".local" / "share" / "opencode" / "opencode.db")
+    shell.write_config(ON)
+    assert shell("follow", "status").code == 0
+    for one in db.turn():
+        one()
+        time.sleep(0.05)
+    wanted = ["USETOOL: ls", "I shall look.", "a file\n", "and then?", "That is all."]
+    wait_for(shell, "opencode-ses_1", wanted)
+
+
+# Random histories
+
+
+class Tools:
+    """Three tools that write into a home, one record at a time, as chance will have it."""
+
+    def __init__(self, user: Path, chance: random.Random) -> None:
+        self._user = user
+        self._chance = chance
+        self._claude = 0
+        self._gemini = [GEMINI_HEAD]
+        answer = gemini("m2", "gemini", "")
+        self._gemini_rest: list[dict[str, Any]] = [
+            gemini("m1", "user", [{"text": "USETOOL: ls"}]),
+            answer,
+            {**answer, "toolCalls": [CALL]},
+            {**answer, "toolCalls": [{**CALL, "status": "success", "result": RESULT}]},
+            gemini("m4", "gemini", "There is"),
+            gemini("m4", "gemini", "There is a file."),
+        ]
+        self._db = OpenCodeDb(user / ".local" / "share" / "opencode" / "opencode.db")
+        self._turn = self._db.turn()
+
+    def step(self) -> None:
+        steps: list[Callable[[], None]] = [self._write_claude]
+        if self._gemini_rest:
+            steps.append(self._write_gemini)
+        if self._turn:
+            steps.append(self._write_opencode)
+        self._chance.choice(steps)()
+
+    def end(self) -> None:
+        while self._gemini_rest or self._turn:
+            self.step()
+
+    def _write_claude(self) -> None:
+        self._claude += 1
+        path = claude(self._user, f"s{self._claude % 3}")
+        record = turn(self._claude, path.stem)
+        cut = self._chance.randrange(len(record))
+        add(path, record[:cut])  # a reader may see half of it
+        add(path, record[cut:])
+
+    def _write_gemini(self) -> None:
+        path = self._user / ".gemini" / "tmp" / "p" / "chats" / "session-g1.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            add(path, json.dumps(GEMINI_HEAD) + "\n")
+        add(path, json.dumps(self._gemini_rest.pop(0)) + "\n")
+
+    def _write_opencode(self) -> None:
+        self._turn.pop(0)()
+
+
+def shown(shell: Shell) -> dict[str, Any]:
+    """Each session as its exports show it."""
+    found = {}
+    for info in shell("list", "--json").json["sessions"]:
+        exported = shell("export", info["sessionId"], "--format", "json").out
+        found[info["sessionId"]] = plain(json.loads(exported))
+    return found
+
+
+def settled(shell: Shell) -> bool:
+    status = shell("follow", "status", "--json").json
+    return status["behind"] == 0 and len(status["places"]) == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: Path, seed: int) -> None:
+    """Tools write at random, the daemon is killed with -9 and stopped at random; in the end it has what one import brings."""
+    chance = random.Random(f"{seed}{os.environ.get('SESSIOND_SEED', '')}")
+    shell.write_config(ON)
+    tools = Tools(user, chance)
+    shell("follow", "status")
+    for _ in range(60):
+        tools.step()
+        match chance.randrange(14):
+            case 0 if shell.held():
+                shell.kill()
+            case 1:
+                shell("stop")
+            case 2:
+                shell("follow", "status")
+            case _:
+                time.sleep(chance.random() * 0.1)
+    tools.end()
+    wait_until(lambda: settled(shell))
+    once = Shell(HOME=str(user))
+    try:
+        for place in (".claude", ".gemini", ".local/share/opencode/opencode.db"):
+            assert once("import", str(user / place)).code == 0
+        expected = shown(once)
+        wait_until(lambda: shown(shell) == expected)
+    except AssertionError:
+        shutil.copytree(user, tmp_path / "failed", dirs_exist_ok=True)
+        found = shown(shell)
+        assert found == expected
+        raise
+    finally:
+        once.close()
