@@ -395,7 +395,7 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
     table, _, key = name.partition(".")
     changed = _with_entry(text, table, key, f"[{', '.join(_toml(one) for one in value)}]")
     wanted = {**before, table: {**before.get(table, {}), key: list(value)}}
-    if _parse(file, changed) != wanted:
+    if not _says(changed, wanted):
         raise InvalidParams(f"{file} cannot be changed safely", hint=f"set {key} under [{table}] by hand")
     flags = {one: config.values[one] for one, source in config.sources.items() if source == "flag"}
     settled = settle(file, changed, where, os.environ, flags)
@@ -403,6 +403,15 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
     there = fs.stat(file)
     atomic_write(fs, file, changed.encode(), 0o600 if there is None else there.mode & 0o777)
     return settled
+
+
+def _says(text: str, wanted: Mapping[str, Table]) -> bool:
+    import tomllib
+
+    try:
+        return tomllib.loads(text) == wanted
+    except tomllib.TOMLDecodeError:
+        return False
 
 
 def _with_entry(text: str, table: str, key: str, value: str) -> str:

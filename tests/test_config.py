@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,51 @@ def test_adding_a_store_keeps_every_word_of_the_file(where: Places, tmp_path: Pa
     assert real.stat().st_mode & 0o777 == 0o644
     assert grown.stores == load(where).stores
     assert grown.stores[1] == config.StoreConfig("lisp", odd, "agent-q")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_setting_names_keeps_everything_else(where: Places, seed: int) -> None:
+    """Whatever the file looks like: after it the setting has the value, and every other word is where it was, or the file is
+    refused and unchanged.
+    """
+    chance = random.Random(seed)
+    pieces = [
+        "# a comment\n",
+        "\n",
+        "[autosave]\nidle_s = 3 # tools = 1\n",
+        "[limits]\n# [follow]\npage_messages = 7\n",
+        chance.choice([
+            '[follow]\n', '[follow] # here\ntools = ["a"] # mine\n', ' [ follow ]\ntools = [\n  "a", # ]\n  "]b",\n]\n',
+            '[follow]\n# tools = []\n\ntools=["x"]', 'follow.tools = ["y"]\n', "", "",
+        ]),
+        '[daemon]\nallowed_hosts = ["tools = 2"]\n',
+    ]  # fmt: skip
+    chance.shuffle(pieces)
+    text = (
+        "".join(pieces)
+        if "follow.tools" not in "".join(pieces)
+        else 'follow.tools = ["y"]\n' + "".join(piece for piece in pieces if "follow.tools" not in piece)
+    )
+    try:
+        before = load(where, text)
+    except ConfigError:
+        pytest.skip("not a configuration")
+    names = chance.choice([["claude-code", "codex"], [], ['a "b" \\']])
+    file = Path(where.config) / "config.toml"
+    try:
+        after = config.with_names(FS, where, before, "follow.tools", names)
+    except InvalidParams:
+        assert "follow.tools =" in text
+        assert file.read_text() == text
+        return
+    assert after == load(where)
+    assert after.follow_tools == tuple(names)
+    assert {**after.values, "follow.tools": None} == {**before.values, "follow.tools": None}
+    left = iter(file.read_text().splitlines())
+    for line in text.splitlines():
+        if "tools" not in line and line.strip() not in ("]", '"]b",', '"a", # ]'):
+            assert line.strip() in (other.strip() for other in left), line
+    assert config.with_names(FS, where, after, "follow.tools", names).follow_tools == tuple(names)
 
 
 def test_adding_a_store_that_would_be_wrong_changes_nothing(where: Places, tmp_path: Path) -> None:

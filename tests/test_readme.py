@@ -101,7 +101,7 @@ def test_the_minute(reader: Reader) -> None:
     assert "agent-q" in reader.types("sessiond status").stdout
     assert "remember the milk" in reader.types(f"sessiond show {SESSION}").stdout
     assert "remember the bread" in done[f"sessiond tail {SESSION}"]
-    assert len(done) == len(COMMANDS) == 8
+    assert len(done) == len(COMMANDS) == 9
 
 
 def first_line(reader: Reader, command: str) -> str:

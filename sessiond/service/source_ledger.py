@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sessiond.fs import FileSystem, RealFileSystem
 from sessiond.service.source_merge import SourceDigest
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class SourceLedger:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
+        self._fs: FileSystem = RealFileSystem()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._digests: dict[tuple[str, str, str], SourceDigest] = {}
@@ -115,9 +116,12 @@ class SourceLedger:
         self._use(write, None)
 
     def _find(self, store: str, local_id: str, path: str) -> SourceDigest | None:
-        sql = "SELECT digests FROM session WHERE store = ? AND id = ? AND path = ?"
-        found = self._use(lambda connection: connection.execute(sql, (store, local_id, path)).fetchone(), None)
-        return None if found is None else _decode(found[0])
+        def read(connection: sqlite3.Connection) -> SourceDigest | None:
+            sql = "SELECT digests FROM session WHERE store = ? AND id = ? AND path = ?"
+            found = connection.execute(sql, (store, local_id, path)).fetchone()
+            return None if found is None else _decode(found[0])
+
+        return self._use(read, None)
 
     def _all_files(self, store: str) -> list[FileRead]:
         def read(connection: sqlite3.Connection) -> list[FileRead]:
@@ -142,7 +146,7 @@ class SourceLedger:
             for _ in range(2):
                 try:
                     if self._connection is None:
-                        self._connection = _opened(self._path)
+                        self._connection = self._opened()
                     return work(self._connection)
                 except sqlite3.OperationalError as error:  # the disk is full, or not ours to write
                     log.warning("what was imported cannot be remembered: %s", error)
@@ -152,13 +156,28 @@ class SourceLedger:
                     self._discard()
         return otherwise
 
+    def _opened(self) -> sqlite3.Connection:
+        if self._path is not None:
+            with contextlib.suppress(FileExistsError):
+                self._fs.create(self._path, b"", 0o600)
+        connection = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
+                raise sqlite3.DatabaseError("it was written by another version")
+            connection.executescript(_SCHEMA)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
     def _discard(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         for name in _names(self._path):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
+                self._fs.remove(name)
 
     def _close(self) -> None:
         with self._lock:
@@ -169,14 +188,3 @@ class SourceLedger:
 
 def _names(path: str | None) -> Iterable[str]:
     return () if path is None else (path, path + "-journal")
-
-
-def _opened(path: str | None) -> sqlite3.Connection:
-    if path is not None:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
-        raise sqlite3.DatabaseError("it was written by another version")
-    connection.executescript(_SCHEMA)
-    return connection

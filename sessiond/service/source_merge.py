@@ -18,7 +18,7 @@ from sessiond.model.values import Json, JsonObject, is_derived_id, same_json
 
 K = TypeVar("K")
 COMPACTED = "compacted"
-"""Key in a message's metadata: the source had it once, and has it no more."""
+"""Key in a message's metadata: the source once had the message, and no longer does."""
 
 
 class SourceDigest(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ def _covers(theirs: JsonObject, ours: JsonObject) -> bool:
     return (
         theirs.get("role") == ours.get("role")
         and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))
-        # What a cut leaves of a character or of a line's end is no word.
+        # What a cut leaves of a character or of a line's end is not a word.
         and all(_text(ours.get(key)).rstrip(" \ufffd") in _text(theirs.get(key)) for key in ("content", "thinking"))
         and _has_calls(theirs.get("toolCalls"), ours.get("toolCalls"))
     )

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from sessiond.errors import Unavailable
+from sessiond.service.source_ledger import SourceLedger
 from tests.fakes.peer import FakePeer, user
 from tests.importers.collected import corpus, lines
 from tests.importers.test_agents_of_today import claude, gemini, qwen, said
@@ -267,6 +269,49 @@ async def test_some_transactions_are_missed(tmp_path: Path) -> None:
             states.append(lambda some=transactions[first + 1 : last + 1]: [one() for one in some])
         following = await same(tmp_path / str(seed), db.path, states)
         await following.service.close()
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_a_crash_at_each_write_of_the_ledger(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon dies before or after some of the writes, and may die again at the next start."""
+    chance = random.Random(seed)
+    keep = SourceLedger.keep
+    ledger = tmp_path / "imports.db"
+
+    async def kept(self: SourceLedger, *args: Any) -> None:
+        if chance.random() < 0.4:
+            raise Unavailable("died before")
+        await keep(self, *args)
+        await self.flush()
+        if chance.random() < 0.2:
+            raise Unavailable("died after")
+
+    monkeypatch.setattr(SourceLedger, "keep", kept)
+    db = OpenCodeDb(tmp_path / "source" / "opencode.db")
+    following = await Served(tmp_path / "following", ledger=str(ledger)).start()
+
+    async def look() -> bool:
+        store = following.service.stores["default"]
+        wanted: dict[str, Any] = {"format": None, "since": None, "dry_run": False, "progress": None, "followed": True}
+        try:
+            await following.service.transfer.import_(str(db.path), store, **wanted)
+        except Unavailable:
+            await following.restart()
+            return False
+        return True
+
+    for one in db.turn():
+        one()
+        if chance.random() < 0.12:  # the source changes more than once between two looks
+            await look()
+    while not await look():
+        pass
+    once = await Served(tmp_path / "once").start()
+    monkeypatch.setattr(SourceLedger, "keep", keep)
+    await once.bring(db.path)
+    assert await shown(following) == await shown(once)
+    await once.service.close()
+    await following.service.close()
 
 
 # What is here stays

@@ -34,14 +34,17 @@ S = "11111111-2222-3333-4444-55555555555"
 class Served:
     """A service on a real folder; `restart` is one after a clean end, with the index kept."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ledger: str | None = None) -> None:
+        self._ledger = ledger
         self.house = House(RealFileSystem(), str(path))
         self.index = FakeIndex()
         self.service: Service
 
     async def start(self) -> Served:
         store = (await self.house.open()).store
-        self.service = WireService(stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits())
+        self.service = WireService(
+            stores={"default": store}, index=self.index, clock=ManualClock(), limits=Limits(), ledger_path=self._ledger
+        )
         await self.service.start()
         await self.service.catalog.ready.wait()
         return self

@@ -1,0 +1,166 @@
+"""How a session and its source are combined, and what is remembered of a source."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.importers.record import digest_of
+from sessiond.model.values import derived_id
+from sessiond.service.source_ledger import SourceLedger
+from sessiond.service.source_merge import (
+    SourceDigest,
+    is_marked,
+    learned,
+    marked,
+    merged_order,
+    replaced,
+    supersedes,
+)
+
+
+def message(content: Any, **more: Any) -> dict[str, Any]:
+    return {"id": "a", "role": "assistant", "content": content, "timestamp": "2026-11-22T10:00:00.000Z", **more}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_order_is_the_source_s_and_nothing_leaves_its_place(seed: int) -> None:
+    """Random sessions and sources. A message that only the session has follows the one that it followed; a second merge is a
+    copy of the first.
+    """
+    chance = random.Random(seed)
+    ids = [f"m{n}" for n in range(12)]
+    here = chance.sample(ids, chance.randrange(13))
+    source = chance.sample(ids, chance.randrange(13))
+    if chance.random() < 0.7:  # usually a tool keeps its order
+        here.sort(key=ids.index)
+        source.sort(key=ids.index)
+    order = merged_order(here, source)
+    assert [one for one in order if one in source] == source
+    assert sorted(order) == sorted({*here, *source})
+    for before, one in zip([None, *here], here, strict=False):
+        if one not in source and before is not None and before in source:
+            assert order[order.index(before) + 1] == one
+    assert merged_order(order, source) == order
+
+
+GROWN = [
+    ("", "words"),
+    ("some", "some more"),
+    ("some", [{"type": "text", "text": "some"}, {"type": "image"}]),
+    ([{"type": "text", "text": "some"}], [{"type": "text", "text": "some more"}]),
+    ([], [{"type": "text", "text": "words"}]),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), GROWN)
+def test_what_has_grown_replaces_what_it_was(ours: Any, theirs: Any) -> None:
+    """Without a memory of the source, only what has every word of ours; the other way round never."""
+    assert supersedes(message(theirs), digest_of(message(theirs)), message(ours), ())
+    assert not supersedes(message(ours), digest_of(message(ours)), message(theirs), ())
+
+
+def test_calls_and_thinking_are_words() -> None:
+    call = {"id": "c", "name": "ls", "arguments": {}}
+    done = {**call, "arguments": {"path": "/"}}
+    for less, more in (
+        ({}, {"thinking": "so"}),
+        ({"toolCalls": [call]}, {"toolCalls": [done]}),
+        ({}, {"toolCalls": [call]}),
+    ):
+        assert supersedes(message("x", **more), b"1", message("x", **less), ())
+        assert not supersedes(message("x", **less), b"1", message("x", **more), ())
+
+
+def test_another_text_replaces_ours_only_if_ours_is_as_the_source_said_it() -> None:
+    """Somebody changed it here: that stays."""
+    ours, theirs = message("one"), message("other")
+    assert supersedes(theirs, digest_of(theirs), ours, [digest_of(ours)])
+    assert not supersedes(theirs, digest_of(theirs), ours, [digest_of(message("what it was"))])
+
+
+def test_a_mark_is_no_change() -> None:
+    ours = marked(message("x", metadata={"model": "m"}))
+    theirs = message("x", metadata={"model": "m"})
+    assert is_marked(ours)
+    assert supersedes(theirs, digest_of(theirs), ours, ())
+    assert not supersedes(theirs, digest_of(theirs), theirs, ())
+
+
+def test_only_words_that_are_in_a_new_message_are_given_up() -> None:
+    """An id that is the source's own is kept, and so is one whose words are nowhere, or elsewhere."""
+    old, own = derived_id(["x"]), "own"
+    new = {"n": {**message("the beginning and the end"), "id": "n"}}
+    for lost, words, order, expected in (
+        (old, "the beginning", [old, "n"], {old}),
+        (own, "the beginning", [own, "n"], set()),
+        (old, "something else", [old, "n"], set()),
+        (old, "the beginning", [old, "other", "n"], set()),
+    ):
+        assert replaced(order, {lost}, {lost: message(words)}, new) == expected
+
+
+def test_a_field_follows_the_source_until_it_is_changed_here() -> None:
+    before = SourceDigest(fields={"name": digest_of("one"), "metadata.k": digest_of(1), "summary": digest_of("s")})
+    assert learned({"name": "one"}, {"name": "two"}, before) == {"name": "two"}
+    assert learned({"name": "mine"}, {"name": "two"}, before) == {}
+    assert learned({}, {"name": "two"}, before) == {"name": "two"}
+    assert learned({"k": 1, "own": 2}, {}, before, "metadata.") == {"k": None}
+    assert learned({"summary": "s"}, {"summary": None}, before) == {}
+
+
+def test_two_crashes_in_a_row_leave_both_versions_known() -> None:
+    """What the session has may be of the first attempt or of the second."""
+    one, two = digest_of("one"), digest_of("two")
+    digest = SourceDigest().ahead({b"m": one}, {"name": one}).ahead({b"m": two}, {"name": two})
+    assert digest.field("name") == (one, two)
+    assert digest.expected == {b"m": [one, two]}
+    assert digest.now({b"m": two}, {"name": two}) == SourceDigest(messages={b"m": two}, fields={"name": two})
+
+
+async def test_a_ledger_outlives_its_daemon(tmp_path: Path) -> None:
+    path = str(tmp_path / "imports.db")
+    digest = SourceDigest(messages={b"a": b"b"}, gone={b"c": b"d"}, fields={"name": b"e"})
+    ledger = SourceLedger(path)
+    await ledger.keep("default", "s", "/file", digest)
+    ledger.read_to_end("default", "/file", "codex", "mark")
+    assert await ledger.digest("default", "s", "/file") == digest
+    await ledger.close()
+    ledger = SourceLedger(path)
+    assert await ledger.digest("default", "s", "/file") == digest
+    assert await ledger.digest("other", "s", "/file") is None
+    assert await ledger.sessions("default", "/file") == ["s"]
+    [file] = await ledger.files("default")
+    assert (file.path, file.tool, file.mark, file.local_ids) == ("/file", "codex", "mark", ["s"])
+    await ledger.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_damaged_ledger_begins_again(tmp_path: Path, seed: int) -> None:
+    """Cut or overwritten anywhere: it is a help, so it never keeps an import from its work."""
+    path = tmp_path / "imports.db"
+    ledger = SourceLedger(str(path))
+    for number in range(50):
+        await ledger.keep("default", f"s{number}", "/file", SourceDigest(messages={bytes([number]) * 8: b"x" * 8}))
+    await ledger.close()
+    chance = random.Random(seed)
+    raw = bytearray(path.read_bytes())
+    if chance.random() < 0.5:
+        del raw[chance.randrange(len(raw)) :]
+    else:
+        for _ in range(200):
+            raw[chance.randrange(len(raw))] = chance.randrange(256)
+    path.write_bytes(raw)
+    ledger = SourceLedger(str(path))
+    await ledger.digest("default", "s1", "/file")
+    await ledger.files("default")
+    digest = SourceDigest(messages={b"a": b"b"})
+    await ledger.keep("default", "s", "/file", digest)
+    await ledger.flush()
+    await ledger.close()
+    ledger = SourceLedger(str(path))
+    assert await ledger.digest("default", "s", "/file") in (digest, None)
+    await ledger.close()
