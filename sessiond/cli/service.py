@@ -67,7 +67,7 @@ def install(force: bool, no_start: bool, as_json: bool) -> int:
     if no_start:
         say(f"start it with: {manager.start_by_hand()}")
     elif pid is None:
-        say("the daemon runs now, and from every login on")
+        say("the daemon runs now, and will start at every login")
     else:
         say(f"a client has already started a daemon (pid {pid}), so the service takes over at the next login")
         say(f"to let it take over now, run: sessiond stop && {manager.start_by_hand()}")
