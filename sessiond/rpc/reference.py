@@ -36,7 +36,7 @@ _ORDERS: dict[Order, str] = {
     "session": "It names or creates a session, and takes effect in its turn among the requests that name the same one.",
     "after": "It concerns many sessions. It sees the effects of all earlier requests. A later request may overtake it, so it may "
     "see the effects of that one, too.",
-    "barrier": "As `after`. All later requests but `free` ones wait until it is done, because it is not known beforehand "
+    "barrier": "As `after`. All later requests except `free` ones wait until it is done, because it is not known beforehand "
     "which sessions it touches.",
     "free": "It depends on no other request and may take effect before or after any of them.",
 }
@@ -68,8 +68,8 @@ _HEAD = f"""\
 Every method, notification, type and error of the wire. [wire.md](wire.md) describes how messages
 are framed, and what holds for all methods. For programs there is [openrpc.json](openrpc.json).
 
-Every method may also be sent as `workspace/executeCommand`: `session/append` is the command `{command_of("session/append")}`, its one
-argument the params. Params that are not named here are ignored. Times are RFC 3339. A field with `?` may be left out.
+Every method may also be sent as `workspace/executeCommand`: `session/append` is the command `{command_of("session/append")}`, with the
+params as its only argument. Params that are not named here are ignored. Times are RFC 3339. A field with `?` may be left out.
 """
 
 _ABOUT_ORDER = """\
