@@ -1,6 +1,6 @@
 """Every bound in one place, each with its unit. `config.toml` may change those in `Limits`.
 
-A queue, message, file or wait without a name here is a mistake.
+A queue, message, file or wait without a limit here is a mistake.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ UINT64_MAX = 2**64 - 1
 MAX_HEADER_LINES = 64
 """Fields before one message. The base protocol has two; each costs more than its bytes."""
 SAVES_AT_A_TIME = 16
-"""Saves of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more of them
-would not make more files durable in a second.
+"""Saves of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more
+saves at a time would not make more files durable in a second.
 """
 LARGE_SAVES_AT_A_TIME = 4
 """Saves of sessions with `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     answer.
     """
     close_s: float = 30.0
-    """A connection that ends may take its last answers as long as it reads something within each such period."""
+    """A connection that ends may go on reading its last answers if it reads something within each such period."""
     ping_s: float = 20.0
     """A WebSocket peer is pinged this often; one that sends nothing at all between two pings is gone."""
     page_messages: int = 1000
@@ -74,7 +74,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     search_s: float = 10.0
     """A text search or a list that takes longer ends as `cancelled`."""
     held_hits_bytes: int = 16 * MIB
-    """Orders of hits kept for cursors; the longest unused are dropped first, which makes their cursors stale."""
+    """Orders of hits kept for cursors; those unused for longest are dropped first, which makes their cursors stale."""
     index_waiting_bytes: int = 16 * MIB
     """How much may wait to be written into the index: more waits for room, or is fed again later if the index's disk is
     full.
@@ -93,11 +93,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     record_bytes: int = 80 * MIB
     commit_batch_bytes: int = 8 * MIB
     reserve_bytes: int = 1 * MIB
-    """Kept on disk so that a full one can still be recovered from."""
+    """Kept on the disk, so that when it is full there is room for what was acknowledged."""
     damaged_copies: int = 64
     """Torn ends of the journal that are kept aside; the oldest are removed first."""
     glanced_file_bytes: int = 4 * MIB
-    """For a native session file of at least this length the end is read first, and the whole right after."""
+    """A native session file of at least this length gets a partial load: its end is read first, the whole file right after."""
     glanced_end_bytes: int = 2 * MIB
     """The length of that end."""
     settle_s: float = 0.5

@@ -18,7 +18,7 @@ from sessiond.limits import Limits
 
 
 def examine_journal(fs: FileSystem, folder: str, limits: Limits, *, repairing: bool) -> Iterator[Finding]:
-    """Only while no daemon writes to the journal: an end that is being written looks torn."""
+    """The findings about the journal. Call this only while no daemon writes to it: an end that is being written looks torn."""
     try:
         contents = read_journal(fs, folder, limits.damaged_copies)
     except SessiondError as error:
@@ -52,8 +52,8 @@ def _damage(damage: DamagedRange, contents: Contents, surgeon: _Surgeon) -> Find
         hint = "this file and the ones after it are left as they are: check the disk, or restore them from a backup"
         return Finding(where, damage.reason, hint)
     hint = (
-        f"all other records can be read; the next start, or `sessiond doctor --repair`, keeps these bytes as {damage.copy} and goes on "
-        "without them. Anything in them that is not in a session file is lost: compare with a backup"
+        f"all other records can be read; the next start, or `sessiond doctor --repair`, keeps the whole file as {damage.copy} and goes on "
+        "without these bytes. Anything in them that is not in a session file is lost: compare with a backup"
     )
     return Finding(where, damage.reason, hint, partial(surgeon.mend, damage))
 

@@ -1,4 +1,4 @@
-"""`sessiond import --follow`: imports what the tools write while they write it.
+"""`sessiond import --follow`: imports what the tools write as they write it.
 
 Folders are watched; single files (databases, a history in the home folder) are checked ten times a second. The next pass
 brings what one pass misses: a file is always read as a whole, and parts that are already known add nothing.
@@ -32,7 +32,7 @@ costs a third of a core at most."""
 
 
 def follow(targets: list[ImportPath], choice: Choice, as_json: bool) -> None:
-    """Until interrupted, or until nobody reads the output. If the daemon ends, goes on with the next one."""
+    """Import what is written, until interrupted or until nobody reads the output. If the daemon ends, go on with the next one."""
     follower = _Follower(targets, choice, as_json)
     first = True
     watching = _changes([target.path for target in targets])
@@ -51,7 +51,7 @@ def follow(targets: list[ImportPath], choice: Choice, as_json: bool) -> None:
 
 
 def _changes(targets: list[str]) -> Iterator[set[str]]:
-    """Sets of paths, as soon as they are written; empty sets in between, the first one once it watches."""
+    """Sets of paths, as soon as they are written; empty sets in between, the first of them once the watch is set up."""
     import watchfiles
 
     folders = [path for path in targets if os.path.isdir(path)]
@@ -93,14 +93,15 @@ class _Follower:
         self._choice = choice
         self._as_json = as_json
         self._waiting: dict[str, float] = {}
-        """Path -> when it may be read again (monotonic)."""
+        """Path of a file that was written -> when it may be read (monotonic)."""
         self._free: dict[str, float] = {}
+        """Path of a file that was read -> when it may be read again."""
         self._suspect: set[str] = set()
         """Warnings seen once: a line that is still being written is not damage."""
         self._told: set[str] = set()
 
     def everything(self, client: Sessiond, *, first: bool) -> None:
-        """Import everything; also after a daemon ended, because nobody knows what it still imported."""
+        """Import everything: at first, and again after a daemon ended, because nobody knows how far it got."""
         total = bring_in(client, self._targets, self._choice)
         result = total.value
         self._told.update(warning_text(warning) for warning in result.warnings)

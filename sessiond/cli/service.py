@@ -1,4 +1,4 @@
-"""`sessiond service`: the daemon runs from login on, under systemd or launchd."""
+"""`sessiond service`: the daemon starts at every login, under systemd or launchd."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _RUNNING = {
 _force = click.option("--force", is_flag=True, help="Also if the file was not written by sessiond.")
 
 
-@click.group("service", short_help="Run the daemon from login on, under systemd or launchd.")
+@click.group("service", short_help="Start the daemon at every login, under systemd or launchd.")
 def command() -> None:
-    """Run the daemon from login on, under systemd (Linux) or launchd (macOS).
+    """Start the daemon at every login, under systemd (Linux) or launchd (macOS).
 
     Clients start a daemon when they need one, so no service is required. With a service the daemon is there before the first
     client, never exits when idle, and is restarted after a crash.
@@ -67,7 +67,7 @@ def install(force: bool, no_start: bool, as_json: bool) -> int:
     if no_start:
         say(f"start it with: {manager.start_by_hand()}")
     elif pid is None:
-        say("the daemon runs now, and from every login on")
+        say("the daemon runs now, and will start at every login")
     else:
         say(f"a client has already started a daemon (pid {pid}), so the service takes over at the next login")
         say(f"to let it take over now, run: sessiond stop && {manager.start_by_hand()}")

@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class Sessiond:
-    """A connection to the daemon that comes back by itself; a context manager. Threads may share it.
+    """A connection to the daemon that reconnects by itself; a context manager. Threads may share it.
 
-    Every method raises DaemonUnreachable where no daemon can be reached or started, NoAnswer where it does not respond within
+    Every method raises DaemonUnreachable if no daemon can be reached or started, NoAnswer if it does not respond within
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
@@ -64,7 +64,7 @@ class Sessiond:
         messages: Iterable[NewMessage] = (),
         timeout_s: float | None = None,
     ) -> Session:
-        """Make a session, with messages or without. AlreadyExists where the `id` is taken; InvalidParams, TooLarge, ReadOnly.
+        """Make a session, with messages or without. AlreadyExists if the `id` is taken; InvalidParams, TooLarge, ReadOnly.
 
         Without an `id` the client makes one, and a request that is sent again makes no second session. A session without a name
         that stays empty is forgotten ten minutes after this client let go of it.
@@ -128,8 +128,8 @@ class Sessiond:
     ) -> Iterator[Hit]:
         """Messages, names and notes that match, best first, page by page as you iterate.
 
-        `mode`: `text`, `regex` or `semantic`. `filter`: those of `sessions`, `role` and `session_id`. Cancelled where it takes
-        the daemon too long, Unavailable where the mode is not installed.
+        `mode`: `text`, `regex` or `semantic`. `filter`: the filters of `sessions`, and `role` and `session_id`. Cancelled if it
+        takes the daemon too long, Unavailable if the mode is not installed.
         """
         cursor: str | None = None
         while True:
@@ -155,7 +155,7 @@ class Sessiond:
         return self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
 
     def changes(self, *, look_s: float = 1.0) -> Changes:
-        """Live changes of all sessions, new ones included, from this call on. `session_id` of a change says where.
+        """Live changes of all sessions, new ones included, from this call on. The `session_id` of a change says in which.
 
         A session is opened when a list, asked for every `look_s` seconds, shows that it changed; the changes before that are not
         missed. State alone does not show in a list.
@@ -172,7 +172,7 @@ class Sessiond:
         return changes
 
     def restore(self, session_id: str, *, timeout_s: float | None = None) -> Session:
-        """Take a session out of the trash. SessionNotFound, AlreadyExists; AnswerLost where nobody knows whether it was done."""
+        """Take a session out of the trash. SessionNotFound, AlreadyExists; AnswerLost if nobody knows whether it was done."""
         return Session(self._link, self._link.call(requests.restore(session_id), timeout_s).session.session_id)
 
     def import_(
@@ -219,7 +219,7 @@ class Sessiond:
         return (self._link.call(requests.save(None), timeout_s)).saved
 
     def status(self, *, timeout_s: float | None = None) -> Status:
-        """What runs, where, and how it is."""
+        """The daemon's status: its version, paths, sockets and stores, and what is wrong with them."""
         return self._link.call(requests.status(), timeout_s)
 
     def call(

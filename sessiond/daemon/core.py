@@ -1,4 +1,4 @@
-"""The daemon as the wire sees it, and the order in which its parts begin and end."""
+"""The daemon as the wire sees it, and the order in which its parts start and stop."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def live(fs: FileSystem, where: Places, config: Config, ready: Callable[[]
     try:
         await asyncio.wait_for(daemon.close(), config.limits.shutdown_s)
     except TimeoutError:
-        _log.error("not everything could be saved within %g s; it is in the journal", config.limits.shutdown_s)
+        _log.error("not everything could be saved within %g s; the rest is in the journal", config.limits.shutdown_s)
         return False
     return True
 
 
 class Daemon:
-    """The process as the wire sees it (`rpc.methods.Daemon`), and the order in which its parts begin and end."""
+    """The process as the wire sees it (`rpc.methods.Daemon`), and the order in which its parts start and stop."""
 
     def __init__(self, fs: FileSystem, where: Places, config: Config, clock: Clock) -> None:
         self._fs = fs

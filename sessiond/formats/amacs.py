@@ -3,7 +3,7 @@ the grammar and worked bytes.
 
 An exchange is a user's message and its answer, written at the end of the file once both are complete; its drawer has
 the ids and seqs. Messages outside an exchange, and what belongs to the session as a whole, are in the sidecar, by the
-rules of `growing`. The notes of the scratchpad belong to every chat in the folder: each chat's sidecar numbers those
+rules of `append_only`. The notes of the scratchpad belong to every chat in the folder: each chat's sidecar numbers those
 that the chat did not write itself.
 """
 

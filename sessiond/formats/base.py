@@ -110,14 +110,14 @@ class InParts(Protocol):
         """`session`: everything but its messages, with the seq and time of the last change."""
 
     def beside(self, session: Session, glanced_from: int) -> Sequence[Write]:
-        """What goes to other files, after the main one. `glanced_from`: bytes of a file that a partial load is worth."""
+        """Writes of other files, after the main one. `glanced_from`: size in bytes from which a file gets a partial load."""
 
     def read(self, lines: bytes) -> list[Message]:
         """The messages among whole lines of such a file."""
 
 
 class PartialLoad(msgspec.Struct, frozen=True):
-    """Loading a large session from its sidecar and the end of its file, before the whole is read."""
+    """Loading a large session from its sidecar and the end of its file, before the whole file is read."""
 
     load: Callable[[str, bytes | None, int, bytes, int | None], Decoded | None]
     """(local id, sidecar, bytes of the main file, its last bytes, seq of the first change that only the journal has). None

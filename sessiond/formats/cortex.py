@@ -2,7 +2,7 @@
 worked bytes.
 
 A line begins with the three keys that cortex reads (`role`, `content`, `timestamp`); ours follow on the same line. A
-line without `seq` was written by cortex. Everything else is in the sidecar, by the rules of `growing`.
+line without `seq` was written by cortex. Everything else is in the sidecar, by the rules of `append_only`.
 """
 
 from __future__ import annotations

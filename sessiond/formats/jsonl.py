@@ -252,7 +252,7 @@ class JsonlInParts:
         return self._counted(b"".join(line + b"\n" for line in _after_messages(session, self.beginning)))
 
     def beside(self, session: Session, glanced_from: int) -> Sequence[Write]:
-        """Writes of other files, after the main one. `glanced_from`: size in bytes from which a glance is worthwhile."""
+        """Writes of other files, after the main one. `glanced_from`: size in bytes from which a file gets a partial load."""
         seal = msgspec.structs.replace(self._seal, through=session.seq)
         marked = encode_sidecar(_whole(session.local_id, session.seq, seal))
         writes = [Write(sidecar_path(session.local_id), marked, "replace")]

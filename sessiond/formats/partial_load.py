@@ -1,7 +1,7 @@
 """A large native session as seen from its sidecar and the end of its file, before anyone has read the whole file. Pure.
 
-The sidecar of a save carries a brief: everything a response needs besides the last messages. A glance is provisional:
-whoever takes one must have the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
+The sidecar of a save carries a brief: everything a response needs besides the last messages. A partial load is provisional:
+whoever uses it must have the whole file read next (docs/decisions/0017-a-large-session-is-glanced-at-first.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sessiond.model.session import UPDATABLE, Session
 from sessiond.model.values import Json, JsonObject
 
 RECENT = 256
-"""Messages whose seqs are in a brief. A glance never shows more."""
+"""Messages whose seqs are in a brief. A partial load never shows more."""
 _ENOUGH = 2 * RECENT
 """Lines that usually contain that many messages; if they do not, all lines that were read are used."""
 _BRIEF_BYTES = 64 * 1024

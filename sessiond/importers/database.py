@@ -1,6 +1,6 @@
 """Reads other tools' SQLite files without leaving a trace on them.
 
-A file alone is opened `immutable`: no lock is taken, and no `-wal` or `-shm` file is created. A file with a pending
+A file without companions is opened `immutable`: no lock is taken, and no `-wal` or `-shm` file is created. A file with a pending
 write-ahead log or rollback journal is first copied with it to a private temporary folder and read there, because SQLite
 would otherwise write next to the original. Either way, the other tool is never blocked from writing, and its own lock
 does not stop the import.
@@ -27,7 +27,7 @@ _ATTEMPTS = 3
 
 
 def recognised(path: str, head: bytes, *, name: str, words: tuple[bytes, ...]) -> int:
-    """How likely a file belongs to a tool: a database with `words` in its schema, or one with the tool's file name. The
+    """How likely it is that a file belongs to a tool: a database with `words` in its schema, or one with the tool's file name. The
     latter may have an unknown schema or not be a database at all, which reading it then reports.
     """
     if head.startswith(MAGIC) and all(word in head for word in words):

@@ -86,7 +86,7 @@ def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
 
 
 def short_lines(path: str, open_: Opener, size: int) -> bytes:
-    """The first lines no longer than `size` bytes, as many as fit into `size`: what the file's head would show without
+    """The first lines of at most `size` bytes each, as many as fit into `size`: what the file's head would show without
     any huge lines. Raises OSError.
     """
     taken, room, passed = [], size, 0

@@ -59,11 +59,11 @@ class Batch:
         return len(self._docs)
 
     def flush(self) -> None:
-        """Write them. They are visible once the transaction is committed."""
+        """Write the waiting documents. They are visible once the transaction is committed."""
         self._docs.flush()
 
     def merge(self) -> bool:
-        """Merge some segments of the words. False: nothing is left to merge."""
+        """Merge some segments of the full-text table. False: nothing is left to merge."""
         return self._docs.merge()
 
     def commit(self) -> None:
@@ -157,7 +157,7 @@ class Batch:
         self._docs.drop(gone, known.shelf)
 
     def add_part(self, session_id: str, prepared: Prepared) -> None:
-        """More of its messages, in order."""
+        """Add more of the session's messages, in order."""
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
         whole = self._whole.get(session_id)
         stored = whole.stored if whole is not None else {}
@@ -177,8 +177,8 @@ class Batch:
             self._put_doc(known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key), texts, before)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
-        """All of it was fed. Its fingerprint is trusted if nothing of it was lost since `begin_session`; a file that was
-        replaced meanwhile does not know of that call.
+        """All of it was fed. Its fingerprint is trusted if nothing of it was lost since `begin_session`; an index file
+        that was put in place meanwhile knows nothing of that call.
         """
         session_id = info.session_id
         whole = self._whole.pop(session_id, None)
@@ -201,7 +201,7 @@ class Batch:
                 self._docs.drop(self._docs.of(known.no, kind), known.shelf)
             self._sessions.remove(session_id, known)
 
-    # Within
+    # Internals
 
     def _put(self, session_id: str, info: IndexedInfo) -> None:
         """The session's row, its name's document, and its shelf."""
@@ -226,7 +226,7 @@ class Batch:
         self._sessions.put(known, info, info.fingerprint if believed else None)
 
     def _notes(self, known: Known) -> dict[tuple[int, str], DocumentRow]:
-        """The session's notes, if `begin_session` was lost with a file that was replaced."""
+        """The session's notes, if `begin_session` was lost with an index file that was replaced."""
         self._docs.flush()
         return {(NOTE, self._docs.key(stored)): stored for stored in self._docs.of(known.no, NOTE)}
 

@@ -1,4 +1,4 @@
-"""Notes of what a damaged journal has lost, next to the copies in `damaged/`, until a person acknowledges them.
+"""Notes about what a damaged journal has lost, next to the copies in `damaged/`, until a person acknowledges them.
 
 A note is named after the damaged bytes, so writing it twice does no harm, and an acknowledged one is not reported again when
 the same damage is found again.
@@ -75,14 +75,14 @@ def read_losses(fs: FileSystem, folder: str) -> dict[str, Loss]:
             loss = msgspec.json.decode(fs.read(path), type=Loss)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             loss = Loss(kept, 0, "the note of this damage cannot be read")
-        lies_in = (
+        base = (
             copies
             if loss.path == kept
             else posixpath.join(folder, "../held")
             if loss.path.endswith(".held")
             else folder
         )
-        found[path] = msgspec.structs.replace(loss, path=posixpath.normpath(posixpath.join(lies_in, loss.path)))
+        found[path] = msgspec.structs.replace(loss, path=posixpath.normpath(posixpath.join(base, loss.path)))
     return found
 
 

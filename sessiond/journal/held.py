@@ -1,9 +1,9 @@
-"""Held files: changes that cannot be saved for a long time, moved out of the journal. docs/formats/journal.md describes the
+"""Held files: changes that stay unsaved for a long time, moved out of the journal. docs/formats/journal.md describes the
 format.
 
-`data/held/N.held` holds what was still pending of segment N when that was removed: a segment of the same number, with VOID
-for the rest and at its end, so that a file that was cut is recognised. It remains until each of its changes is saved or
-gone.
+`data/held/N.held` holds the changes of segment N that were still pending when that segment was removed. It is a segment of
+the same number, with VOID for the rest and at its end, so that a file that was cut is recognised. It remains until each of
+its changes is saved or gone.
 
 A mark (SAVED, GONE) for held changes stays in the journal, and must not be removed before them. So before a segment with
 such marks is removed, the held files are rewritten without the changes that the marks ended.
@@ -24,7 +24,7 @@ _NAME = re.compile(r"([0-9]{8,16})\.held")
 
 
 def held_folder(folder: str) -> str:
-    """It is next to the journal's folder."""
+    """The folder of the held files, next to the journal's."""
     return posixpath.join(posixpath.dirname(folder), "held")
 
 
@@ -73,19 +73,19 @@ class Sound:
         return None if found.gaps else cls(header, found)
 
     def held(self, records: Iterable[Record]) -> bytes:
-        """A held file with only these of its records."""
+        """The bytes of a held file with only these records of it."""
         return encode_held(self.header, records, self.last_lsn)
 
 
 def pending_in(*parts: Sequence[Record]) -> set[int]:
-    """The lsns of the changes that are pending according to these records alone, oldest first."""
+    """The lsns of the changes that are pending according to these records alone. `parts`: oldest first."""
     found = replay(record for part in parts for record in part)
     return {record.lsn for records in found.values() for record in records}
 
 
 def without_ended(files: Iterable[tuple[int, Sound]], going: Sound) -> Iterator[tuple[int, bytes | None]]:
-    """The new content of held files when a segment is about to be removed whose marks end some of their changes: number and
-    content, None if nothing is left. Only files that change.
+    """The new content of the held files before `going` is removed, a segment whose marks end some of their changes: number
+    and content, None if nothing is left. Files that stay the same are left out.
     """
     for number, one in files:
         kept_lsns = pending_in(one.records, going.records)

@@ -29,14 +29,14 @@ from sessiond.schema import PROTOCOL_VERSION
 from sessiond.schema.notifications import NOTIFICATIONS
 from sessiond.schema.types import PLAIN_OBJECTS, Wire
 
-"""Params that are decoded as plain objects; the title in their annotation names the type that describes them."""
 _GROUPS = ("session", "note", "state", "store", "daemon")
-_SHOWN_MAX = 2**63 - 1
+_INT64_MAX = 2**63 - 1
+"""An upper bound that is not shown, because it holds for every integer."""
 _ORDERS: dict[Order, str] = {
     "session": "It names or creates a session, and takes effect in its turn among the requests that name the same one.",
     "after": "It concerns many sessions. It sees the effects of all earlier requests. A later request may overtake it, so it may "
     "see the effects of that one, too.",
-    "barrier": "As `after`. All later requests but `free` ones wait until it is done, because it is not known beforehand "
+    "barrier": "As `after`. All later requests except `free` ones wait until it is done, because it is not known beforehand "
     "which sessions it touches.",
     "free": "It depends on no other request and may take effect before or after any of them.",
 }
@@ -68,8 +68,8 @@ _HEAD = f"""\
 Every method, notification, type and error of the wire. [wire.md](wire.md) describes how messages
 are framed, and what holds for all methods. For programs there is [openrpc.json](openrpc.json).
 
-Every method may also be sent as `workspace/executeCommand`: `session/append` is the command `{command_of("session/append")}`, its one
-argument the params. Params that are not named here are ignored. Times are RFC 3339. A field with `?` may be left out.
+Every method may also be sent as `workspace/executeCommand`: `session/append` is the command `{command_of("session/append")}`, with the
+params as its only argument. Params that are not named here are ignored. Times are RFC 3339. A field with `?` may be left out.
 """
 
 _ABOUT_ORDER = """\
@@ -77,7 +77,7 @@ Requests of one connection take effect in the order in which they arrive. The cl
 for a response before it sends the next request: a later one sees the effects of an earlier one.
 Responses may come in another order. Requests of different connections have no order between them.
 """
-_ORDER_BESIDES = """
+_SPECIAL_ORDERS = """
 - `session/save` without an id waits as an `after` request does.
 - `session/restore` also waits for every earlier `session/clear`, `session/truncate` and
   `session/delete`, because these put into the trash what it restores.
@@ -141,7 +141,7 @@ def files() -> dict[str, str]:
 
 
 def _methods() -> list[Method[Wire, Wire]]:
-    """In the order of the reference: by group, and methods for one session before those for many."""
+    """All methods in the order of the reference: by group, and methods for one session before those for many."""
     return sorted(
         METHODS.values(),
         key=lambda one: (_GROUPS.index(one.name.partition("/")[0]), one.handler.__module__.endswith(".pages")),
@@ -164,7 +164,7 @@ def _order() -> str:
             "\nWhat a later request of the same connection does while an earlier one is not done:\n",
             f"| | {head} |\n|{' --- |' * (len(_ORDERS) + 1)}",
             *rows,
-            _ORDER_BESIDES,
+            _SPECIAL_ORDERS,
         ]
     )
 
@@ -254,7 +254,7 @@ def _render_annotated(kind: object, metas: list[msgspec.Meta]) -> str:
             return _link(PLAIN_OBJECTS[meta.title])
         if meta.ge is not None:
             shown += f" ≥ {meta.ge}"
-        if meta.le is not None and meta.le != _SHOWN_MAX:
+        if meta.le is not None and meta.le != _INT64_MAX:
             shown += f" ≤ {meta.le}"
     return shown
 
@@ -313,7 +313,7 @@ def _resolve(schema: Json) -> Json:
 
 
 def _named_types() -> list[type[msgspec.Struct]]:
-    """Types with their own section: all that are used and are neither a method's params nor its result nor a notification."""
+    """Types with their own section: all that are used, except params, results and notifications that nothing else uses."""
     inline: set[type[msgspec.Struct]] = {method.params for method in METHODS.values()} | set(NOTIFICATIONS.values())
     inline |= {method.result for method in METHODS.values()}
     roots = [*inline, *PLAIN_OBJECTS.values()]

@@ -29,7 +29,9 @@ _PORTION_BYTES = 8 * MIB
 
 
 class NativeIntake:
-    """`warn(path, line, message)`; `took(SessionInfo or None, messages)` for each session."""
+    """Imports into one store. `warn(path, line, message)` is told each problem; `took(info, messages)` is called for each
+    session with the number of messages that were new, and info None if there were none.
+    """
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class NativeIntake:
         self._dry_run = dry_run
 
     async def run(self, path: str, name: str) -> None:
-        """Everything at `path` that is in the format `name`."""
+        """Import everything at `path` that is in the format `name`."""
         if name == "jsonl" and await asyncio.to_thread(os.path.isfile, path):
             await self.file(path)
             return
@@ -78,12 +80,12 @@ class NativeIntake:
         self._warn(path, None, f"cannot be read: {error.strerror or error}")
 
     async def _each(self, path: str, found: Generator[_T, None, None], take: Callable[[_T], Awaitable[None]]) -> None:
-        """Read one off the loop, and the next one when that is stored."""
+        """Read one session at a time, off the loop, and the next one once that is stored."""
         with closing(found):
             while True:
                 try:
                     one = await shielded(asyncio.to_thread(next, found, None))
-                except OSError as error:  # an error of the file; errors of the store have nothing to do with it
+                except OSError as error:  # of the file; errors of the store are not caught here
                     self._unreadable(path, error)
                     return
                 if one is None:
@@ -185,7 +187,7 @@ def _read(path: str, size: int = -1) -> bytes:
 
 
 def _holds_several(path: str) -> bool:
-    """Whether a file is an export of more than one session. One that cannot be read is not."""
+    """Whether a file is an export of more than one session. False if it cannot be read."""
     try:
         with closing(sections(path, open_source)) as found:
             return sum(1 for _ in islice(found, 2)) > 1
@@ -194,7 +196,7 @@ def _holds_several(path: str) -> bool:
 
 
 def _names(path: str) -> tuple[str, list[str]]:
-    """A folder (or the one a file is in) and the relative paths in it, three levels deep."""
+    """A folder and the relative paths in it, three levels deep; of a file, its folder and its name."""
     root = path if os.path.isdir(path) else os.path.dirname(path)
     if not os.path.isdir(path):
         return root, [os.path.basename(path)]

@@ -6,12 +6,12 @@ A session is in three places: its files, the journal, and memory. Other programs
 may have cut our own write anywhere. The journal holds what we acknowledged and have not saved. The session in memory is the
 files as we saw them last (`FileState.prints`) plus `FileState.pending`.
 
-    nothing known ──read──> glanced ──complete──> known ──changed, merge──> known
+    nothing known ──read──> partial ──complete──> known ──changed, merge──> known
                       └───────────────────────────^  └──merge──> gone
 
 read      Decodes the files and replays the journal's changes on top. Replay skips what the files already hold, so it
           may run at any crash point, and again after a crash during recovery.
-glanced   Only the end of a large native file was read. What is shown is provisional: `read_rest` reads the whole file
+partial   Only the end of a large native file was read. What is shown is provisional: `read_rest` reads the whole file
           while commits continue, `complete` puts it in place.
 merge     Decodes another program's version, with every new message numbered above all seqs that we ever gave; replays
           `pending`; puts what the edit removed into the trash; makes the numbering durable. Only then does it return,

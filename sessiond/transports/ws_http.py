@@ -1,4 +1,4 @@
-"""What precedes a WebSocket: the one HTTP request, the check of its Host and Origin, and answers in HTTP.
+"""The HTTP part of a connection: the one HTTP request, the check of its Host and Origin, and answers in HTTP.
 
 Host and Origin are checked on every request, even for a file of the page: a name that an attacker points at our address (DNS
 rebinding) and a page of another origin (cross-site WebSocket hijacking) are stopped here, before any token is checked.
@@ -63,7 +63,7 @@ class Door:
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
 
     def judge(self, headers: Headers) -> str:
-        """The requested Host. Raises Refused."""
+        """The requested Host. Raises RequestRefused."""
         hosts = headers.get_all("Host")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if not (_is_loopback(_name_of(host)) or host in self._hosts or _name_of(host) in self._hosts):
@@ -86,7 +86,7 @@ class Door:
 
 
 def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
-    """The request whose bytes, with the blank line at their end, are `head`. Raises Refused."""
+    """The request whose bytes, with the blank line at their end, are `head`. Raises RequestRefused."""
     protocol = ServerProtocol(select_subprotocol=_select)
     protocol.receive_data(head)
     events = protocol.events_received()
@@ -133,7 +133,7 @@ def serialize(answer: HttpResponse, host: str, *, head_only: bool = False) -> by
 
 def _policy(host: str) -> str:
     """Scripts and styles come only from our files, images from our files or the text itself, and nothing is sent elsewhere.
-    Not every browser applies 'self' to ws.
+    The addresses with ws are named, because not every browser takes 'self' to include them.
     """
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "

@@ -63,7 +63,7 @@ def test_install_once_and_again(user: User) -> None:
     """The first time the file is written and the service started; then there is nothing to write."""
     done = user.shell("service", "install")
     assert done.code == 0, done
-    assert done.out == f"wrote {user.unit}\nthe daemon runs now, and from every login on\n"
+    assert done.out == f"wrote {user.unit}\nthe daemon runs now, and will start at every login\n"
     assert user.commands() == [
         "--user daemon-reload",
         "--user enable sessiond.service",

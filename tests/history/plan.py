@@ -12,7 +12,7 @@ from typing import Any
 from tests.history.values import Edit, Life, Request, Step, Story
 
 SMALL_GLANCE = 24_000
-"""Bytes from which on a file is glanced at in most lives; in the others it is 4 MiB, as people have it."""
+"""Bytes from which a file gets a partial load in most lives; in the others it is 4 MiB, the default."""
 SIZES = (0, 0, 0, 40, 1500)
 """Characters of padding."""
 CLIENTS = ("A", "B", "C")

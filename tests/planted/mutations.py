@@ -987,7 +987,7 @@ MUTATIONS = [
         "        if False and request.order",
         ("tests/rpc/test_connection.py", "-k", "behind_a_barrier"),
     ),
-    # Glances
+    # Partial loads
     Planted(
         "a save does not wait until the whole file was read",
         "service/open_session.py",
@@ -996,28 +996,28 @@ MUTATIONS = [
         ("tests/store/test_owned.py", "-k", "whole"),
     ),
     Planted(
-        "a glance believes a file of any length",
+        "a partial load believes a file of any length",
         "formats/partial_load.py",
         '    if size != intent.size + intent.length or not end.endswith(b"\\n"):\n',
         '    if not end.endswith(b"\\n"):\n',
         ("tests/store/test_glance.py", "-k", "in_doubt"),
     ),
     Planted(
-        "what a glance showed is not compared with the whole",
+        "what a partial load showed is not compared with the whole file",
         "store/reconcile.py",
         " and await self._run(old.agrees, decoded.session):\n",
         ":\n",
         ("tests/store/test_glance.py", "-k", "lies"),
     ),
     Planted(
-        "damage that the whole shows is kept quiet after a glance",
+        "damage that the whole file shows is kept quiet after a partial load",
         "store/reconcile.py",
         "        sound = decoded.unlike is None and ",
         "        sound = True or ",
         ("tests/store/test_glance.py", "-k", "damage"),
     ),
     Planted(
-        "a message that is missing between those of a glance is passed over",
+        "a message that is missing between those of a partial load is passed over",
         "formats/partial_load.py",
         "        if seq not in found:\n            break\n",
         "        if seq not in found:\n            continue\n",

@@ -76,7 +76,7 @@ def brief(house: House) -> dict[str, Any]:
     return msgspec.json.decode(side["main"]["brief"])
 
 
-# What a glance shows
+# What a partial load shows
 
 
 async def test_what_is_shown_is_what_the_file_says(house: House) -> None:
@@ -379,7 +379,7 @@ async def test_a_session_that_was_glanced_at_is_deleted_whole(house: House) -> N
 
 
 async def test_a_file_that_cannot_be_read_any_more(house: House) -> None:
-    """The header of a newer version, after the glance: what needs the whole is refused, nothing is written, and the reason is a warning."""
+    """The header of a newer version, after a partial load: what needs the whole file is refused, nothing is written, and the reason is a warning."""
     await saved(house)
     main, _ = files(house)
     decay(main, b'{"sessiond":1', b'{"sessiond":9')
@@ -428,7 +428,7 @@ async def test_changes_while_the_whole_is_read(house: House) -> None:
 
 
 async def life(house: House, ledger: Ledger) -> None:
-    """Saves, restarts with a glance, and changes before and after the whole was read."""
+    """Saves, restarts with a partial load, and changes before and after the whole file was read."""
     for lived in range(3):
         await house.open()
         if not lived:
@@ -447,7 +447,7 @@ async def life(house: House, ledger: Ledger) -> None:
 
 
 async def glances_at(image: CrashFS, ledger: Ledger) -> int:
-    """Open what a crash left by a glance, append, kill it, and look again: 1 if it was a glance."""
+    """Open what a crash left by a partial load, append, kill it, and look again: 1 if it was one."""
     house = House(image, "/home", limits=LIMITS)
     await house.open()
     try:
@@ -472,7 +472,7 @@ async def glances_at(image: CrashFS, ledger: Ledger) -> int:
 
 
 async def test_a_crash_at_any_step_and_a_glance_after_it() -> None:
-    """Whatever the disk holds then: what was acknowledged is there, once, and what is acknowledged on top of a glance too."""
+    """Whatever the disk holds then: what was acknowledged is there, once, and what is acknowledged on top of a partial load too."""
     fs, ledger = CrashFS(), Ledger()
     await life(House(fs, "/home", limits=LIMITS), ledger)
     total, seen = fs.steps, 0

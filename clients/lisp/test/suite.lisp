@@ -1,4 +1,4 @@
-;;;; How tests are written and run here: each in a home of its own, with a daemon of its own.
+;;;; How tests are written and run here: each has its own home and its own daemon.
 
 (defpackage "SESSIOND-TEST"
   (:use "COMMON-LISP" "SESSIOND")
@@ -10,18 +10,18 @@
 (defvar *deadline-s* 30)
 
 (defmacro deftest (name claim &body body)
-  "CLAIM is what is shown to hold, in one sentence."
+  "CLAIM says in one sentence what the test shows."
   `(setf *tests* (append (remove ',name *tests* :key #'first)
                          (list (list ',name ,claim (lambda () ,@body))))))
 
 (defmacro check (form)
-  "FORM is true. Where it is a call, the values of its arguments are told if it is not."
+  "FORM must be true. If it is a call and is false, the error has the values of its arguments."
   (if (and (consp form) (symbolp (first form)) (fboundp (first form)) (not (macro-function (first form))))
       (let ((arguments (gensym "ARGUMENTS")))
         `(let ((,arguments (list ,@(rest form))))
            (unless (apply #',(first form) ,arguments)
-             (error "~S is not so: ~S" ',form ,arguments))))
-      `(unless ,form (error "~S is not so" ',form))))
+             (error "~S is false: ~S" ',form ,arguments))))
+      `(unless ,form (error "~S is false" ',form))))
 
 (defmacro check-error (kind &body body)
   "BODY ends with a SESSIOND-ERROR of that kind."
@@ -31,17 +31,17 @@
        (error "expected the error ~A, found ~A" ,kind found))))
 
 (defmacro eventually (form)
-  "FORM becomes true. Asked again and again; nothing is waited for but it."
+  "FORM must become true in time. It is evaluated again and again."
   `(loop with deadline = (+ (get-universal-time) *deadline-s*)
          until ,form
          do (when (> (get-universal-time) deadline)
-              (error "~S did not become so" ',form))
+              (error "~S did not become true" ',form))
             (sleep 0.005)))
 
 ;;; Homes
 
 (defun sessiond (&rest arguments)
-  "The command line; its output, an error if it fails."
+  "Run the command with ARGUMENTS. Returns its output; an error if it fails."
   (let* ((out (make-string-output-stream))
          (process (sb-ext:run-program (sessiond::program) arguments :search t :output out :error out
                                                                     :external-format :utf-8)))
@@ -63,7 +63,7 @@
   (format nil "~A~{/~A~}" (uiop:getenv "SESSIOND_HOME") path))
 
 (defun kill-daemon (client)
-  "kill -9."
+  "Kill the daemon with SIGKILL."
   (sb-posix:kill (ref (call client "daemon/hello") "pid") sb-posix:sigkill))
 
 (defun kill-relay (client)
@@ -73,11 +73,11 @@
   (map 'list #'text-of (session-messages session)))
 
 (defun on-disk (client id)
-  "What the daemon holds, from a reader of its own."
+  "The texts as the daemon reads them from the session, whatever CLIENT has of it in memory."
   (map 'list #'text-of (ref (call client "session/read" (obj :session-id id :limit 1000)) "messages")))
 
 (defun recorder (session)
-  "A function that answers the (kind change) pairs that a listener got so far, oldest first."
+  "A function that returns the (kind change) pairs that a listener got so far, oldest first."
   (let ((heard '()) (lock (bt:make-lock)))
     (add-listener session (lambda (kind change session)
                             (declare (ignore session))
@@ -92,7 +92,7 @@
 ;;; Running
 
 (defun run-all (&optional names)
-  "One line a test: `ok NAME` or `not ok NAME: why`. Exits with 1 if any failed, when run as a program."
+  "Print one line per test: `ok NAME` or `not ok NAME: why`. Returns whether all passed."
   (let ((failed 0))
     (loop for (name nil function) in *tests*
           when (or (null names) (member name names :test #'string-equal))

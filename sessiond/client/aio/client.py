@@ -1,4 +1,4 @@
-"""The client for asyncio: what `aconnect` returns. Every method does what the one of the same name in `Sessiond` does."""
+"""The client for asyncio: what `aconnect` returns. Each method does what `Sessiond`'s method of the same name does."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 
 class AsyncSessiond:
-    """A connection to the daemon that comes back by itself; a context manager. Threads may share it.
+    """A connection to the daemon that reconnects by itself; an async context manager. Tasks of one event loop may share it.
 
-    Every method raises DaemonUnreachable where no daemon can be reached or started, NoAnswer where it does not respond within
+    Every method raises DaemonUnreachable if no daemon can be reached or started, NoAnswer if it does not respond within
     `timeout_s` (the client's own if None), and what the daemon returns as the SessiondError of its kind.
     """
 
@@ -41,7 +41,7 @@ class AsyncSessiond:
 
     @classmethod
     async def reached(cls, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> AsyncSessiond:
-        """One that has a connection. DaemonUnreachable, NoAnswer, Unauthorized."""
+        """A client that has a connection. DaemonUnreachable, NoAnswer, Unauthorized."""
         made = cls(target, name, timeout_s, attempts)
         await made._link.reach()
         return made
@@ -69,7 +69,7 @@ class AsyncSessiond:
         messages: Iterable[NewMessage] = (),
         timeout_s: float | None = None,
     ) -> AsyncSession:
-        """Make a session, with messages or without. AlreadyExists where the `id` is taken; InvalidParams, TooLarge, ReadOnly.
+        """Make a session, with messages or without. AlreadyExists if the `id` is taken; InvalidParams, TooLarge, ReadOnly.
 
         Without an `id` the client makes one, and a request that is sent again makes no second session. A session without a name
         that stays empty is forgotten ten minutes after this client let go of it.
@@ -81,7 +81,7 @@ class AsyncSessiond:
         return AsyncSession(self._link, (await self._link.call(request, timeout_s)).session.session_id)
 
     def session(self, session_id: str) -> AsyncSession:
-        """A session that is there. Asks nothing of the daemon."""
+        """A session that exists, by its id. The daemon is not asked."""
         return AsyncSession(self._link, session_id)
 
     async def sessions(
@@ -99,7 +99,7 @@ class AsyncSessiond:
         name: str | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[SessionInfo]:
-        """All sessions for which everything given holds, page by page as you iterate. Archived and deleted ones only if asked for.
+        """All sessions that match every filter given, page by page as you iterate. Archived and deleted ones only if asked for.
 
         `sort`: `updatedAt`, `createdAt`, `name` or `messageCount`, with `-` for the greatest first. `since` and `until` are
         RFC 3339, on `updated_at`. `name` is a part of the name.
@@ -134,8 +134,8 @@ class AsyncSessiond:
     ) -> AsyncIterator[Hit]:
         """Messages, names and notes that match, best first, page by page as you iterate.
 
-        `mode`: `text`, `regex` or `semantic`. `filter`: those of `sessions`, `role` and `session_id`. Cancelled where it takes
-        the daemon too long, Unavailable where the mode is not installed.
+        `mode`: `text`, `regex` or `semantic`. `filter`: the filters of `sessions`, and `role` and `session_id`. Cancelled if it
+        takes the daemon too long, Unavailable if the mode is not installed.
         """
         cursor: str | None = None
         while True:
@@ -162,7 +162,7 @@ class AsyncSessiond:
         return await self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
 
     async def changes(self, *, look_s: float = 1.0) -> AsyncChanges:
-        """Live changes of all sessions, new ones included, from this call on. `session_id` of a change says where.
+        """Live changes of all sessions, new ones included, from this call on. The `session_id` of a change says in which.
 
         A session is opened when a list, asked for every `look_s` seconds, shows that it changed; the changes before that are not
         missed. State alone does not show in a list.
@@ -176,7 +176,7 @@ class AsyncSessiond:
         return changes
 
     async def restore(self, session_id: str, *, timeout_s: float | None = None) -> AsyncSession:
-        """Take a session out of the trash. SessionNotFound, AlreadyExists; AnswerLost where nobody knows whether it was done."""
+        """Take a session out of the trash. SessionNotFound, AlreadyExists; AnswerLost if nobody knows whether it was done."""
         return AsyncSession(
             self._link, (await self._link.call(requests.restore(session_id), timeout_s)).session.session_id
         )
@@ -192,7 +192,7 @@ class AsyncSessiond:
         on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
     ) -> Imported:
-        """Take in another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that fits.
+        """Import another tool's file or folder (an absolute path). Repeating it adds nothing. Give a `timeout_s` that is long enough.
 
         `on_progress` is called with a `Progress` up to ten times a second. If it is given, cancelling the task stops the import.
         """
@@ -219,7 +219,7 @@ class AsyncSessiond:
     async def adopt(
         self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None
     ) -> Adopted:
-        """Make a folder of another tool's sessions (an absolute path) a store, in place. AnswerLost as for `backup`."""
+        """Turn a folder of another tool's sessions (an absolute path) into a store, in place. AnswerLost if the connection ends."""
         return await self._link.call(requests.adopt(path, name=name, format=format), timeout_s)
 
     async def save(self, *, timeout_s: float | None = None) -> list[SavedFile]:
@@ -227,7 +227,7 @@ class AsyncSessiond:
         return (await self._link.call(requests.save(None), timeout_s)).saved
 
     async def status(self, *, timeout_s: float | None = None) -> Status:
-        """What runs, where, and how it is."""
+        """The daemon's status: its version, paths, sockets and stores, and what is wrong with them."""
         return await self._link.call(requests.status(), timeout_s)
 
     async def call(

@@ -84,7 +84,7 @@ export class SessionView {
     room.on('opened', (result) => this.#begin(result))
     room.on('reset', (result) => this.#begin(result))
     room.on('change', (change) => this.#change(change))
-    room.on('deleted', () => this.#over('This session was deleted; it lies in the trash.'))
+    room.on('deleted', () => this.#over('This session was deleted; it is in the trash.'))
     room.on('problem', (error) => this.#over([error.message, error.hint].filter(Boolean).join(': ')))
     this.unlisten = this.#app.outbox.listen((name, details) => {
       if (name === 'refused' && details.entry.params.sessionId === this.sessionId) this.#refused(details)
@@ -100,7 +100,7 @@ export class SessionView {
     this.element.classList.remove('over')
     this.composer.hidden = false
     this.#inform(result.session)
-    this.#sideways()
+    this.#fillAside()
     const place = this.window.place
     this.window.begin(result)
     if (place !== null) this.#app.attempt(() => this.window.goTo(place)) // it was read again; stay where the user was reading
@@ -133,7 +133,7 @@ export class SessionView {
       this.window.update(change.session)
     } else if (change.kind === 'note' || change.kind === 'state') {
       const model = { notes: this.#notes, state: this.#state }
-      if (applyChange(model, change)) this.#sideways()
+      if (applyChange(model, change)) this.#fillAside()
     } else if (change.kind === 'cleared') {
       this.window.remove((seq) => seq < change.seq)
     } else if (change.kind === 'truncated') {
@@ -176,11 +176,11 @@ export class SessionView {
     this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
   }
 
-  // Notes and state are next to the conversation; a plan is shown as it is stored.
-  #sideways() {
+  // Notes and state, next to the conversation; state is shown as its JSON.
+  #fillAside() {
     const keys = Object.keys(this.#state)
     this.aside.hidden = this.#notes.length === 0 && keys.length === 0
-    const parts = [this.#notes.length && `${this.#notes.length} notes`, keys.length && `state: ${keys.map((key) => oneLine(key, 30)).join(', ')}`]
+    const parts = [this.#notes.length && `${this.#notes.length} ${this.#notes.length === 1 ? 'note' : 'notes'}`, keys.length && `state: ${keys.map((key) => oneLine(key, 30)).join(', ')}`]
     const inside = h('div', { class: 'inside' })
     this.aside.replaceChildren(h('summary', {}, parts.filter(Boolean).join(' · ')), inside)
     const fill = () => {

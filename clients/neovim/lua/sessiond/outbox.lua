@@ -83,7 +83,7 @@ function M.say(to, text)
   room.refresh()
 end
 
--- Sends everything that waits, after the connection was lost.
+-- Sends everything that waits, once the room is open again.
 function M.send_all(to)
   for _, entry in ipairs(vim.list_slice(to.outbox)) do
     send(to, entry)
@@ -102,7 +102,7 @@ function M.take_back(to)
   end
 end
 
--- Before Neovim exits: what waits for a lost connection.
+-- Before Neovim exits, puts what waits for a lost connection back into the drafts.
 function M.take_back_unsent()
   for _, one in ipairs(room.all()) do
     if one.state == 'lost' then

@@ -63,7 +63,7 @@ local function all(done)
   end)
 end
 
--- Descriptions in which all words that were typed occur; their first word is the id.
+-- Descriptions in which all words that were typed occur; after the first word, only their ids.
 function M.complete(lead, line, pos)
   local answered = false
   list(function()
@@ -77,7 +77,7 @@ function M.complete(lead, line, pos)
   for _, session in ipairs(known) do
     local text = M.describe(session)
     if has(text, words) then
-      -- Only the last word is replaced.
+      -- Vim replaces only the last word.
       local only = #words > 1 or (#words == 1 and lead == '')
       found[#found + 1] = only and session.sessionId or text
     end
