@@ -26,6 +26,7 @@ from sessiond.importers.opencode import OpenCode
 from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
+from sessiond.importers.roo import KiloCode, RooCode
 from sessiond.importers.tool import Tool, Verified
 
 HEAD_BYTES = 64 * 1024
@@ -54,6 +55,8 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenCode(),
     Crush(),
     ChatGpt(),
+    RooCode(),
+    KiloCode(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

@@ -86,6 +86,8 @@ class Turn:
                 self._take_block(block)
 
     def _take_block(self, block: Any) -> None:
+        if isinstance(block, dict) and self._take_of_sdk(block):
+            return
         parts = parts_of([block])
         if parts.result_ids:
             self._parts.append(_Result(parts.result_ids[0], parts.content, parts.metadata))
@@ -98,6 +100,26 @@ class Turn:
         if parts.content:
             text = parts.content
             said.blocks += [{"type": "text", "text": text}] if isinstance(text, str) else text
+
+    def _take_of_sdk(self, block: JsonObject) -> bool:
+        """A call, result or thought as the AI SDK writes it. Returns whether it was one."""
+        kind = block.get("type")
+        if kind in ("tool-call", "toolCall") and "toolCallId" in block:
+            used = ("type", "toolCallId", "toolName", "input", "args")
+            rest = {key: value for key, value in block.items() if key not in used}
+            self.call(block["toolCallId"], block.get("toolName"), block.get("input", block.get("args")), **rest)
+        elif kind == "tool-result":
+            output = block.get("output", block.get("result"))
+            error = False
+            if isinstance(output, dict) and "value" in output:
+                error = str(output.get("type")).startswith("error")
+                output = output["value"]
+            self.result(block.get("toolCallId"), output, {"name": block.get("toolName")}, error=error)
+        elif kind == "reasoning" and isinstance(block.get("text"), str):
+            self.think(block["text"])
+        else:
+            return False
+        return True
 
     def _said(self, kind: str) -> _Said:
         if not self._parts or not isinstance(self._parts[-1], _Said):
