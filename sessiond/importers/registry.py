@@ -11,6 +11,7 @@ import msgspec
 from sessiond.importers import exported, places
 from sessiond.importers.aider import Aider
 from sessiond.importers.chatgpt import ChatGpt
+from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.cline import Cline
 from sessiond.importers.codex import Codex
@@ -57,6 +58,7 @@ IMPORTERS: tuple[Importer, ...] = (
     ChatGpt(),
     RooCode(),
     KiloCode(),
+    ClaudeAi(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

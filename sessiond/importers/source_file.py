@@ -70,3 +70,21 @@ def read_records(make: Callable[[JsonObject], LineReader], path: str, open_: Ope
 
 def _of(key: str | None) -> str:
     return f" of `{key}`" if key else ""
+
+
+def conversations(path: str, open_: Opener, mark: str) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
+    """The conversations of a JSON document, with their lines: each object in its root array, or the root object itself. An
+    object without the member `mark` is reported.
+    """
+    single: JsonObject = {}
+    for item in items(path, open_, _NO_ARRAYS):
+        if isinstance(item, SkippedLine):
+            yield item
+        elif not item.element:
+            single[item.member] = item.value
+        elif isinstance(item.value, dict) and mark in item.value:
+            yield item.line, item.value
+        else:
+            yield SkippedLine(path, item.line, f"not a conversation: it has no {mark}")
+    if mark in single:
+        yield 1, single
