@@ -70,7 +70,7 @@ def _seen_last(talk: JsonObject, messages: list[JsonObject]) -> frozenset[str]:
 
 def _message(draft: SessionDraft, line: int, message: JsonObject, *, branch: bool) -> Iterator[Event]:
     sender = message["sender"]
-    turn = Turn(_ROLES.get(sender, sender), rest_of(message, *_USED))
+    turn = Turn(str(_ROLES.get(sender, sender)), rest_of(message, *_USED))
     if turn.metadata.get("parent_message_uuid") == _ROOT:
         del turn.metadata["parent_message_uuid"]
     if branch:

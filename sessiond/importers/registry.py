@@ -16,6 +16,7 @@ from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.cline import Cline
 from sessiond.importers.codex import Codex
 from sessiond.importers.continue_ import Continue
+from sessiond.importers.copilot_chat import CopilotChat
 from sessiond.importers.crush import Crush
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
@@ -59,6 +60,7 @@ IMPORTERS: tuple[Importer, ...] = (
     RooCode(),
     KiloCode(),
     ClaudeAi(),
+    CopilotChat(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
