@@ -5,15 +5,16 @@ lead to such a document. A request holds the prompt, the answer as it was shown,
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import LINE_SUFFIXES, objects
 from sessiond.importers.object_log import ObjectLog
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, conversations, path_of, rest_of, stem
+from sessiond.importers.source_file import beside, path_of, rest_of, stem
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -34,18 +35,9 @@ class CopilotChat(Tool):
         return 90 if b'"responderUsername"' in head and b'"sessionId"' in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        if not path.endswith(LINE_SUFFIXES):
-            for found in conversations(path, open_, "requests"):
-                yield from [found] if isinstance(found, SkippedLine) else _session(path, open_, found[1])
-            return
-        log = ObjectLog()
-        for item in objects(path, open_):
-            if isinstance(item, SkippedLine):
-                yield item
-            elif reason := log.apply(item[1]):
-                yield SkippedLine(path, item[0], reason)
-        if isinstance(log.state, dict):
-            yield from _session(path, open_, log.state)
+        session = yield from (_from_log if path.endswith(LINE_SUFFIXES) else _from_document)(path, open_)
+        if isinstance(session, dict) and "requests" in session:
+            yield from _session(path, open_, session)
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         workspaces = [
@@ -54,6 +46,28 @@ class CopilotChat(Tool):
             for folder in sorted(glob.glob(pattern))
         ]
         return [*workspaces, *in_editors(home, env, "globalStorage", "emptyWindowChatSessions")]
+
+
+def _from_log(path: str, open_: Opener) -> Generator[Event, None, Any]:
+    log = ObjectLog()
+    for item in objects(path, open_):
+        if isinstance(item, SkippedLine):
+            yield item
+        elif reason := log.apply(item[1]):
+            yield SkippedLine(path, item[0], reason)
+    return log.state
+
+
+def _from_document(path: str, open_: Opener) -> Generator[Event, None, JsonObject]:
+    session: JsonObject = {}
+    for item in items(path, open_, frozenset({"requests"})):
+        if isinstance(item, SkippedLine):
+            yield item
+        elif item.element:
+            session.setdefault("requests", []).append(item.value)
+        else:
+            session[item.member] = item.value
+    return session
 
 
 def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
