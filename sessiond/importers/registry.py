@@ -17,6 +17,7 @@ from sessiond.importers.cline import Cline
 from sessiond.importers.codex import Codex
 from sessiond.importers.continue_ import Continue
 from sessiond.importers.copilot_chat import CopilotChat
+from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
@@ -61,6 +62,7 @@ IMPORTERS: tuple[Importer, ...] = (
     KiloCode(),
     ClaudeAi(),
     CopilotChat(),
+    CopilotCli(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
