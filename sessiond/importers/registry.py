@@ -31,6 +31,7 @@ from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
 from sessiond.importers.roo import KiloCode, RooCode
 from sessiond.importers.tool import Tool, Verified
+from sessiond.importers.vibe import Vibe
 
 HEAD_BYTES = 64 * 1024
 _CERTAIN = 80
@@ -63,6 +64,7 @@ IMPORTERS: tuple[Importer, ...] = (
     ClaudeAi(),
     CopilotChat(),
     CopilotCli(),
+    Vibe(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
