@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
@@ -19,6 +19,8 @@ from sessiond.model.values import JsonObject
 
 _NAME = re.compile(r"[0-9a-zA-Z_-]+")
 """Names in the store's files are used as names of files, so they must not lead elsewhere."""
+_Entries: TypeAlias = dict[str, JsonObject]
+"""By id, in the order in which they came."""
 _USED = ("id", "type", "role", "content", "text", "summary", "createdAt", "sessionId", "detail", "state", "title")
 
 
@@ -27,14 +29,14 @@ def read_store(draft: SessionDraft, path: str, open_: Opener, start: Event) -> I
     yield start
     entries = yield from _snapshot(path, open_)
     yield from _replay(path, open_, entries)
-    for entry in entries:
+    for entry in entries.values():
         yield from _entry(draft, entry)
     yield from draft.end()
 
 
-def _snapshot(path: str, open_: Opener) -> Generator[Event, None, list[JsonObject]]:
+def _snapshot(path: str, open_: Opener) -> Generator[Event, None, _Entries]:
     """The entries of the history when the newest generation was written."""
-    entries: list[JsonObject] = []
+    entries: _Entries = {}
     generation = str(beside(path, "CURRENT", open_).get("generation"))
     if not _NAME.fullmatch(generation):
         yield SkippedLine(path, None, "`CURRENT` does not name a generation")
@@ -49,12 +51,12 @@ def _snapshot(path: str, open_: Opener) -> Generator[Event, None, list[JsonObjec
         for item in items(file, open_, frozenset()):
             if isinstance(item, SkippedLine):
                 yield item
-            elif isinstance(item.value, dict):
-                entries.append(item.value)
+            else:
+                _put(entries, item.value)
     return entries
 
 
-def _replay(path: str, open_: Opener, entries: list[JsonObject]) -> Iterator[Event]:
+def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
     """Apply the journal's changes to the history. Those that the generation already has are applied again, to no effect."""
     folder = os.path.join(os.path.dirname(path), "journal")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -68,20 +70,19 @@ def _replay(path: str, open_: Opener, entries: list[JsonObject]) -> Iterator[Eve
                 _apply(entries, change)
 
 
-def _apply(entries: list[JsonObject], change: Any) -> None:
+def _apply(entries: _Entries, change: Any) -> None:
     """Entries that the journal removes stay: an import loses nothing."""
     op = change.get("op") if isinstance(change, dict) else None
-    found = [change.get("entry")] if op in ("append_entry", "replace_entry") else []
-    if op == "set_history_entries" and isinstance(change.get("entries"), list):
-        found = change["entries"]
-    places = {entry.get("id"): place for place, entry in enumerate(entries)}
-    for entry in found:
-        if not isinstance(entry, dict):
-            continue
-        if entry.get("id") in places:
-            entries[places[entry["id"]]] = entry
-        else:
-            entries.append(entry)
+    if op in ("append_entry", "replace_entry"):
+        _put(entries, change.get("entry"))
+    elif op == "set_history_entries" and isinstance(change.get("entries"), list):
+        for entry in change["entries"]:
+            _put(entries, entry)
+
+
+def _put(entries: _Entries, entry: Any) -> None:
+    if isinstance(entry, dict):
+        entries[str(entry.get("id"))] = entry
 
 
 def _entry(draft: SessionDraft, entry: JsonObject) -> Iterator[Event]:
