@@ -26,6 +26,7 @@ from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
 from sessiond.importers.opencode import OpenCode
+from sessiond.importers.openhands import OpenHands
 from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
@@ -65,6 +66,7 @@ IMPORTERS: tuple[Importer, ...] = (
     CopilotChat(),
     CopilotCli(),
     Vibe(),
+    OpenHands(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
@@ -120,15 +122,23 @@ def _scored(path: str, head: bytes) -> dict[str, int]:
     return {name: score for name, score in found.items() if score > 0}
 
 
+_BESIDE = {"base_state.json": "events", "0.json": "."}
+"""Sources of which only the first file is named: where their other files are, relative to it (see `openhands`)."""
+
+
 def fingerprint(path: str) -> str:
-    """Changes whenever the file does: its size and modification time, and those of a log next to it. Raises OSError."""
+    """Changes whenever the file does: its size and modification time, and those of a log or of other files next to it.
+    Raises OSError.
+    """
     stat = os.stat(path)
     marks = [f"{stat.st_size}-{stat.st_mtime_ns}"]
-    try:
-        log = os.stat(path + "-wal")
-        marks.append(f"{log.st_size}-{log.st_mtime_ns}")
-    except OSError:
-        pass
+    folder, name = os.path.split(path)
+    for other in (path + "-wal", *([os.path.join(folder, _BESIDE[name])] if name in _BESIDE else [])):
+        try:
+            stat = os.stat(other)
+        except OSError:
+            continue
+        marks.append(f"{stat.st_size}-{stat.st_mtime_ns}")
     return "+".join(marks)
 
 
