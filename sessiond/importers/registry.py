@@ -19,6 +19,7 @@ from sessiond.importers.continue_ import Continue
 from sessiond.importers.copilot_chat import CopilotChat
 from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
+from sessiond.importers.cursor import Cursor
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
@@ -39,7 +40,7 @@ _CERTAIN = 80
 """From this score on, a file belongs to its tool, even if the user named another one."""
 MAX_FILES = 200_000
 MAX_DEPTH = 32
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3", ".vscdb")
 _PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
 
 NATIVE = "jsonl"
@@ -67,6 +68,7 @@ IMPORTERS: tuple[Importer, ...] = (
     CopilotCli(),
     Vibe(),
     OpenHands(),
+    Cursor(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
