@@ -34,6 +34,7 @@ from sessiond.importers.record import Importer, SkippedLine, open_source
 from sessiond.importers.roo import KiloCode, RooCode
 from sessiond.importers.tool import Tool, Verified
 from sessiond.importers.vibe import Vibe
+from sessiond.importers.zed import Zed
 
 HEAD_BYTES = 64 * 1024
 _CERTAIN = 80
@@ -69,6 +70,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Vibe(),
     OpenHands(),
     Cursor(),
+    Zed(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
