@@ -26,6 +26,7 @@ from sessiond.importers.gptel import Gptel
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
+from sessiond.importers.open_webui import OpenWebUi
 from sessiond.importers.opencode import OpenCode
 from sessiond.importers.openhands import OpenHands
 from sessiond.importers.pi import Pi
@@ -71,6 +72,7 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenHands(),
     Cursor(),
     Zed(),
+    OpenWebUi(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
