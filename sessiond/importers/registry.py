@@ -23,6 +23,7 @@ from sessiond.importers.cursor import Cursor
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
@@ -73,6 +74,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Cursor(),
     Zed(),
     OpenWebUi(),
+    LibreChat(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
