@@ -10,6 +10,7 @@ import msgspec
 
 from sessiond.importers import exported, places
 from sessiond.importers.aider import Aider
+from sessiond.importers.amp import Amp
 from sessiond.importers.chatgpt import ChatGpt
 from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
@@ -75,6 +76,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Zed(),
     OpenWebUi(),
     LibreChat(),
+    Amp(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
