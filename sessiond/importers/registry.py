@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from sessiond.importers import exported
+from sessiond.importers import exported, places
 from sessiond.importers.aider import Aider
+from sessiond.importers.amp import Amp
 from sessiond.importers.chatgpt import ChatGpt
+from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.cline import Cline
 from sessiond.importers.codex import Codex
 from sessiond.importers.continue_ import Continue
+from sessiond.importers.copilot_chat import CopilotChat
+from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
+from sessiond.importers.cursor import Cursor
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
 from sessiond.importers.messages import Messages
+from sessiond.importers.open_webui import OpenWebUi
 from sessiond.importers.opencode import OpenCode
+from sessiond.importers.openhands import OpenHands
 from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
+from sessiond.importers.roo import KiloCode, RooCode
+from sessiond.importers.tool import Tool, Verified
+from sessiond.importers.vibe import Vibe
+from sessiond.importers.zed import Zed
 
 HEAD_BYTES = 64 * 1024
 _CERTAIN = 80
 """From this score on, a file belongs to its tool, even if the user named another one."""
 MAX_FILES = 200_000
 MAX_DEPTH = 32
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3")
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3", ".vscdb")
 PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
 
 NATIVE = "jsonl"
@@ -54,6 +65,18 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenCode(),
     Crush(),
     ChatGpt(),
+    RooCode(),
+    KiloCode(),
+    ClaudeAi(),
+    CopilotChat(),
+    CopilotCli(),
+    Vibe(),
+    OpenHands(),
+    Cursor(),
+    Zed(),
+    OpenWebUi(),
+    LibreChat(),
+    Amp(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
@@ -109,15 +132,23 @@ def _scored(path: str, head: bytes) -> dict[str, int]:
     return {name: score for name, score in found.items() if score > 0}
 
 
+_BESIDE = {"base_state.json": "events", "0.json": "."}
+"""Sources of which only the first file is named: where their other files are, relative to it (see `openhands`)."""
+
+
 def fingerprint(path: str) -> str:
-    """Changes whenever the file does: its size and modification time, and those of a log next to it. Raises OSError."""
+    """Changes whenever the file does: its size and modification time, and those of a log or of other files next to it.
+    Raises OSError.
+    """
     stat = os.stat(path)
     marks = [f"{stat.st_size}-{stat.st_mtime_ns}"]
-    try:
-        log = os.stat(path + "-wal")
-        marks.append(f"{log.st_size}-{log.st_mtime_ns}")
-    except OSError:
-        pass
+    folder, name = os.path.split(path)
+    for other in (path + "-wal", *([os.path.join(folder, _BESIDE[name])] if name in _BESIDE else [])):
+        try:
+            stat = os.stat(other)
+        except OSError:
+            continue
+        marks.append(f"{stat.st_size}-{stat.st_mtime_ns}")
     return "+".join(marks)
 
 
@@ -205,54 +236,10 @@ def _is_native(path: str) -> bool:
     return path.endswith(LINE_SUFFIXES) and any(line.startswith(_NATIVE_HEAD) for line in head.split(b"\n"))
 
 
-_Candidates: TypeAlias = Callable[[str, Mapping[str, str]], list[str]]
-
-
-def _in_config(home: str, env: Mapping[str, str], *names: str) -> list[str]:
-    """Where programs keep their configuration and data on Linux and macOS."""
-    config = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    bases = (config, data, os.path.join(home, "Library", "Application Support"))
-    return [os.path.join(base, *names) for base in bases]
-
-
-def _cline(home: str, env: Mapping[str, str]) -> list[str]:
-    found = [os.path.join(home, ".cline", "data")]
-    for editor in ("Code", "Code - Insiders", "Cursor", "VSCodium", "Windsurf"):
-        found += _in_config(home, env, editor, "User", "globalStorage", "saoudrizwan.claude-dev", "tasks")
-    return found
-
-
-_PLACES: dict[str, _Candidates] = {
-    "claude-code": lambda home, env: [
-        os.path.join(env.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects"),
-        os.path.join(home, ".config", "claude", "projects"),
-    ],
-    "codex": lambda home, env: [
-        os.path.join(env.get("CODEX_HOME") or os.path.join(home, ".codex"), name)
-        for name in ("sessions", "archived_sessions")
-    ],
-    "pi": lambda home, env: [
-        os.path.join(env.get("PI_CODING_AGENT_DIR") or os.path.join(home, ".pi", "agent"), "sessions")
-    ],
-    "aider": lambda home, env: [env.get("AIDER_CHAT_HISTORY_FILE") or os.path.join(home, ".aider.chat.history.md")],
-    "cline": _cline,
-    "gemini-cli": lambda home, env: [os.path.join(home, ".gemini", "tmp")],
-    "qwen": lambda home, env: [os.path.join(home, ".qwen", name) for name in ("projects", "tmp")],
-    "continue": lambda home, env: [
-        os.path.join(env.get("CONTINUE_GLOBAL_DIR") or os.path.join(home, ".continue"), "sessions")
-    ],
-    "llm": lambda home, env: [
-        os.path.join(folder, "logs.db")
-        for folder in [
-            *([env["LLM_USER_PATH"]] if env.get("LLM_USER_PATH") else []),
-            *_in_config(home, env, "io.datasette.llm"),
-        ]
-    ],
-    "goose": lambda home, env: _in_config(home, env, "goose", "sessions", "sessions.db"),
-    "opencode": lambda home, env: _in_config(home, env, "opencode", "opencode.db"),
-    "crush": lambda home, env: _in_config(home, env, "crush", "crush.db"),
-}
+def verified(name: str) -> Verified:
+    """How an importer was verified."""
+    importer = BY_NAME[name]
+    return importer.verified if isinstance(importer, Tool) else places.VERIFIED[name]
 
 
 def known_places(home: str, env: Mapping[str, str]) -> list[FoundPlace]:
@@ -260,9 +247,16 @@ def known_places(home: str, env: Mapping[str, str]) -> list[FoundPlace]:
     here.
     """
     found: list[FoundPlace] = []
-    for tool, candidates in _PLACES.items():
-        for path in candidates(home, env):
-            place = FoundPlace(tool, path)
+    for importer in IMPORTERS:
+        for path in _candidates(importer, home, env):
+            place = FoundPlace(importer.name, path)
             if os.path.exists(path) and place not in found:
                 found.append(place)
     return found
+
+
+def _candidates(importer: Importer, home: str, env: Mapping[str, str]) -> list[str]:
+    if isinstance(importer, Tool):
+        return importer.places(home, env)
+    older = places.PLACES.get(importer.name)
+    return older(home, env) if older else []

@@ -1,0 +1,159 @@
+"""Cursor: `globalStorage/state.vscdb`, a SQLite file of keys and JSON values. `composerData:<id>` is a conversation, and
+`bubbleId:<id>:<bubble>` one of its messages. The workspaces' files may have chats from before 2025 as one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+from sessiond.importers.database import MAGIC, Database, from_json, guarded
+from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.source_file import rest_of
+from sessiond.importers.tool import Tool, in_editors
+from sessiond.importers.turn import Turn
+from sessiond.model.values import JsonObject
+
+_ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
+_OLD_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+_ABOUT = ("composerId", "name", "createdAt", "lastUpdatedAt", "conversation", "fullConversationHeadersOnly", "richText",
+          "text", "conversationMap", "context", "capabilities", "codeBlockData", "originalFileStates")  # fmt: skip
+_USED = ("bubbleId", "type", "text", "rawText", "richText", "thinking", "toolFormerData", "createdAt", "timingInfo",
+         "supportedTools", "context", "id", "modelInfo", "_v", "allThinkingBlocks")  # fmt: skip
+
+
+class Cursor(Tool):
+    name = "cursor"
+
+    def recognise(self, path: str, head: bytes) -> int:
+        return 92 if head.startswith(MAGIC) and b"cursorDiskKV" in head and b"ItemTable" in head else 0
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from guarded(path, open_, lambda database: _read(database, path))
+
+    def places(self, home: str, env: Mapping[str, str]) -> list[str]:
+        return in_editors(home, env, "globalStorage", "state.vscdb", editors=("Cursor", "Cursor Nightly"))
+
+
+def _read(database: Database, path: str) -> Iterator[Event]:
+    database.require("cursorDiskKV", "key", "value")
+    keys = [row["key"] for row in _range(database, "composerData:", "key")]
+    for key in keys:
+        composer = _value(database, key)
+        if isinstance(composer, dict):
+            yield from _composer(database, path, key.partition(":")[2], composer)
+        elif composer is not None:
+            yield SkippedLine(path, None, f"{key} is not an object")
+    for row in database.rows("SELECT value FROM ItemTable WHERE key = ?", _OLD_CHATS):
+        chats = from_json(row["value"])
+        for tab in chats.get("tabs") or [] if isinstance(chats, dict) else []:
+            if isinstance(tab, dict):
+                yield from _tab(path, tab)
+
+
+def _range(database: Database, prefix: str, columns: str) -> Iterator[JsonObject]:
+    """The rows whose keys begin with `prefix`, which ends in a colon; the index gives them without looking at others."""
+    query = f"SELECT {columns} FROM cursorDiskKV WHERE key >= ? AND key < ? ORDER BY key"  # noqa: S608  # constant columns
+    return database.rows(query, prefix, prefix[:-1] + ";")
+
+
+def _value(database: Database, key: str) -> Any:
+    for row in database.rows("SELECT value FROM cursorDiskKV WHERE key = ?", key):
+        return from_json(row["value"])
+    return None
+
+
+def _composer(database: Database, path: str, source_id: str, composer: JsonObject) -> Iterator[Event]:
+    draft = SessionDraft(Cursor.name, path, source_id)
+    workspace, config, subagent = (composer.get(key) for key in ("workspaceIdentifier", "modelConfig", "subagentInfo"))
+    uri = workspace.get("uri") if isinstance(workspace, dict) else None
+    parent = subagent.get("parentComposerId") if isinstance(subagent, dict) else None
+    yield draft.start(
+        name=composer.get("name"),
+        createdAt=composer.get("createdAt"),
+        updatedAt=composer.get("lastUpdatedAt"),
+        cwd=uri.get("fsPath") if isinstance(uri, dict) else None,
+        model=config.get("modelName") if isinstance(config, dict) else None,
+        parent={"sessionId": suggest_id(Cursor.name, parent), "seq": None}
+        if isinstance(parent, str) and parent
+        else None,
+        metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False},
+    )
+    silent = 0
+    known: set[str] = set()
+    for bubble in _listed(database, source_id, composer):
+        known.add(str(bubble.get("bubbleId")))
+        silent += yield from _bubble(draft, bubble, {})
+    for row in _range(database, f"bubbleId:{source_id}:", "key, value"):
+        bubble = from_json(row["value"])
+        if isinstance(bubble, dict) and row["key"].rpartition(":")[2] not in known:
+            silent += yield from _bubble(draft, bubble, {"branch": True})
+    yield from draft.end()
+    if silent:
+        yield Ignored(path, "bubbles that say nothing", silent)
+
+
+def _listed(database: Database, source_id: str, composer: JsonObject) -> Iterator[JsonObject]:
+    """The bubbles of a conversation in its order; older versions kept them in the conversation itself."""
+    for bubble in composer.get("conversation") or []:
+        if isinstance(bubble, dict):
+            yield bubble
+    for header in composer.get("fullConversationHeadersOnly") or []:
+        if isinstance(header, dict):
+            bubble = _value(database, f"bubbleId:{source_id}:{header.get('bubbleId')}")
+            yield {**header, **bubble} if isinstance(bubble, dict) else header
+
+
+def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Generator[Event, None, int]:
+    """The messages of one bubble. Returns how many bubbles said nothing: 0 or 1."""
+    kind = bubble.get("type")
+    rest = {key: value for key, value in rest_of(bubble, *_USED).items() if value is not False and value != 0}
+    turn = Turn(_ROLES.get(kind, f"type-{kind}") if isinstance(kind, (int, str)) else "unknown", {**rest, **marks})
+    thinking = bubble.get("thinking")
+    turn.think(thinking.get("text") if isinstance(thinking, dict) else thinking)
+    turn.say(bubble.get("text") or bubble.get("rawText"))
+    tool = bubble.get("toolFormerData")
+    if isinstance(tool, dict) and (tool.get("name") or tool.get("tool")):
+        _take_tool(turn, tool, str(bubble.get("bubbleId")))
+    if turn.is_empty:
+        return 1
+    model = bubble.get("modelInfo")
+    if isinstance(model, dict) and isinstance(model.get("modelName"), str) and model["modelName"] != "default":
+        draft.model = model["modelName"]
+    yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
+    return 0
+
+
+def _take_tool(turn: Turn, tool: JsonObject, bubble_id: str) -> None:
+    call_id = tool.get("toolCallId") or bubble_id
+    rest = rest_of(
+        tool, "toolCallId", "name", "rawArgs", "params", "result", "tool", "modelCallId", "toolIndex", "error"
+    )
+    turn.call(call_id, tool.get("name") or tool.get("tool"), from_json(tool.get("rawArgs") or tool.get("params")))
+    if tool.get("result") or tool.get("error"):
+        failed = bool(tool.get("error")) or tool.get("status") == "error"
+        turn.result(call_id, tool.get("result") or tool.get("error"), rest, error=failed)
+    else:
+        turn.metadata |= {"tool": rest} if rest else {}
+
+
+def _time(bubble: JsonObject) -> str | None:
+    timing = bubble.get("timingInfo")
+    timings: JsonObject = timing if isinstance(timing, dict) else {}
+    candidates = (bubble.get("createdAt"), timings.get("clientRpcSendTime"), timings.get("clientEndTime"))
+    found = (
+        moment(time) for time in candidates if isinstance(time, str) or (isinstance(time, (int, float)) and time > 1e12)
+    )
+    return next((time for time in found if time), None)
+
+
+def _tab(path: str, tab: JsonObject) -> Iterator[Event]:
+    """A chat of the older panel."""
+    draft = SessionDraft(Cursor.name, path, str(tab.get("tabId")))
+    sent = tab.get("lastSendTime")
+    yield draft.start(name=tab.get("chatTitle"), createdAt=sent, metadata=rest_of(tab, "tabId", "chatTitle", "bubbles"))
+    for bubble in tab.get("bubbles") or []:
+        if isinstance(bubble, dict):
+            yield from _bubble(draft, bubble, {})
+    yield from draft.end()

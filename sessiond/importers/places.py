@@ -1,0 +1,66 @@
+"""The places and the verification of importers that are older than `tool.Tool`, which declare neither."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from sessiond.importers.tool import Verified, in_config, in_editors
+
+_Candidates: TypeAlias = Callable[[str, Mapping[str, str]], list[str]]
+
+
+def _cline(home: str, env: Mapping[str, str]) -> list[str]:
+    extension = in_editors(home, env, "globalStorage", "saoudrizwan.claude-dev", "tasks")
+    return [os.path.join(home, ".cline", "data"), *extension]
+
+
+def _llm(home: str, env: Mapping[str, str]) -> list[str]:
+    named = [env["LLM_USER_PATH"]] if env.get("LLM_USER_PATH") else []
+    return [os.path.join(folder, "logs.db") for folder in [*named, *in_config(home, env, "io.datasette.llm")]]
+
+
+PLACES: dict[str, _Candidates] = {
+    "claude-code": lambda home, env: [
+        os.path.join(env.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects"),
+        os.path.join(home, ".config", "claude", "projects"),
+    ],
+    "codex": lambda home, env: [
+        os.path.join(env.get("CODEX_HOME") or os.path.join(home, ".codex"), name)
+        for name in ("sessions", "archived_sessions")
+    ],
+    "pi": lambda home, env: [
+        os.path.join(env.get("PI_CODING_AGENT_DIR") or os.path.join(home, ".pi", "agent"), "sessions")
+    ],
+    "aider": lambda home, env: [env.get("AIDER_CHAT_HISTORY_FILE") or os.path.join(home, ".aider.chat.history.md")],
+    "cline": _cline,
+    "gemini-cli": lambda home, env: [os.path.join(home, ".gemini", "tmp")],
+    "qwen": lambda home, env: [os.path.join(home, ".qwen", name) for name in ("projects", "tmp")],
+    "continue": lambda home, env: [
+        os.path.join(env.get("CONTINUE_GLOBAL_DIR") or os.path.join(home, ".continue"), "sessions")
+    ],
+    "llm": _llm,
+    "goose": lambda home, env: in_config(home, env, "goose", "sessions", "sessions.db"),
+    "opencode": lambda home, env: in_config(home, env, "opencode", "opencode.db"),
+    "crush": lambda home, env: in_config(home, env, "crush", "crush.db"),
+}
+
+VERIFIED: dict[str, Verified] = {
+    "claude-code": "real files",
+    "codex": "real files",
+    "pi": "real files",
+    "aider": "real files",
+    "cline": "real files",
+    "gemini-cli": "documented",
+    "qwen": "real files",
+    "continue": "documented",
+    "gptel": "documented",
+    "llm": "documented",
+    "goose": "documented",
+    "opencode": "documented",
+    "crush": "documented",
+    "chatgpt": "documented",
+    "messages": "real files",
+}
+"""What the older importers' tests show. `messages` belongs to no tool; its files are those of many programs."""

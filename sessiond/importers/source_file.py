@@ -1,0 +1,90 @@
+"""What the importers of whole documents share: a file's name and time, the files next to it, and a reader of its records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sessiond.importers.document import items, members
+from sessiond.importers.draft import moment
+from sessiond.importers.lines import LineReader
+from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.model.values import JsonObject
+
+_NO_ARRAYS: frozenset[str] = frozenset()
+
+
+def stem(path: str) -> str:
+    """The file's name without its folder and its last suffix."""
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def folder_name(path: str) -> str:
+    """The name of the folder that the file is in."""
+    return os.path.basename(os.path.dirname(os.path.abspath(path)))
+
+
+def written_at(path: str) -> str | None:
+    """When the file was last written: the best guess for a source without times."""
+    try:
+        return moment(os.stat(path).st_mtime)
+    except OSError:
+        return None
+
+
+def path_of(uri: Any) -> str | None:
+    """The path that a `file:` URI, or a plain path, names."""
+    if not isinstance(uri, str) or not uri:
+        return None
+    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
+
+
+def beside(path: str, name: str, open_: Opener) -> JsonObject:
+    """The JSON object in a small file next to this one; empty if there is none."""
+    other = os.path.join(os.path.dirname(os.path.abspath(path)), name)
+    return members(other, open_, _NO_ARRAYS) if os.path.isfile(other) else {}
+
+
+def rest_of(record: JsonObject, *used: str) -> JsonObject:
+    """The fields of a record that were not used and that say something."""
+    return {key: value for key, value in record.items() if key not in used and value not in (None, "", [], {})}
+
+
+def read_records(make: Callable[[JsonObject], LineReader], path: str, open_: Opener, *arrays: str) -> Iterator[Event]:
+    """A complete `read` for a JSON document: passes each object of `arrays` (or of a root array) to the reader that `make`
+    returns for the document's other members, and what was skipped to the caller.
+    """
+    names = frozenset(arrays)
+    reader = make(members(path, open_, names))
+    for item in items(path, open_, names):
+        if isinstance(item, SkippedLine):
+            yield item
+        elif item.element and isinstance(item.value, dict):
+            yield from reader.feed(item.line, item.value)
+        elif item.element:
+            yield SkippedLine(path, item.line, f"an element{_of(item.key)} that is not an object")
+    yield from reader.end()
+
+
+def _of(key: str | None) -> str:
+    return f" of `{key}`" if key else ""
+
+
+def conversations(path: str, open_: Opener, mark: str) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
+    """The conversations of a JSON document, with their lines: each object in its root array, or the root object itself. An
+    object without the member `mark` is reported.
+    """
+    single: JsonObject = {}
+    for item in items(path, open_, _NO_ARRAYS):
+        if isinstance(item, SkippedLine):
+            yield item
+        elif not item.element:
+            single[item.member] = item.value
+        elif isinstance(item.value, dict) and mark in item.value:
+            yield item.line, item.value
+        else:
+            yield SkippedLine(path, item.line, f"not a conversation: it has no {mark}")
+    if mark in single:
+        yield 1, single

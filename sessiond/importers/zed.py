@@ -1,0 +1,164 @@
+"""Zed: `threads/threads.db`, a SQLite file whose `data` is JSON or compressed JSON: `User` and `Agent` messages, or before
+version 0.3 messages with segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessiond.importers.database import Database, guarded, recognised
+from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.jsontext import NotJson, decode
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.source_file import rest_of
+from sessiond.importers.tool import Tool, in_config
+from sessiond.importers.turn import Turn
+from sessiond.limits import MIB
+from sessiond.model.values import JsonObject
+
+_MAX_THREAD_BYTES = 256 * MIB
+"""A thread that is larger than this once it is decompressed is skipped."""
+_ABOUT = ("title", "summary", "messages", "updated_at", "model", "version", "request_token_usage", "initial_project_snapshot",
+          "ui_scroll_position", "draft_prompt", "detailed_summary")  # fmt: skip
+_OLD_USED = ("id", "role", "segments", "tool_uses", "tool_results", "context")
+_RESULT_USED = ("tool_use_id", "content", "is_error")
+
+
+class Zed(Tool):
+    name = "zed"
+
+    def recognise(self, path: str, head: bytes) -> int:
+        return recognised(path, head, name="threads.db", words=(b"data_type", b"summary", b"threads"))
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        yield from guarded(path, open_, lambda database: _read(database, path))
+
+    def places(self, home: str, env: Mapping[str, str]) -> list[str]:
+        return [path for name in ("zed", "Zed") for path in in_config(home, env, name, "threads", "threads.db")]
+
+
+def _read(database: Database, path: str) -> Iterator[Event]:
+    known = database.require("threads", "id", "summary", "updated_at", "data_type", "data")
+    columns = ", ".join(sorted(known - {"data"}))
+    order = "created_at" if "created_at" in known else "updated_at"
+    # `hex`: a row's blob would come as text.
+    query = f"SELECT {columns}, hex(data) AS data FROM threads ORDER BY {order}, id"  # noqa: S608  # columns that it has
+    for row in database.rows(query):
+        thread = _thread(bytes.fromhex(str(row["data"])), str(row["data_type"]))
+        if isinstance(thread, str):
+            yield SkippedLine(path, None, f"thread {row['id']}: {thread}")
+        else:
+            yield from _session(path, row, thread)
+
+
+def _thread(data: bytes, kind: str) -> JsonObject | str:
+    """The thread, or why it cannot be read."""
+    if kind == "zstd":
+        import zstandard  # most imports need none
+
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                data = reader.read(_MAX_THREAD_BYTES + 1)
+        except zstandard.ZstdError as error:
+            return f"cannot be decompressed: {error}"
+        if len(data) > _MAX_THREAD_BYTES:
+            return f"larger than {_MAX_THREAD_BYTES} bytes"
+    elif kind != "json":
+        return f"data of unknown type {kind!r}"
+    try:
+        value = decode(data)[0]
+    except NotJson as error:
+        return str(error)
+    return value if isinstance(value, dict) else "not an object"
+
+
+def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
+    model, parent, folders = thread.get("model"), row.get("parent_id"), str(row.get("folder_paths") or "")
+    updated = thread.get("updated_at") or row["updated_at"]
+    draft = SessionDraft(Zed.name, path, str(row["id"]), fallback_time=moment(row.get("created_at") or updated))
+    yield draft.start(
+        name=thread.get("title") or row["summary"],
+        summary=thread.get("detailed_summary") if isinstance(thread.get("detailed_summary"), str) else None,
+        createdAt=row.get("created_at") or updated,
+        updatedAt=updated,
+        cwd=folders.splitlines()[0] if folders else None,
+        model=model.get("model") if isinstance(model, dict) else None,
+        parent={"sessionId": suggest_id(Zed.name, parent), "seq": None} if isinstance(parent, str) and parent else None,
+        metadata={key: value for key, value in rest_of(thread, *_ABOUT).items() if value is not False},
+    )
+    usage = thread.get("request_token_usage")
+    resumed = 0
+    for message in thread.get("messages") or []:
+        if message == "Resume":
+            resumed += 1
+            continue
+        turn, message_id = _turn(message)
+        if isinstance(usage, dict) and usage.get(message_id):
+            turn.metadata["requestTokenUsage"] = usage[message_id]
+        yield from turn.events(draft, id=message_id)
+    yield from draft.end()
+    if resumed:
+        yield Ignored(path, "Resume", resumed)
+
+
+def _turn(message: Any) -> tuple[Turn, Any]:
+    """A message, and its id if it has one."""
+    user = message.get("User") if isinstance(message, dict) else None
+    agent = message.get("Agent") if isinstance(message, dict) else None
+    if isinstance(user, dict):
+        turn = Turn("user", rest_of(user, "id", "content"))
+        _take(turn, user.get("content"))
+        return turn, user.get("id")
+    if isinstance(agent, dict):
+        turn = Turn("assistant", rest_of(agent, "content", "tool_results"))
+        _take(turn, agent.get("content"))
+        results = agent.get("tool_results")
+        _take_results(turn, list(results.values()) if isinstance(results, dict) else [])
+        return turn, None
+    if isinstance(message, dict) and isinstance(message.get("segments"), list):
+        return _older_turn(message), None
+    return Turn("system", {"record": message}), None
+
+
+def _take(turn: Turn, content: Any) -> None:
+    for part in content if isinstance(content, list) else []:
+        kind, value = next(iter(part.items())) if isinstance(part, dict) and len(part) == 1 else (None, part)
+        if kind == "Text":
+            turn.say(value)
+        elif kind == "Thinking" and isinstance(value, dict):
+            turn.take([{"type": "thinking", "thinking": value.get("text") or "", **rest_of(value, "text")}])
+        elif kind == "ToolUse" and isinstance(value, dict):
+            rest = rest_of(value, "id", "name", "raw_input", "input", "is_input_complete")
+            turn.call(value.get("id"), value.get("name"), value.get("input", value.get("raw_input")), **rest)
+        else:
+            turn.add({"type": kind.lower(), "value": value} if kind else part)
+
+
+def _take_results(turn: Turn, results: list[Any]) -> None:
+    for one in results:
+        if isinstance(one, dict):
+            rest = rest_of(one, *_RESULT_USED)
+            turn.result(one.get("tool_use_id"), _shown(one.get("content")), rest, error=one.get("is_error") is True)
+
+
+def _shown(content: Any) -> Any:
+    """A result's content: `{Text}`, or a list of such."""
+    if isinstance(content, list):
+        return [_shown(one) for one in content] if len(content) != 1 else _shown(content[0])
+    text = content.get("Text", content.get("text")) if isinstance(content, dict) else None
+    return text if isinstance(text, str) else content
+
+
+def _older_turn(message: JsonObject) -> Turn:
+    turn = Turn(str(message.get("role")), rest_of(message, *_OLD_USED))
+    for segment in message["segments"]:
+        thinking = isinstance(segment, dict) and segment.get("type") == "thinking"
+        turn.take([{**rest_of(segment, "text"), "thinking": segment.get("text")}] if thinking else [segment])
+    if turn.is_empty:
+        turn.say(message.get("context"))
+    for call in message.get("tool_uses") or []:
+        if isinstance(call, dict):
+            turn.call(call.get("id"), call.get("name"), call.get("input"))
+    _take_results(turn, message.get("tool_results") or [])
+    return turn
