@@ -90,7 +90,7 @@ def test_tools_are_named_in_the_configuration(shell: Shell, user: Path) -> None:
     add(claude(user, "s1"), turn(1, "s1"))
     shell.write_config("# mine\n[limits]\npage_messages = 500  # and this\n")
     assert shell("follow", "status").out == "nothing is followed; begin with: sessiond follow on\n"
-    wrong = shell("follow", "on", "claud")
+    wrong = shell("follow", "on", "claude-cod")
     assert (wrong.code, "did you mean 'claude-code'?" in wrong.err) == (1, True)
     done = shell("follow", "on", "claude-code", "codex")
     assert "~/.claude/projects" in done.out
