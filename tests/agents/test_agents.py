@@ -124,3 +124,33 @@ def test_what_came_in_is_what_the_model_was_sent(
     assert {first: words(read) for first, read in conversations(following).items()} == expected
     again = importing("import", str(home / agent.place), "--json").json
     assert again["sessions"] == []
+
+
+def test_the_compaction_of_claude_code_takes_nothing_away(model: FakeModel, home: Path, shells: list[Shell]) -> None:
+    """Its `/compact` begins a new tree in the same file: everything before stays in the conversation, none of it as a branch."""
+    importing, following = shells
+    claude = next(agent for agent in AGENTS if agent.name == "claude")
+    following.write_config('[follow]\ntools = ["claude-code"]\n')
+    assert following("follow", "status").code == 0
+    env, folder = claude.prepare(home, model.url), home / "work"
+    claude.run(env, folder, FIRST)
+    before = words(model.conversation(FIRST))
+    wait_until(lambda: conversations(following) == {FIRST: before})
+    claude.run(env, folder, "/compact", again=True)
+    claude.run(env, folder, SECOND, again=True)
+    assert importing("import", str(home / claude.place)).code == 0
+    [info] = importing("list", "--json").json["sessions"]
+    messages = importing("show", info["sessionId"], "--json").json["messages"]
+    read = items(messages)
+    assert read[: len(before)] == before
+    assert [item[1] for item in read if item[0] == "user" and "prompt" in item[1]] == [FIRST, SECOND]
+    assert sum("continued from a previous conversation" in plain(message["content"]) for message in messages) == 1
+    assert not any(key in message.get("metadata", {}) for message in messages for key in ("branch", "compacted"))
+
+    def seen(shell: Shell) -> list[dict[str, Any]]:
+        """Without seqs, which count what happened in that home."""
+        shown = shell("show", info["sessionId"], "--json").json["messages"]
+        return [{**message, "seq": 0} for message in shown]
+
+    expected = seen(importing)
+    wait_until(lambda: seen(following) == expected)
