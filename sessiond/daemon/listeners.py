@@ -200,9 +200,9 @@ def ws_listeners(
         # Imported only to listen: most daemons are never asked to.
         from sessiond.daemon.site import PageSite
         from sessiond.transports import ws
-        from sessiond.transports.ws_http import Door
+        from sessiond.transports.ws_http import OriginCheck
 
-        door = Door(config.allowed_hosts, config.allowed_origins)
+        door = OriginCheck(config.allowed_hosts, config.allowed_origins)
         site = PageSite(await token.get(), instance)
         return await ws.listen(host, port, acceptor, limits, door=door, site=site, admits=token.admits)
 

@@ -54,7 +54,7 @@ def scan_held(data: bytes, header: SegmentHeader) -> Scan:
     return Scan(kept, found.gaps, found.last_lsn, found.end)
 
 
-class Sound:
+class UndamagedFile:
     """A closed segment or a held file that was read and is undamaged. `records`: without VOID."""
 
     def __init__(self, header: SegmentHeader, found: Scan) -> None:
@@ -63,7 +63,7 @@ class Sound:
         self.last_lsn = found.last_lsn
 
     @classmethod
-    def read(cls, fs: FileSystem, path: str) -> Sound | None:
+    def read(cls, fs: FileSystem, path: str) -> UndamagedFile | None:
         """None if it is damaged: it is left as it is, and the next start reports it. OSError."""
         data = fs.read(path)
         header = decode_segment_header(data)
@@ -83,7 +83,9 @@ def pending_in(*parts: Sequence[Record]) -> set[int]:
     return {record.lsn for records in found.values() for record in records}
 
 
-def without_ended(files: Iterable[tuple[int, Sound]], going: Sound) -> Iterator[tuple[int, bytes | None]]:
+def without_ended(
+    files: Iterable[tuple[int, UndamagedFile]], going: UndamagedFile
+) -> Iterator[tuple[int, bytes | None]]:
     """The new content of the held files before `going` is removed, a segment whose marks end some of their changes: number
     and content, None if nothing is left. Files that stay the same are left out.
     """

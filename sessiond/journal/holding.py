@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from threading import Lock
 
 from sessiond.fs import FileSystem, atomic_write
-from sessiond.journal.held import Sound, held_folder, held_path, key_of, pending_in, without_ended
+from sessiond.journal.held import UndamagedFile, held_folder, held_path, key_of, pending_in, without_ended
 from sessiond.journal.record import Record, RecordEntry, RecordKind
 from sessiond.journal.recovery import SegmentFile
 from sessiond.journal.replay import Key, Ledger
@@ -53,13 +53,13 @@ class HeldFiles:
         """Move what is pending in a closed segment to a held file, durably. The segment itself remains."""
         with self._lock:
             needed_by = self._ledger.needed_by(segment.number)
-        sound = Sound.read(self._fs, segment.path) if needed_by else None
+        sound = UndamagedFile.read(self._fs, segment.path) if needed_by else None
         if sound is None:
             return  # nothing needs it, or it is damaged and remains where it is
         pending = pending_in(sound.records)
         kept = {one.lsn: one for one in sound.records if one.lsn in pending and key_of(one) in needed_by}
         if segment.number in self._files:  # an earlier crash came in between, and the segment was damaged then
-            earlier = Sound.read(self._fs, self._files[segment.number].path)
+            earlier = UndamagedFile.read(self._fs, self._files[segment.number].path)
             kept |= {one.lsn: one for one in earlier.records} if earlier is not None else {}
         path = held_path(self._folder, segment.number)
         data = sound.held([kept[lsn] for lsn in sorted(kept)])
@@ -86,10 +86,10 @@ class HeldFiles:
         """A segment is about to be removed: rewrite files without the changes that its marks end. False if it has to remain."""
         if segment.number not in self._ending:
             return True
-        going = Sound.read(self._fs, segment.path)
+        going = UndamagedFile.read(self._fs, segment.path)
         if going is None:
             return False
-        found = [(file.number, Sound.read(self._fs, file.path)) for file in self.readable()]
+        found = [(file.number, UndamagedFile.read(self._fs, file.path)) for file in self.readable()]
         sound = [(number, one) for number, one in found if one is not None and number != segment.number]
         for number, data in without_ended(sound, going):
             file = self._files[number]

@@ -55,7 +55,7 @@ def _without_known(session: Session, change: Change) -> Change | None:
     return change
 
 
-def says_no_more(earlier: Session, session: Session) -> bool:
+def adds_nothing_to(earlier: Session, session: Session) -> bool:
     """Whether `earlier`, an earlier state of `session`, has nothing that `session` lacks; messages may have grown since."""
     same = earlier.created_at == session.created_at or len(earlier) or earlier.notes
     if not same or (earlier.summary and earlier.summary != session.summary):

@@ -38,7 +38,7 @@ from sessiond.fs import FileSystem, atomic_write, is_temporary
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import epoch_ms, timestamp
 from sessiond.ready import ready
-from sessiond.store.merge import says_no_more
+from sessiond.store.merge import adds_nothing_to
 from sessiond.store.port import Trashed
 from sessiond.store.trash_age import Ageing
 
@@ -149,7 +149,7 @@ class Trash:
         entry = self._path(trash_id)
         if not self.fs.has_name(entry):
             return None
-        if self._says_no_more(trash_id, session, files, own):
+        if self._adds_nothing_to(trash_id, session, files, own):
             older = self._temporary(_OLD)
             self.fs.replace(entry, older)
             return older
@@ -166,7 +166,7 @@ class Trash:
         self.fs.sync_dir(self.folder)
         return None
 
-    def _says_no_more(self, trash_id: str, session: Session, files: Files, own: bytes | None = None) -> bool:
+    def _adds_nothing_to(self, trash_id: str, session: Session, files: Files, own: bytes | None = None) -> bool:
         """Whether everything in an entry is in `session` and its `files`: then it is left from a delete that did not finish."""
         try:
             meta = self._meta(trash_id)
@@ -185,7 +185,7 @@ class Trash:
                 if not path.startswith(FOLDER)
             )
         )
-        return whole and held and says_no_more(earlier.session, session)
+        return whole and held and adds_nothing_to(earlier.session, session)
 
     # Removing
 
@@ -359,7 +359,9 @@ class Trash:
     @_alone
     def holds_no_more(self, session: Session, files: Files) -> bool:
         """Whether an entry of the session's id holds nothing that the session lacks: a delete did not finish."""
-        return self.fs.has_name(self._path(session.local_id)) and self._says_no_more(session.local_id, session, files)
+        return self.fs.has_name(self._path(session.local_id)) and self._adds_nothing_to(
+            session.local_id, session, files
+        )
 
     @_alone
     def settle(self, session: Session, files: Files) -> None:

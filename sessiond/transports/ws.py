@@ -27,8 +27,8 @@ from sessiond.transports.listener import Listener
 from sessiond.transports.stream import StreamChannel
 from sessiond.transports.ws_framing import WsFraming
 from sessiond.transports.ws_http import (
-    Door,
     HttpResponse,
+    OriginCheck,
     RequestRefused,
     Site,
     read_head,
@@ -50,7 +50,7 @@ Admits = Callable[[str | None], bool]
 
 class WsListener(Listener):
     def __init__(
-        self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, door: Door, site: Site, admits: Admits
+        self, sock: socket.socket, acceptor: Acceptor, *, limits: Limits, door: OriginCheck, site: Site, admits: Admits
     ) -> None:
         self.door = door
         self.site = site
@@ -227,7 +227,7 @@ class WsChannel(StreamChannel):
 
 
 async def listen(
-    host: str | None, port: int, acceptor: Acceptor, limits: Limits, *, door: Door, site: Site, admits: Admits
+    host: str | None, port: int, acceptor: Acceptor, limits: Limits, *, door: OriginCheck, site: Site, admits: Admits
 ) -> WsListener:
     """Listen on `host` (a name or an address, None: loopback) and `port` (0: any free one). OSError is passed on."""
     return WsListener(await tcp.bind(host, port), acceptor, limits=limits, door=door, site=site, admits=admits)

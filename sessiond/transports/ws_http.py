@@ -53,7 +53,7 @@ class Site(Protocol):
         """`path` begins with a slash and has no query; None: not found."""
 
 
-class Door:
+class OriginCheck:
     """Admits requests by Host and Origin. `allowed_hosts` are names, or names with a port; `allowed_origins` are as a
     browser writes them (`https://app.example.org`).
     """

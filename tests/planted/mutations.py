@@ -480,7 +480,7 @@ MUTATIONS = [
     Planted(
         "an entry of the trash that says more is taken for the same",
         "store/trash.py",
-        "return whole and held and says_no_more(earlier.session, session)",
+        "return whole and held and adds_nothing_to(earlier.session, session)",
         "return True",
         ("tests/store/test_trash.py", "-k", "not lives"),
     ),

@@ -18,7 +18,7 @@ from sessiond.limits import Limits
 from sessiond.transports import ws
 from sessiond.transports.framing import Fault
 from sessiond.transports.ws_framing import WsFraming
-from sessiond.transports.ws_http import Door, HttpResponse
+from sessiond.transports.ws_http import HttpResponse, OriginCheck
 from tests.transports.test_listeners import Acceptor
 
 TOKEN = "the-token"
@@ -42,7 +42,13 @@ async def opened() -> AsyncIterator[Opener]:
     async def make(limits: Limits | None = None, **door: Any) -> Made:
         acceptor = Acceptor()
         listener = await ws.listen(
-            None, 0, acceptor, limits or Limits(), door=Door(**door), site=Files(), admits=lambda token: token == TOKEN
+            None,
+            0,
+            acceptor,
+            limits or Limits(),
+            door=OriginCheck(**door),
+            site=Files(),
+            admits=lambda token: token == TOKEN,
         )
         listeners.append(listener)
         return listener, acceptor
@@ -233,7 +239,7 @@ async def test_hosts(opened: Opener) -> None:
     port = 0
     listener, acceptor = await opened(allowed_hosts=["box.example"])
     port = listener.port
-    listener.door = Door(["box.example", f"Box2.example:{port}"])
+    listener.door = OriginCheck(["box.example", f"Box2.example:{port}"])
     for host in GOOD_HOSTS:
         got = await raw(listener, handshake(host.format(port)) + frame(8, b""))
         assert got.startswith(b"HTTP/1.1 101"), host
