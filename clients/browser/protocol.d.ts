@@ -276,6 +276,8 @@ export interface ImportParams {
   /** RFC 3339. Sessions without a message since then are left out. */
   since?: string | null
   dryRun?: boolean | null
+  /** Also say what was found, tool by tool. */
+  report?: boolean | null
   /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }
@@ -288,6 +290,10 @@ export interface ImportResult {
   warnings: Array<FileWarning>
   /** With `since`: files that were not opened, because they have not been modified since then. */
   untouched?: number
+  /** Records of kinds that the importers do not know, by `TOOL KIND`, if there are any. */
+  unknown?: JsonObject
+  /** If it was asked for. */
+  report?: Array<ToolReport>
 }
 
 /** The catalogue and the search index. */
@@ -730,6 +736,27 @@ export interface ToolCall {
   arguments: JsonObject | string
 }
 
+/** What an import found of one tool. */
+export interface ToolReport {
+  tool: string
+  /** Files of the tool that were found. */
+  files: number
+  /** Those of them that were not read, because they were read to their end in their present version. */
+  unchanged: number
+  /** Sessions that were created or have changed. */
+  sessions: number
+  /** Messages that are new. */
+  messages: number
+  /** Sessions that were read and had nothing new, or were not read. */
+  nothingNew: number
+  /** Records that hold nothing that a person or a model wrote, by kind. */
+  ignored: JsonObject
+  /** Records of kinds that the importer does not know, by kind; they are kept as they are. */
+  unknown: JsonObject
+  /** Lines and files that were skipped or mended; `warnings` says which. */
+  warnings: number
+}
+
 /** Where to cut. */
 export interface TruncateParams {
   sessionId: string
@@ -906,6 +933,8 @@ export interface Requests {
   /** RFC 3339. Sessions without a message since then are left out. */
   since?: string | null
   dryRun?: boolean | null
+  /** Also say what was found, tool by tool. */
+  report?: boolean | null
   /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: ImportResult }

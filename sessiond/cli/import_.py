@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 @click.option("--store", help="Import into this store instead of the default one.")
 @click.option("--since", metavar="TIME", help="Only sessions with a message since then (a date, or RFC 3339).")
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
+@click.option(
+    "--report", is_flag=True, help="Say what was found, tool by tool, so that you see that nothing is missing."
+)
 @click.option("--follow", is_flag=True, help="Keep importing what the tools write, until interrupted.")
 @click.option("-y", "--yes", is_flag=True, help="Without a path: do not ask.")
 @as_json
-def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_json: bool, **given: str | None) -> int:
+def command(
+    paths: tuple[str, ...], dry_run: bool, report: bool, follow: bool, yes: bool, as_json: bool, **given: str | None
+) -> int:
     """Import sessions from other tools: files, or folders with everything in them.
 
     Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds only
@@ -38,7 +43,9 @@ def command(paths: tuple[str, ...], dry_run: bool, follow: bool, yes: bool, as_j
 
     if follow and dry_run:
         raise click.UsageError("--follow and --dry-run cannot be used together.")
-    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run)
+    if follow and report:
+        raise click.UsageError("--follow and --report cannot be used together.")
+    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report)
     if paths:
         targets = [ImportPath(os.path.abspath(path), given["form"]) for path in paths]
     else:

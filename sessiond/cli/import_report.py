@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from sessiond.cli.output import count, one_line, say
-from sessiond.client.types import FileWarning, Imported
+from sessiond.client.types import FileWarning, Imported, ToolReport
 
 
 def summary(result: Imported, dry_run: bool) -> None:
@@ -17,8 +17,31 @@ def summary(result: Imported, dry_run: bool) -> None:
         say(f"{count(result.skipped, 'session')} had nothing new")
     if result.untouched:
         say(f"skipped {count(result.untouched, 'file')} not changed since then")
+    for tool in result.report:
+        _tool(tool)
     for warning in result.warnings:
         print(warning_text(warning), file=sys.stderr)
+    for kind, number in result.unknown.items():
+        text = f"{count(number, 'record')} of an unknown kind: {kind} (kept as they are; please report this kind)"
+        print(one_line(f"note: {text}"), file=sys.stderr)
+
+
+def _tool(tool: ToolReport) -> None:
+    """`claude-code: 12 files (3 unchanged), 9 sessions, 412 messages` and what else was in them."""
+    unchanged = f" ({tool.unchanged:,} unchanged)" if tool.unchanged else ""
+    parts = [
+        f"{count(tool.files, 'file')}{unchanged}",
+        count(tool.sessions, "session"),
+        count(tool.messages, "message"),
+    ]
+    if tool.nothing_new:
+        parts.append(f"{count(tool.nothing_new, 'session')} with nothing new")
+    if tool.warnings:
+        parts.append(count(tool.warnings, "warning"))
+    say(one_line(f"{tool.tool}: {', '.join(parts)}"))
+    for title, kinds in (("not messages", tool.ignored), ("unknown", tool.unknown)):
+        if kinds:
+            say("  " + one_line(f"{title}: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())))
 
 
 def warning_text(warning: FileWarning) -> str:

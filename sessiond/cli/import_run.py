@@ -30,6 +30,7 @@ class Choice(NamedTuple):
     store: str | None
     since: str | None
     dry_run: bool
+    report: bool = False
 
 
 class ImportPath:
@@ -83,6 +84,24 @@ class Total:
         if "untouched" in result:
             whole["untouched"] = whole.get("untouched", 0) + result["untouched"]
         whole["warnings"] += result["warnings"]
+        if "unknown" in result:
+            whole["unknown"] = _sums(whole.get("unknown", {}), result["unknown"])
+        if "report" in result:
+            tools = {one["tool"]: one for one in whole.get("report", [])}
+            for one in result["report"]:
+                tools[one["tool"]] = _sums(tools.get(one["tool"], {}), one)
+            whole["report"] = [tools[name] for name in sorted(tools)]
+
+
+def _sums(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Counts added up, key by key, also in what they contain."""
+    joined = dict(one)
+    for key, value in other.items():
+        if isinstance(value, dict):
+            joined[key] = _sums(joined.get(key, {}), value)
+        else:
+            joined[key] = value if isinstance(value, str) else joined.get(key, 0) + value
+    return joined
 
 
 def bring_in(client: Sessiond, targets: Sequence[ImportPath], choice: Choice) -> Total:

@@ -274,9 +274,10 @@ def import_(
     store: str | None,
     since: str | None,
     dry_run: bool,
+    report: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Request[t.Imported]:
-    params = _given(path=path, format=format, store=store, since=since, dryRun=dry_run or None)
+    params = _given(path=path, format=format, store=store, since=since, dryRun=dry_run or None, report=report or None)
     return Request("session/import", params, t.Imported, on_progress=on_progress)
 
 

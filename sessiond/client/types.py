@@ -161,15 +161,32 @@ class Hit(Value, frozen=True, kw_only=True):
     score: float = 0.0
 
 
+class ToolReport(Value, frozen=True, kw_only=True):
+    """What an import found of one tool. `ignored`, `unknown`: records by their kind."""
+
+    tool: str = ""
+    files: int = 0
+    unchanged: int = 0
+    sessions: int = 0
+    messages: int = 0
+    nothing_new: int = 0
+    ignored: dict[str, int] = {}
+    unknown: dict[str, int] = {}
+    warnings: int = 0
+
+
 class Imported(Value, frozen=True, kw_only=True):
-    """What an import made or extended, or would have."""
+    """What an import made or extended, or would have. `skipped`: sessions that brought nothing new; `untouched`: with `since`,
+    files that were not opened because they are older; `unknown`: records of kinds that the importers do not know, by `TOOL
+    KIND`; `report`: if it was asked for.
+    """
 
     sessions: list[SessionInfo] = []
     skipped: int = 0
-    """Sessions that brought nothing new."""
     warnings: list[FileWarning] = []
     untouched: int = 0
-    """With `since`: files that were not opened because they are older."""
+    unknown: dict[str, int] = {}
+    report: list[ToolReport] = []
 
 
 class Exported(Value, frozen=True, kw_only=True):
@@ -482,26 +499,7 @@ class StateResult(Value, frozen=True, kw_only=True):
 
 # Several threads may decode to these.
 ready(
-    Acknowledged,
-    Address,
-    Adopted,
-    Followed,
-    AppendResult,
-    BackedUp,
-    Exported,
-    Hello,
-    HitPage,
-    Imported,
-    ListPage,
-    Moved,
-    NoteListResult,
-    NoteResult,
-    Notice,
-    Opened,
-    Page,
-    ProgressNotice,
-    SeqResult,
-    SessionResult,
-    StateResult,
-    Status,
-)
+    Acknowledged, Address, Adopted, Followed, AppendResult, BackedUp, Exported, Hello, HitPage, Imported,
+    ListPage, Moved, NoteListResult, NoteResult, Notice, Opened, Page, ProgressNotice, SeqResult, SessionResult,
+    StateResult, Status,
+)  # fmt: skip

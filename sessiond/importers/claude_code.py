@@ -168,6 +168,8 @@ class _Reader:
             role, content = message["role"], message.get("content", "")
         elif attachment is not None:
             metadata["injected"] = True
+        else:
+            self._draft.unknown(record.get("type"))
         parts = parts_of(content)
         metadata |= {"record": record, **parts.metadata}
         if record.get("isSidechain") is True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +38,7 @@ _CALLS = {
 }
 _PATIENCE = 4
 """How many response items an event waits for, in case one of them repeats it."""
+_ITEM_EVENTS = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
 _EVENT_ROLES = {"agent_message": "assistant", "agent_reasoning": "assistant", "user_message": "user"}
 
 
@@ -68,6 +69,8 @@ class _Said(msgspec.Struct):
     payload: JsonObject
     text: str
     age: int = 0
+    events: list[Event] | None = None
+    """What becomes of an event, once that is known: nothing, if an item says the same."""
 
 
 class _Reader:
@@ -79,11 +82,30 @@ class _Reader:
         self._user: _Said | None = None
         self._user_event: _Said | None = None
         self._events: list[_Said] = []
+        self._queue: deque[Event | _Said] = deque()
+        """What was read, in order; nothing overtakes an event that waits."""
         self._last: dict[str, str] = {}
         self._tells_users: bool | None = None
         self._context: JsonObject = {}
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
+        for event in self._read(line, record):
+            self._queue.append(event)  # `_read` puts events that wait into the same queue
+        yield from self._ready()
+
+    def _ready(self) -> Iterator[Event]:
+        """What nothing that waits comes before."""
+        while self._queue:
+            head = self._queue[0]
+            if isinstance(head, _Said) and head.events is None:
+                return
+            self._queue.popleft()
+            if isinstance(head, _Said):
+                yield from head.events or ()
+            else:
+                yield head
+
+    def _read(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, payload = record.get("type"), record.get("payload")
         if kind not in _TYPES or not isinstance(payload, dict):
             kind, payload = _old_shape(record)
@@ -113,7 +135,7 @@ class _Reader:
             yield from self._begin(record, payload)
         else:
             # A fork begins with a copy of the session that it left, header included.
-            self._draft.keep(record)
+            self._draft.keep(record, known=True)
 
     def _begin(self, record: JsonObject, meta: JsonObject) -> Iterator[Event]:
         if self._draft is not None:
@@ -168,11 +190,11 @@ class _Reader:
         yield from self._settle_user(None)
         if kind == "message":
             said = text_of(payload.get("content"))
-            yield from self._match("agent_message", said if payload.get("role") == "assistant" else None)
+            self._match("agent_message", said if payload.get("role") == "assistant" else None)
             yield from self._message(line, record, payload)
         elif kind == "reasoning":
             said = "\n\n".join(_reasoning(payload))
-            yield from self._match("agent_reasoning", said)
+            self._match("agent_reasoning", said)
             yield from self._say(
                 line,
                 record,
@@ -183,7 +205,7 @@ class _Reader:
                 thinking=said,
             )
         else:
-            yield from self._match(None, None)
+            self._match(None, None)
             yield from self._tool(line, record, payload, str(kind))
 
     def _message(self, line: int, record: JsonObject, payload: JsonObject, **marks: Any) -> Iterator[Event]:
@@ -227,7 +249,7 @@ class _Reader:
             yield from self._emit_user(said, injected=False)
             return
         yield from self._settle_user(None)
-        yield from self._match(None, None)
+        self._match(None, None)
         self._user = said
 
     def _settle_user(self, event: _Said | None) -> Iterator[Event]:
@@ -246,23 +268,24 @@ class _Reader:
         yield from self._message(said.line, said.record, said.payload, **marks)
 
     def _file_tells_users(self) -> bool:
-        """Whether the file has any `user_message` events: only then does a missing one mean anything."""
+        """Whether the file has any events of a user's words: only then does a missing one mean anything."""
         if self._tells_users is None:
-            self._tells_users = _contains(self._path, self._open, b'"user_message"')
+            told = (b'"user_message"', b'"UserMessage"')
+            self._tells_users = any(_contains(self._path, self._open, mark) for mark in told)
         return self._tells_users
 
     # Events
 
     def _event(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
-        kind = payload.get("type")
-        text = payload.get("message", payload.get("text"))
+        kind, text = _spoken(payload)
         if kind not in _EVENT_ROLES or not isinstance(text, str):
             self._ignored[f"event_msg/{kind}"] += 1
             return
         yield from self._begin(record, {})
-        said = _Said(line, record, payload, text)
+        said = _Said(line, record, {**payload, "type": kind}, text)
         if kind != "user_message":
             self._events.append(said)
+            self._queue.append(said)
         elif self._user is not None and not _same(self._user.text, text) and self._user_event is None:
             self._user_event = said
         elif self._user is not None:
@@ -271,7 +294,7 @@ class _Reader:
             yield from self._settle_user(None)
             self._user_event = said
 
-    def _match(self, kind: str | None, text: str | None) -> Iterator[Event]:
+    def _match(self, kind: str | None, text: str | None) -> None:
         """A response item has arrived: drop events that say the same, and emit those that have waited long enough."""
         waiting: list[_Said] = []
         paired = False
@@ -285,10 +308,11 @@ class _Reader:
             ) or _same(said.text, self._last.get(event, "\0")):
                 paired = paired or same_kind
                 self._ignored[f"event_msg/{event}"] += 1
+                said.events = []
                 continue
             said.age += 1
             if said.age > _PATIENCE:
-                yield from self._emit_event(said)
+                said.events = list(self._emit_event(said))
             else:
                 waiting.append(said)
         self._events = waiting
@@ -306,9 +330,9 @@ class _Reader:
     def _settle(self) -> Iterator[Event]:
         """Emit everything that waits, because nothing more will come for it."""
         yield from self._settle_user(None)
-        yield from self._match(None, None)
+        self._match(None, None)
         for said in self._events:
-            yield from self._emit_event(said)
+            said.events = list(self._emit_event(said))
         self._events = []
 
     def _say(
@@ -329,12 +353,30 @@ class _Reader:
         )
 
     def end(self) -> Iterator[Event]:
-        yield from self._settle()
+        for event in self._settle():
+            self._queue.append(event)
+        yield from self._ready()
         if self._draft is not None:
             model = self._context.get("model")
             yield from self._draft.end(model=model, metadata={"turnContext": self._context} if self._context else None)
         for kind, count in sorted(self._ignored.items()):
             yield Ignored(self._path, kind, count)
+
+
+def _spoken(payload: JsonObject) -> tuple[str, Any]:
+    """What kind of event it is, and its text. Since 0.160 or so, Codex tells of items when they are complete, in place of
+    events of their own.
+    """
+    item = payload.get("item")
+    if payload.get("type") != "item_completed" or not isinstance(item, dict):
+        return str(payload.get("type")), payload.get("message", payload.get("text"))
+    kind = _ITEM_EVENTS.get(str(item.get("type")))
+    if kind is None:
+        return f"item_completed/{item.get('type')}", None
+    texts = [
+        one["text"] for one in item.get("content") or () if isinstance(one, dict) and isinstance(one.get("text"), str)
+    ]
+    return kind, "\n".join(texts)
 
 
 def _old_shape(record: JsonObject) -> tuple[str | None, JsonObject]:

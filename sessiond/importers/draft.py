@@ -13,12 +13,23 @@ from datetime import datetime
 from typing import Any
 
 from sessiond.importers.jsontext import as_text, encoded, fit, is_fit
-from sessiond.importers.record import Event, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine, digest_of
+from sessiond.importers.record import (
+    Event,
+    InfoUpdate,
+    MessageRecord,
+    SessionEnd,
+    SessionStart,
+    SkippedLine,
+    Unknown,
+    digest_of,
+)
 from sessiond.limits import DEFAULT
 from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
 
 _ID_CHARS = 256
 _RECORDS = 200
+_KINDS = 100
+_KIND_CHARS = 80
 _RECORDS_BYTES = 256 * 1024
 _NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
@@ -92,6 +103,7 @@ class SessionDraft:
         self._records: list[Any] = []
         self._records_bytes = 0
         self._not_kept = 0
+        self._unknown: dict[str, int] = {}
 
     def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
         """The start of the session. `info`: SessionInfo's wire fields; those that are None are left out."""
@@ -173,8 +185,18 @@ class SessionDraft:
         self._seen.setdefault(fresh, 0)
         return fresh
 
-    def keep(self, record: Any) -> None:
-        """Keep a record that is not a message verbatim in the session's metadata (`records`), as long as there is room."""
+    def unknown(self, kind: Any) -> None:
+        """Count a record of a kind that this importer does not know."""
+        name = fit(str(kind))[:_KIND_CHARS] if kind not in (None, "") else "without a type"
+        if name in self._unknown or len(self._unknown) < _KINDS:
+            self._unknown[name] = self._unknown.get(name, 0) + 1
+
+    def keep(self, record: Any, *, known: bool = False) -> None:
+        """Keep a record that is not a message verbatim in the session's metadata (`records`), as long as there is room. If its
+        kind is not `known`, it is counted too.
+        """
+        if not known:
+            self.unknown(record.get("type") if isinstance(record, dict) else None)
         text = encoded(record) or b""
         if len(self._records) >= _RECORDS or self._records_bytes + len(text) > _RECORDS_BYTES:
             self._not_kept += 1
@@ -186,6 +208,8 @@ class SessionDraft:
         """The end of the session, after an update with what was not yet known at its start."""
         if not self.started:
             return
+        for kind, count in sorted(self._unknown.items()):
+            yield Unknown(self.path, kind, count)
         if self._not_kept:
             reason = (
                 f"{self._not_kept} more records that are not messages; the session's metadata keeps only the first ones"

@@ -30,10 +30,11 @@ from sessiond.importers.record import (
     SessionEnd,
     SessionStart,
     SkippedLine,
+    Unknown,
 )
 from sessiond.pipes import read_frame, write_frame
 
-KINDS: tuple[type[Event], ...] = (SessionStart, MessageRecord, InfoUpdate, SessionEnd, SkippedLine, Ignored)
+KINDS: tuple[type[Event], ...] = (SessionStart, MessageRecord, InfoUpdate, SessionEnd, SkippedLine, Ignored, Unknown)
 NICE = 15
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 

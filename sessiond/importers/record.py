@@ -98,7 +98,17 @@ def digest_of(value: Json) -> bytes:
     return blake2b(_encode(value), digest_size=8).digest()
 
 
-Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored
+class Unknown(msgspec.Struct, frozen=True):
+    """`count` records of a kind that the importer does not know. They are kept as they are; the next version of a tool is
+    noticed by them.
+    """
+
+    path: str
+    kind: str
+    count: int
+
+
+Event: TypeAlias = SessionStart | MessageRecord | InfoUpdate | SessionEnd | SkippedLine | Ignored | Unknown
 
 
 class Importer(Protocol):

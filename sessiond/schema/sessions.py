@@ -282,8 +282,32 @@ class ImportParams(Wire):
     since: str | None = None
     """RFC 3339. Sessions without a message since then are left out."""
     dry_run: bool | None = None
+    report: bool | None = None
+    """Also say what was found, tool by tool."""
     work_done_token: int | str | None = None
     """`$/progress` notifications carry this token."""
+
+
+class ToolReport(Wire):
+    """What an import found of one tool."""
+
+    tool: str
+    files: Count
+    """Files of the tool that were found."""
+    unchanged: Count
+    """Those of them that were not read, because they were read to their end in their present version."""
+    sessions: Count
+    """Sessions that were created or have changed."""
+    messages: Count
+    """Messages that are new."""
+    nothing_new: Count
+    """Sessions that were read and had nothing new, or were not read."""
+    ignored: dict[str, Count]
+    """Records that hold nothing that a person or a model wrote, by kind."""
+    unknown: dict[str, Count]
+    """Records of kinds that the importer does not know, by kind; they are kept as they are."""
+    warnings: Count
+    """Lines and files that were skipped or mended; `warnings` says which."""
 
 
 class ImportResult(Wire):
@@ -295,6 +319,10 @@ class ImportResult(Wire):
     warnings: list[FileWarning]
     untouched: Count | UnsetType = UNSET
     """With `since`: files that were not opened, because they have not been modified since then."""
+    unknown: dict[str, Count] | UnsetType = UNSET
+    """Records of kinds that the importers do not know, by `TOOL KIND`, if there are any."""
+    report: list[ToolReport] | UnsetType = UNSET
+    """If it was asked for."""
 
 
 class MoveParams(SessionParams):

@@ -20,12 +20,21 @@ from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
-from sessiond.importers.record import Event, Ignored, InfoUpdate, MessageRecord, SessionEnd, SessionStart, SkippedLine
+from sessiond.importers.record import (
+    Event,
+    Ignored,
+    InfoUpdate,
+    MessageRecord,
+    SessionEnd,
+    SessionStart,
+    SkippedLine,
+    Unknown,
+)
 from sessiond.limits import MIB
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
-from sessiond.schema.types import FileWarning, SessionInfo
 from sessiond.service.grown_session import Followed, Grown
+from sessiond.service.import_tally import ImportTally
 from sessiond.service.imported_session import (
     Imagined,
     ImportedSession,
@@ -40,7 +49,6 @@ from sessiond.shield import shielded
 
 log = logging.getLogger(__name__)
 Progress: TypeAlias = Callable[[dict[str, Json]], None]
-_MAX_WARNINGS = 10_000
 _AT_A_TIME = 6
 """New sessions that are being stored while the next one is read."""
 _HELD_BYTES = 8 * MIB
@@ -78,6 +86,8 @@ class _File(msgspec.Struct):
     """How many sessions it turned out to have."""
     named: bool = False
     """Not found in a folder."""
+    unknown: dict[str, int] = msgspec.field(default_factory=dict)
+    """Kinds of records that its importer does not know, with their number."""
     ignored: list[str] = msgspec.field(default_factory=list)
     """Kinds of records that are not messages, with their number."""
 
@@ -99,13 +109,7 @@ class Intake:
         self._wanted = _Wanted()
         self._progress = progress or (lambda _: None)
         self._reader = ImportReader()
-        self._sessions: dict[str, SessionInfo] = {}
-        self._skipped = 0
-        self._untouched = 0
-        """Files that were not opened, because they did not change after `since`."""
-        self._warnings: list[FileWarning] = []
-        self._unlisted = 0
-        self._messages = 0
+        self._tally = ImportTally()
         self._names: list[InfoUpdate] = []
         self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
@@ -116,14 +120,14 @@ class Intake:
         self._total_files = 0
 
     async def run(
-        self, path: str, *, format: str | None, since: str | None, dry_run: bool, followed: bool
+        self, path: str, *, format: str | None, since: str | None, dry_run: bool, report: bool, followed: bool
     ) -> ImportResult:
         self._wanted = _Wanted(format, since, dry_run, followed)
         fmt = format
         if fmt is not None and fmt not in registry.BY_NAME and fmt not in formats.NAMES:
             known = ", ".join([*registry.BY_NAME, *formats.NAMES])
             raise InvalidParams(f"format: expected one of {known}", field="format")
-        native = NativeIntake(self._place, self._warn, self._took, dry_run=self._wanted.dry_run)
+        native = NativeIntake(self._place, self._tally.warn, self._tally.took, dry_run=self._wanted.dry_run)
         try:
             if fmt in formats.NAMES:
                 await native.run(path, fmt or "")
@@ -138,40 +142,20 @@ class Intake:
                 await shielded(self._place.ledger.flush())
         if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
-        if self._unlisted:
-            message = f"{self._unlisted} more lines were skipped; import the files by themselves to see which"
-            self._warnings.append(FileWarning(path, None, message))
-        sessions = list(self._sessions.values())
-        result = ImportResult(sessions=sessions, skipped=self._skipped, warnings=self._warnings)
-        if self._wanted.since is not None:
-            result.untouched = self._untouched
-        return result
-
-    def _warn(self, path: str, line: int | None, message: str) -> None:
-        if len(self._warnings) < _MAX_WARNINGS:
-            self._warnings.append(FileWarning(path, line, message))
-        else:
-            self._unlisted += 1
-
-    def _took(self, described: SessionInfo | None, messages: int) -> None:
-        self._messages += messages
-        if described is None:
-            self._skipped += 1
-        else:
-            self._sessions[described.session_id] = described
+        return self._tally.result(path, since=since is not None, report=report)
 
     def _tell(self) -> None:
         read = min(self._done + self._reader.counter.bytes, self._total)
         self._progress(
             {
                 "percentage": min(99, 100 * read // self._total),
-                "message": f"{self._files} of {self._total_files} files, {len(self._sessions)} sessions, {self._messages} messages",
+                "message": f"{self._files} of {self._total_files} files, {len(self._tally.sessions)} sessions, {self._tally.messages} messages",
                 "files": self._files,
                 "totalFiles": self._total_files,
                 "bytes": read,
                 "totalBytes": self._total,
-                "sessions": len(self._sessions),
-                "messages": self._messages,
+                "sessions": len(self._tally.sessions),
+                "messages": self._tally.messages,
             }
         )
 
@@ -185,7 +169,7 @@ class Intake:
         self._total_files = len(files)
         for self._files, (one, size) in enumerate(files, 1):
             if isinstance(one, SkippedLine):
-                self._warn(one.path, one.line, one.reason)
+                self._tally.warn(one.path, one.line, one.reason)
             else:
                 await self._file(one, named, native)
             self._done += size
@@ -204,19 +188,21 @@ class Intake:
             mark = None
         found = await asyncio.to_thread(registry.identify, path, self._wanted.format, named=named)
         if isinstance(found, SkippedLine):
-            self._warn(found.path, found.line, found.reason)
+            self._tally.warn(found.path, found.line, found.reason)
         elif found is not None and found.importer == registry.NATIVE:
             await native.file(path)
         elif found is not None:
+            self._tally.of(found.importer).files += 1
             await self._read(_File(found, mark, named=named))
 
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
         if known is None:
             untouched = self._wanted.since is not None and await asyncio.to_thread(_changed, path) < self._wanted.since
-            self._untouched += untouched
+            if untouched:
+                self._tally.untouched()
             return untouched
-        self._skipped += known
+        self._tally.unchanged(self._sources.tool(path), known)
         return True
 
     async def _read(self, file: _File) -> None:
@@ -233,17 +219,19 @@ class Intake:
                 log.exception("%s: the importer %s failed", file.found.path, file.found.importer)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
             await self._end(file)
+            if file.found.sure or file.kept:  # otherwise it is not this tool's at all
+                self._tally.of(file.found.importer).unknown.update(file.unknown)
             if not file.found.sure and not file.kept and not file.explained:
-                self._warn(file.found.path, None, f"contains no records of {file.found.importer}")
+                self._tally.warn(file.found.path, None, f"contains no records of {file.found.importer}")
             elif file.named and not file.kept and not file.explained:
-                self._warn(file.found.path, None, file.without_sessions())
+                self._tally.warn(file.found.path, None, file.without_sessions())
         except BaseException:
             for one in (*file.arriving.values(), *([file.ended] if file.ended else [])):
                 await shielded(one.abandon())
             raise
 
     def _broke_off(self, file: _File, reason: str) -> None:
-        self._warn(file.found.path, None, reason)
+        self._tally.warn(file.found.path, None, reason)
         file.whole, file.explained = False, True
 
     async def _events(self, reading: AsyncIterator[tuple[list[Event], int]], file: _File) -> None:
@@ -275,7 +263,7 @@ class Intake:
                 try:
                     await one.take(event.message, event.digest, weight)
                 except InvalidParams as error:
-                    self._warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
+                    self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
                 except (BadFile, TooLarge) as error:
                     await self._refuse(event.source_id, file, error)
             case SessionStart():
@@ -290,11 +278,20 @@ class Intake:
                 file.ended.ended = True
                 if before is not None:
                     await self._finish(before, None, file)
+            case _:
+                self._note(event, file)
+
+    def _note(self, event: Event, file: _File) -> None:
+        """An event that is not about a session."""
+        match event:
             case SkippedLine():
-                self._warn(event.path, event.line, event.reason)
+                self._tally.warn(event.path, event.line, event.reason, file.found.importer)
                 file.explained |= event.line is None and not event.taken
             case Ignored():
                 file.ignored.append(f"{event.count} {event.reason}")
+                self._tally.of(file.found.importer).ignored[event.reason] += event.count
+            case Unknown():
+                file.unknown[event.kind] = file.unknown.get(event.kind, 0) + event.count
             case _:
                 pass
 
@@ -313,7 +310,7 @@ class Intake:
         try:
             held = await place.held(start.suggested_id)
         except BadFile as error:
-            self._warn(
+            self._tally.warn(
                 file.found.path, None, f"{place.wire_id(start.suggested_id)} cannot be extended: {error.message}"
             )
             file.whole = False
@@ -328,7 +325,7 @@ class Intake:
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]
-        self._warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
+        self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
         file.whole = False
         file.arriving[source_id] = SkippedSession(self._place, SessionStart(source_id, one.local_id, {}))
         await one.abandon()
@@ -359,17 +356,17 @@ class Intake:
         except AlreadyExists:  # another import was quicker: the next import brings what it left out
             file.whole = False
             await one.abandon()
-            self._took(None, 0)
+            self._tally.took(None, 0, file.found.importer)
             return
         except (BadFile, TooLarge, InvalidParams) as error:
-            self._warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
+            self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")
             file.whole = False
             await one.abandon()
             return
         except BaseException:
             await one.abandon()
             raise
-        self._took(described, one.added)
+        self._tally.took(described, one.added, file.found.importer)
         if mark is not None and not self._wanted.dry_run:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)
             place = self._place
@@ -420,8 +417,8 @@ class Intake:
                 at = held.session.updated_at
                 await one.change(lambda draft: draft.update({"name": name}, None, at=at))
                 await self._place.save(one)
-                if one.wire_id in self._sessions:
-                    self._sessions[one.wire_id] = self._place.open_sessions.info(one)
+                if one.wire_id in self._tally.sessions:
+                    self._tally.sessions[one.wire_id] = self._place.open_sessions.info(one)
         finally:
             held.let_go()
 

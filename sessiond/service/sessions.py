@@ -297,17 +297,14 @@ class Service:
         self._check_name(fields.get("name"))
         normal = {key: _cleared(key) if value is None else value for key, value in fields.items()}
         one = self.open_sessions.at(session_id)
-
         shown = partial(self.open_sessions.info, one)
         return await one.change_and_look(lambda draft: draft.update(normal, expected_seq), shown, peer)
 
     def _check_name(self, name: Json) -> None:
-        if isinstance(name, str) and len(name) > self.limits.name_chars:
-            raise InvalidParams(
-                f"name: longer than {self.limits.name_chars} characters",
-                hint="choose a shorter name; details fit into metadata",
-                field="name",
-            )
+        most = self.limits.name_chars
+        if isinstance(name, str) and len(name) > most:
+            hint = "choose a shorter name; details fit into metadata"
+            raise InvalidParams(f"name: longer than {most} characters", hint=hint, field="name")
 
     # Removing
 
@@ -491,10 +488,13 @@ class Service:
         store: str | None = None,
         since: str | None = None,
         dry_run: bool = False,
+        report: bool = False,
         progress: Callable[[dict[str, Json]], None] | None = None,
     ) -> ImportResult:
         target = check_store(self.stores, store)
-        return await self.transfer.import_(path, target, format=format, since=since, dry_run=dry_run, progress=progress)
+        return await self.transfer.import_(
+            path, target, format=format, since=since, dry_run=dry_run, report=report, progress=progress
+        )
 
     async def adopt(self, path: str, name: str | None = None, format: str | None = None) -> AdoptResult:
         """Mount a folder of another system, now and at every start."""

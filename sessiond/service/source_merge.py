@@ -20,6 +20,11 @@ K = TypeVar("K")
 COMPACTED = "compacted"
 """Key in a message's metadata: the source once had the message, and no longer does."""
 
+_NEAR = 8
+"""Messages between a message and its earlier form: Codex writes an event first, and the item that says the same a few records
+later.
+"""
+
 
 class SourceDigest(msgspec.Struct, frozen=True):
     """What a source said when it was last read, without a word of it.
@@ -136,20 +141,15 @@ def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
 def replaced(
     order: Sequence[str], lost: Collection[str], ours: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
 ) -> set[str]:
-    """Those of `lost` that were an earlier form of a new message: their id came from their words, and a message that is new in
-    the same place has all of them. `order`: the ids of both, merged.
+    """Those of `lost` that were an earlier form of a new message: their id came from their words, and a message that is new
+    nearby has all of them. `order`: the ids of both, merged.
     """
     gone: set[str] = set()
-    run: list[str] = []
-    for one in [*order, ""]:
-        if one in lost or one in new:
-            run.append(one)
-            continue
-        later = [new[other] for other in run if other in new]
-        gone |= {
-            old for old in run if old in lost and is_derived_id(old) and any(_covers(wire, ours[old]) for wire in later)
-        }
-        run = []
+    for place, one in enumerate(order):
+        if one in lost and is_derived_id(one):
+            near = order[max(0, place - _NEAR) : place + 1 + _NEAR]
+            if any(_covers(new[other], ours[one]) for other in near if other in new):
+                gone.add(one)
     return gone
 
 

@@ -134,6 +134,7 @@ class Transfer:
         since: str | None,
         dry_run: bool,
         progress: Progress | None,
+        report: bool = False,
         followed: bool = False,
     ) -> ImportResult:
         """`followed`: nobody asked for this import, so what was deleted here does not come back."""
@@ -149,7 +150,7 @@ class Transfer:
                     "since: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field="since"
                 ) from error
         intake = await asyncio.to_thread(self._intake, store, progress)
-        return await intake.run(path, format=format, since=since, dry_run=dry_run, followed=followed)
+        return await intake.run(path, format=format, since=since, dry_run=dry_run, report=report, followed=followed)
 
     async def followed(self, store: Store) -> FollowedSources:
         """For a follower that imports into `store`."""

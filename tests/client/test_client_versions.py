@@ -188,6 +188,7 @@ MIRRORS = [
     (daemon.AcknowledgeResult, client_types.Acknowledged),
     (daemon.BackupResult, client_types.BackedUp),
     (daemon.AdoptResult, client_types.Adopted),
+    (sessions.ToolReport, client_types.ToolReport),
     (daemon.FollowResult, client_types.Followed),
     (daemon.FollowedPlace, client_types.FollowedPlace),
     (notifications.Origin, client_types.Origin),

@@ -19,6 +19,7 @@ from sessiond.importers.record import (
     SessionEnd,
     SessionStart,
     SkippedLine,
+    Unknown,
     open_source,
 )
 from sessiond.model.message import check_message
@@ -46,6 +47,7 @@ class Stream:
         self.skipped: list[SkippedLine] = []
         self.repaired: list[SkippedLine] = []
         self.ignored: dict[str, int] = {}
+        self.unknown: dict[str, int] = {}
         for event in events:
             self._take(event)
         assert self.ended == set(self.starts)
@@ -80,6 +82,8 @@ class Stream:
                 self.repaired.append(event)
             case SkippedLine():
                 self.skipped.append(event)
+            case Unknown():
+                self.unknown[event.kind] = self.unknown.get(event.kind, 0) + event.count
             case Ignored():
                 self.ignored[event.reason] = self.ignored.get(event.reason, 0) + event.count
 

@@ -269,3 +269,57 @@ def test_a_chain_of_llm_that_runs_in_a_circle_ends(tmp_path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("UPDATE messages SET parent_hash = 'h4' WHERE hash = 'h1'")
     assert len(read(path).messages["t1"]) == 4
+
+
+def test_codex_says_when_an_item_is_complete(tmp_path: Path) -> None:
+    """A rollout with a person's words as events of their own, resumed by a version that tells of complete items: the later
+    words are the person's too, and an event that no item repeats stays in its place.
+    """
+
+    def record(kind: str, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-11-22T10:00:00Z", "type": kind, "payload": payload}
+
+    def item(role: str, text: str) -> dict[str, Any]:
+        return record("response_item", type="message", role=role, content=[{"type": "input_text", "text": text}])
+
+    def completed(kind: str, text: str) -> dict[str, Any]:
+        done = {"type": kind, "id": text, "content": [{"type": "text", "text": text}]}
+        return record("event_msg", type="item_completed", item=done)
+
+    path = lines(
+        tmp_path / "rollout-x.jsonl",
+        record("session_meta", id="x", cwd="/w"),
+        item("user", "<environment_context>of the tool</environment_context>"),
+        item("user", "before"),
+        record("event_msg", type="user_message", message="before"),
+        item("assistant", "an answer"),
+        item("user", "later"),
+        completed("UserMessage", "later"),
+        completed("AgentMessage", "only told"),
+        record("response_item", type="function_call", name="ls", arguments="{}", call_id="c"),
+        item("assistant", "another answer"),
+        completed("AgentMessage", "a last answer"),
+        item("assistant", "a last answer"),
+    )
+    found = read(path)
+    told = [(m["content"], m.get("metadata", {}).get("injected", False)) for m in found.only]
+    assert told == [
+        ("<environment_context>of the tool</environment_context>", True), ("before", False), ("an answer", False),
+        ("later", False), ("only told", False), ("", False), ("another answer", False), ("a last answer", False),
+    ]  # fmt: skip
+    assert found.unknown == {}
+
+
+def test_records_of_kinds_that_nobody_knows_are_counted(tmp_path: Path) -> None:
+    """Next week's format is noticed: the kinds are told, and the records kept."""
+    path = lines(
+        tmp_path / "s.jsonl",
+        claude("u1", "user", parentUuid=None, message={"role": "user", "content": "hi"}),
+        {"type": "brand-new", "sessionId": "s", "value": 1},
+        {"type": "brand-new", "sessionId": "s", "value": 2},
+        claude("u2", "thought-bubble", parentUuid="u1", bubble="what next"),
+    )
+    found = read(path)
+    assert found.unknown == {"brand-new": 2, "thought-bubble": 1}
+    assert [record["value"] for record in found.only_info["metadata"]["records"]] == [1, 2]
+    assert found.only[1]["metadata"]["record"]["bubble"] == "what next"

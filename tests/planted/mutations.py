@@ -1220,8 +1220,8 @@ MUTATIONS = [
     Planted(
         "a message that grew under another id is there twice",
         "service/source_merge.py",
-        "        run = []\n    return gone\n",
-        "        run = []\n    return set()\n",
+        "                gone.add(one)\n",
+        "                pass\n",
         ("tests/service/test_follow_equals_import.py", "tests/service/test_source_merge.py"),
     ),
     Planted(

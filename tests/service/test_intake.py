@@ -17,7 +17,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
-from sessiond.service import imported_session, intake
+from sessiond.service import import_tally, imported_session, intake
 from sessiond.service.sessions import Service
 from sessiond.store.port import OutsideChange
 from sessiond.store.stored import StoredSession
@@ -445,7 +445,7 @@ async def test_two_imports_at_once_bring_everything_once(served, tmp_path):
 
 async def test_more_warnings_than_are_listed_are_counted(served, tmp_path, monkeypatch):
     """No skipped line is forgotten silently."""
-    monkeypatch.setattr(intake, "_MAX_WARNINGS", 3)
+    monkeypatch.setattr(import_tally, "_MAX_WARNINGS", 3)
     path = transcript(tmp_path / "p", range(1, 3))
     with path.open("a") as file:
         file.write("{no json\n" * 8)

@@ -91,14 +91,15 @@ def test_a_mark_is_no_change() -> None:
 
 
 def test_only_words_that_are_in_a_new_message_are_given_up() -> None:
-    """An id that is the source's own is kept, and so is one whose words are nowhere, or elsewhere."""
+    """An id that is the source's own is kept, and so is one whose words are nowhere, or far away."""
     old, own = derived_id(["x"]), "own"
     new = {"n": {**message("the beginning and the end"), "id": "n"}}
     for lost, words, order, expected in (
         (old, "the beginning", [old, "n"], {old}),
         (own, "the beginning", [own, "n"], set()),
         (old, "something else", [old, "n"], set()),
-        (old, "the beginning", [old, "other", "n"], set()),
+        (old, "the beginning", [old, "other", "n"], {old}),
+        (old, "the beginning", [old, *(f"other{n}" for n in range(8)), "n"], set()),
     ):
         assert replaced(order, {lost}, {lost: message(words)}, new) == expected
 

@@ -83,6 +83,7 @@ async def import_(call: Call, params: s.ImportParams) -> s.ImportResult:
             store=params.store,
             since=params.since,
             dry_run=bool(params.dry_run),
+            report=bool(params.report),
             progress=None if progress is None else progress.report,
         )
     finally:

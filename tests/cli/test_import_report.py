@@ -1,0 +1,45 @@
+"""`sessiond import --report`: nothing is dropped without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.importers.collected import lines
+from tests.importers.test_agents_of_today import claude
+from tests.shell import Shell
+
+
+def test_a_report_for_each_tool(home: Shell, tmp_path: Path) -> None:
+    """Files, sessions, messages, bookkeeping, unknown kinds and warnings; added up over several paths."""
+    folders = []
+    for name in ("one", "two"):
+        folders.append(str(tmp_path / name))
+        lines(
+            tmp_path / name / f"{name}.jsonl",
+            claude(f"{name}-1", "user", parentUuid=None, message={"role": "user", "content": "hi"}),
+            {"type": "progress", "sessionId": name},
+            {"type": "brand-new", "sessionId": name},
+            b'{"type": "user", "cut',
+        )
+    done = home("import", "--report", *folders)
+    assert done.code == 0
+    assert "claude-code: 2 files, 2 sessions, 2 messages, 2 warnings\n" in done.out
+    assert "  not messages: 2 progress\n" in done.out
+    assert "  unknown: 2 brand-new\n" in done.out
+    assert "note: 2 records of an unknown kind: claude-code brand-new" in done.err
+    again = home("import", "--report", "--json", *folders).json
+    assert [(one["tool"], one["files"], one["unchanged"], one["nothingNew"]) for one in again["report"]] == [
+        ("claude-code", 2, 2, 2)
+    ]
+    assert "unknown" not in again
+
+
+def test_unknown_kinds_are_said_without_a_report(home: Shell, tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "s.jsonl",
+        claude("u1", "user", parentUuid=None, message={"role": "user", "content": "hi"}),
+        {"type": "brand-new", "sessionId": "s"},
+    )
+    done = home("import", str(path))
+    assert "1 record of an unknown kind: claude-code brand-new" in done.err
+    assert "not messages" not in done.out
