@@ -21,7 +21,7 @@ from sessiond.importers.record import (
     SessionStart,
     SkippedLine,
     Unknown,
-    digest_of,
+    digest_of_json,
 )
 from sessiond.limits import DEFAULT
 from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
@@ -152,8 +152,7 @@ class SessionDraft:
             yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
-        message = {"id": fresh_id, **wire}
-        yield MessageRecord(self.source_id, message, digest_of(message))
+        yield MessageRecord(self.source_id, {"id": fresh_id, **wire}, digest_of_json(text))
 
     def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""

@@ -18,7 +18,7 @@ MAX_DEPTH = 90
 """The limit for one message. The wire allows 100, and a message is sent inside a few more containers."""
 _MANY_BRACKETS = 80
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _check_numbers = msgspec.msgpack.Encoder().encode
 
 
@@ -116,7 +116,7 @@ def as_text(value: Any) -> str:
 
 
 def encoded(value: Any) -> bytes | None:
-    """The JSON of a value, or None if it cannot be written as it is."""
+    """The JSON of a value, with its keys in order, or None if it cannot be written as it is."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, RecursionError, OverflowError, msgspec.MsgspecError):

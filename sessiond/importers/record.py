@@ -43,7 +43,7 @@ class SessionStart(msgspec.Struct, frozen=True):
 
 class MessageRecord(msgspec.Struct, frozen=True):
     """One message in the protocol's wire form, without a seq. Its id is the same in every import. The source may still write
-    to it: with another `digest` (see `digest_of`) it is a later version of the message with that id.
+    to it: with another `digest` (of everything but the id, see `digest_of`) it is a later version of the message.
     """
 
     source_id: str
@@ -95,7 +95,12 @@ class Ignored(msgspec.Struct, frozen=True):
 
 def digest_of(value: Json) -> bytes:
     """Eight bytes that tell one value from another, whatever the order of its keys."""
-    return blake2b(_encode(value), digest_size=8).digest()
+    return digest_of_json(_encode(value))
+
+
+def digest_of_json(text: bytes) -> bytes:
+    """The same for a value that is written as JSON already, with its keys in order."""
+    return blake2b(text, digest_size=8).digest()
 
 
 class Unknown(msgspec.Struct, frozen=True):

@@ -87,6 +87,11 @@ def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K,
     return joined
 
 
+def digest_of_message(wire: JsonObject) -> bytes:
+    """As `MessageRecord.digest`."""
+    return digest_of({key: value for key, value in wire.items() if key != "id"})
+
+
 def said(message: Message) -> JsonObject:
     """The message as a source says it: without its seq."""
     wire = message.wire()
@@ -115,7 +120,7 @@ def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Coll
     It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours.
     """
     plain = _unmarked(ours) if is_marked(ours) else ours
-    here = digest_of(plain)
+    here = digest_of_message(plain)
     if here == digest:
         return plain is not ours
     return here in before or _says_all_of(theirs, plain)

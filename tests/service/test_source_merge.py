@@ -13,6 +13,7 @@ from sessiond.model.values import derived_id
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.service.source_merge import (
     SourceDigest,
+    digest_of_message,
     is_marked,
     learned,
     marked,
@@ -59,8 +60,8 @@ GROWN = [
 @pytest.mark.parametrize(("ours", "theirs"), GROWN)
 def test_what_has_grown_replaces_what_it_was(ours: Any, theirs: Any) -> None:
     """Without a memory of the source, only what has every word of ours; the other way round never."""
-    assert supersedes(message(theirs), digest_of(message(theirs)), message(ours), ())
-    assert not supersedes(message(ours), digest_of(message(ours)), message(theirs), ())
+    assert supersedes(message(theirs), digest_of_message(message(theirs)), message(ours), ())
+    assert not supersedes(message(ours), digest_of_message(message(ours)), message(theirs), ())
 
 
 def test_calls_and_thinking_are_words() -> None:
@@ -78,16 +79,16 @@ def test_calls_and_thinking_are_words() -> None:
 def test_another_text_replaces_ours_only_if_ours_is_as_the_source_said_it() -> None:
     """Somebody changed it here: that stays."""
     ours, theirs = message("one"), message("other")
-    assert supersedes(theirs, digest_of(theirs), ours, [digest_of(ours)])
-    assert not supersedes(theirs, digest_of(theirs), ours, [digest_of(message("what it was"))])
+    assert supersedes(theirs, digest_of_message(theirs), ours, [digest_of_message(ours)])
+    assert not supersedes(theirs, digest_of_message(theirs), ours, [digest_of_message(message("what it was"))])
 
 
 def test_a_mark_is_no_change() -> None:
     ours = marked(message("x", metadata={"model": "m"}))
     theirs = message("x", metadata={"model": "m"})
     assert is_marked(ours)
-    assert supersedes(theirs, digest_of(theirs), ours, ())
-    assert not supersedes(theirs, digest_of(theirs), theirs, ())
+    assert supersedes(theirs, digest_of_message(theirs), ours, ())
+    assert not supersedes(theirs, digest_of_message(theirs), theirs, ())
 
 
 def test_only_words_that_are_in_a_new_message_are_given_up() -> None:
