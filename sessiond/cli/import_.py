@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import", short_help="Import your history from other tools.")
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True))
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("-f", "--format", "form", help="The format, if it cannot be detected: claude-code, codex, aider, ...")
 @click.option("--store", help="Import into this store instead of the default one.")
 @click.option("--since", metavar="TIME", help="Only sessions with a message since then (a date, or RFC 3339).")
@@ -46,14 +46,17 @@ def command(
     if follow and report:
         raise click.UsageError("--follow and --report cannot be used together.")
     choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report)
+    missing = [path for path in paths if not os.path.exists(path)]
+    for path in missing:
+        print(one_line(f"sessiond: {path}: no such file or folder"), file=sys.stderr)
     if paths:
-        targets = [ImportPath(os.path.abspath(path), given["form"]) for path in paths]
+        targets = [ImportPath(os.path.abspath(path), given["form"]) for path in paths if path not in missing]
     else:
         targets = _known(given["form"])
         _show(targets, as_json)
         if targets and not dry_run and not yes and not _agreed(as_json):
             return 0
-    if follow:
+    if follow and targets:
         from sessiond.cli.import_follow import follow as go_on
 
         go_on(targets, choice, as_json)
@@ -66,7 +69,7 @@ def command(
         print_json(total.plain)
     elif targets:
         summary(total.value, dry_run)
-    return EX_FAILED if paths and any(target.failed for target in targets) else 0
+    return EX_FAILED if missing or (paths and any(target.failed for target in targets)) else 0
 
 
 def _known(form: str | None) -> list[ImportPath]:

@@ -5,10 +5,10 @@ may have changed goes into one of two lines:
 
     hinted    somebody wrote it just now. It is read at once, then left alone for twice as long as reading took, so a large
               file that grows fast costs a third of a processor at most.
-    behind    it changed while nobody watched: at the start, or when the system lost hints. The newest are read first, one at
-              a time, so that whoever writes now does not wait for last year's files.
+    behind    it changed while nobody watched: at the start, or when the system lost hints. The newest are read first, so that
+              whoever writes now does not wait for last year's files.
 
-Two readers take from them; one of them only what is small and hinted. A file is read by one of them at a time. Reading is
+A few readers take from them; one of them only what is small and hinted. A file is read by one of them at a time. Reading is
 `Transfer.import_`, which does nothing for a file that was read to its end in its present version.
 
 A file that is gone is not read; its sessions stay, and say so in `metadata.source.gone`.
@@ -39,6 +39,8 @@ _LOOK_S = 10.0
 _POLL_S = 1.0
 """How often files are looked at that the system does not watch for us."""
 _GATHER_S = 0.05
+_READERS = 3
+"""Of files that are behind: most of the time of a new session goes into waiting for the disk."""
 _REST = 2.0
 _LARGE = 4 * MIB
 """Bytes of a file that keeps its reader busy for a moment."""
@@ -120,7 +122,8 @@ class Follower:
     async def start(self) -> None:
         """When this returns, the places that are there are watched."""
         await self._settle(await off_loop(self._found))
-        work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True), self._read(small=False)]
+        work: list[Coroutine[None, None, None]] = [self._look(), self._read(small=True)]
+        work += [self._read(small=False) for _ in range(_READERS)]
         for one in work:
             self._spawn(one)
 

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sessiond.importers.blocks import parts_of, text_of
+from sessiond.importers.blocks import MessageParts, parts_of, text_of
 from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.draft import SessionDraft, moment
+from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.limits import MIB
 from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"messages"})
@@ -20,6 +22,9 @@ _WORDS = (b'"sessionId"', b'"messages"', b'"role"')
 _TIME = re.compile(rb'"ts"\s*:\s*[0-9]{12,14}\b')
 """Milliseconds since 1970."""
 _USED = frozenset({"id", "role", "content", "ts"})
+_BESIDE_BYTES = MIB
+_USER_INPUT = re.compile(r'\s*<user_input(?: mode="([^"]*)")?[^>]*>\n?(.*?)\n?</user_input>\s*', re.DOTALL)
+"""Since 3.0 a prompt is in an element of its own, with the mode in which it was typed."""
 
 
 class Cline:
@@ -44,9 +49,28 @@ class Cline:
                 yield item
             elif item.element:
                 if not draft.started:
-                    yield _start(draft, about, item.value)
+                    yield _start(draft, {**_beside(path), **about}, item.value)
                 yield from _message(draft, item)
         yield from draft.end(updatedAt=about.get("updated_at"))
+
+
+def _beside(path: str) -> JsonObject:
+    """Title and folder from `<id>.json` next to `<id>.messages.json`; empty if it is not there."""
+    if not path.endswith(".messages.json"):
+        return {}
+    try:
+        with open(path.removesuffix(".messages.json") + ".json", "rb") as file:
+            found, _ = decode(file.read(_BESIDE_BYTES))
+    except (OSError, NotJson):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    more = found.get("metadata")
+    more = more if isinstance(more, dict) else {}
+    return {
+        "title": found.get("title") or more.get("title"),
+        "cwd": found.get("cwd") or found.get("workspace_root") or found.get("workspaceRoot"),
+    }
 
 
 def _source_id(path: str, about: JsonObject) -> str:
@@ -69,13 +93,38 @@ def _start(draft: SessionDraft, about: JsonObject, first: Any) -> Event:
     return draft.start(createdAt=created, name=about.get("title"), cwd=about.get("cwd"), metadata=metadata)
 
 
+def _unwrap(parts: MessageParts) -> str | None:
+    """Take a person's words out of the element that Cline puts them into; returns its mode."""
+    content = parts.content
+    texts = (
+        [content] if isinstance(content, str) else [block.get("text") for block in content if isinstance(block, dict)]
+    )
+    found = [_USER_INPUT.fullmatch(text) if isinstance(text, str) else None for text in texts]
+    if not any(found):
+        return None
+    if isinstance(content, str):
+        parts.content = found[0][2] if found[0] else content
+    else:
+        blocks = iter(found)
+        parts.content = [
+            {**block, "text": match[2]} if isinstance(block, dict) and (match := next(blocks)) else block
+            for block in content
+        ]
+    return next(match[1] for match in found if match)
+
+
 def _message(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
     message = item.value
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         yield SkippedLine(draft.path, item.line, "an element of `messages` that is not a message")
         return
     parts = parts_of(message.get("content"))
-    metadata = {**{key: value for key, value in message.items() if key not in _USED}, **parts.metadata}
+    mode = _unwrap(parts) if message["role"] == "user" else None
+    metadata = {
+        **({"mode": mode} if mode else {}),
+        **{key: value for key, value in message.items() if key not in _USED},
+        **parts.metadata,
+    }
     model = message.get("modelInfo")
     if isinstance(model, dict) and isinstance(model.get("id"), str):
         draft.model = model["id"]

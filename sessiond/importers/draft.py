@@ -33,6 +33,10 @@ _KIND_CHARS = 80
 _RECORDS_BYTES = 256 * 1024
 _NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
+UNTITLED = "untitled"
+"""In a session's metadata: the tool has given it no title, so its name is this, what the person said first."""
+_NAME_CHARS = 80
+_SENTENCE = re.compile(r".{8,}?[.!?](?=\s|$)|.{4,}?[。！？]")
 _NO_TIME = "1970-01-01T00:00:00.000Z"
 _MILLISECONDS_FROM = 100_000_000_000
 """Numbers from here on are milliseconds since 1970; smaller ones are seconds (the limit is in the year 5138)."""
@@ -103,6 +107,8 @@ class SessionDraft:
         self._records: list[Any] = []
         self._records_bytes = 0
         self._not_kept = 0
+        self._first_words: str | None = None
+        """Of the first message that a person wrote."""
         self._unknown: dict[str, int] = {}
 
     def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
@@ -152,6 +158,8 @@ class SessionDraft:
             yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
+        if role == "user" and self._first_words is None and not _is_marked(metadata):
+            self._first_words = first_words(content)
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire}, digest_of_json(text))
 
     def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
@@ -216,6 +224,8 @@ class SessionDraft:
             yield SkippedLine(self.path, None, reason)
         fields = {"model": self.model, **{key: value for key, value in fields.items() if value is not None}}
         late = _apart(metadata)
+        if self._first_words and not (self._known.get("name") or fields.get("name")):
+            fields["name"] = late[UNTITLED] = self._first_words
         if self._records:
             late["records"] = self._records
         known = _clean_info({**fields, "metadata": late})
@@ -225,6 +235,23 @@ class SessionDraft:
         if changed:
             yield InfoUpdate(self.source_id, self.suggested_id, changed)
         yield SessionEnd(self.source_id)
+
+
+def _is_marked(metadata: JsonObject | None) -> bool:
+    """Whether a message under the user's role is the tool's own, a subagent's, or off the path."""
+    return any((metadata or {}).get(key) for key in ("injected", "sidechain", "branch", "rewound", "command"))
+
+
+def first_words(content: str | list[Any]) -> str | None:
+    """The first sentence of a message's text, for a name; None if it has no words."""
+    for block in [content] if isinstance(content, str) else content:
+        text = block.get("text") if isinstance(block, dict) else block
+        if isinstance(text, str) and text.strip():
+            line = " ".join(text.strip().splitlines()[0].split())
+            sentence = _SENTENCE.match(line)
+            words = sentence[0] if sentence else line
+            return words if len(words) <= _NAME_CHARS else words[: _NAME_CHARS - 1].rstrip() + "…"
+    return None
 
 
 def _apart(metadata: JsonObject | None) -> JsonObject:

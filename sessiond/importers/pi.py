@@ -105,6 +105,9 @@ class _Reader:
             draft.keep(record)
             return
         role = message.get("role") if isinstance(message.get("role"), str) else "unknown"
+        if role == "system" and not message.get("content"):
+            self._ignored["message/system without content"] += 1
+            return
         used = {"role", "content", "toolCallId"}
         parts = parts_of(message.get("content"))
         if role == "bashExecution":

@@ -45,6 +45,8 @@ _CERTAIN = 80
 MAX_FILES = 200_000
 MAX_DEPTH = 32
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3", ".vscdb")
+_ENDINGS = (".jsonl", ".json", ".md", ".db")
+"""A file that was named needs none of its own."""
 PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
 
 NATIVE = "jsonl"
@@ -111,8 +113,8 @@ def _surest(scores: dict[str, int]) -> Importer | None:
     return BY_NAME[max(scores, key=lambda name: scores[name])] if scores else None
 
 
-def _scores(path: str) -> dict[str, int]:
-    """The scores of the importers that recognise the file. Raises OSError."""
+def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
+    """The scores of the importers that recognise the file, if its name had one of these endings. Raises OSError."""
     if not os.path.isfile(path):
         return {}
     with open(path, "rb") as file:
@@ -121,10 +123,13 @@ def _scores(path: str) -> dict[str, int]:
         head = head.decode("utf-16", "ignore").encode()
     if not head:
         return {}
-    scores = _scored(path, head)
-    if not scores and path.endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
-        scores = _scored(path, short_lines(path, open_source, HEAD_BYTES))
-    return scores
+    for ending in endings:
+        scores = _scored(path + ending, head)
+        if not scores and (path + ending).endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
+            scores = _scored(path + ending, short_lines(path, open_source, HEAD_BYTES))
+        if scores:
+            return scores
+    return {}
 
 
 def _scored(path: str, head: bytes) -> dict[str, int]:
@@ -213,6 +218,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
         scores = _scores(path)
+        if named and not scores:
+            scores = _scores(path, _ENDINGS)
         size = os.path.getsize(path)
     except OSError as error:
         return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")

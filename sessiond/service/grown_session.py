@@ -202,7 +202,9 @@ class Grown(ImportedSession):
             fresh["source"] = holder["metadata"]["source"]
         if not fresh:
             return None
-        return {key: value for key, value in {**session.metadata, **fresh}.items() if value is not None}
+        merged = {**session.metadata, **fresh}
+        in_order = [*self.info.get("metadata", {}), *merged]  # as one import of the whole has them
+        return {key: merged[key] for key in in_order if merged.get(key) is not None}
 
 
 class Followed(ImportedSession):

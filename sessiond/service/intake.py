@@ -19,6 +19,7 @@ import msgspec
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
+from sessiond.importers.draft import UNTITLED
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
     Event,
@@ -413,9 +414,11 @@ class Intake:
     async def _give_name(self, held: PinnedSession, name: str) -> None:
         one = held.one
         try:
-            if not held.session.name:
-                at = held.session.updated_at
-                await one.change(lambda draft: draft.update({"name": name}, None, at=at))
+            session = held.session
+            if not session.name or session.name == session.metadata.get(UNTITLED):
+                metadata = {key: value for key, value in session.metadata.items() if key != UNTITLED}
+                fields = {"name": name, "metadata": metadata}
+                await one.change(lambda draft: draft.update(fields, None, at=session.updated_at))
                 await self._place.save(one)
                 if one.wire_id in self._tally.sessions:
                     self._tally.sessions[one.wire_id] = self._place.open_sessions.info(one)

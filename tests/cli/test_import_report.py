@@ -43,3 +43,10 @@ def test_unknown_kinds_are_said_without_a_report(home: Shell, tmp_path: Path) ->
     done = home("import", str(path))
     assert "1 record of an unknown kind: claude-code brand-new" in done.err
     assert "not messages" not in done.out
+
+
+def test_what_is_there_comes_in_beside_what_is_not(home: Shell, tmp_path: Path) -> None:
+    path = lines(tmp_path / "s", claude("u1", "user", parentUuid=None, message={"role": "user", "content": "hi"}))
+    done = home("import", str(tmp_path / "missing"), str(path))
+    assert (done.code, done.out) == (1, "imported 1 session with 1 message\n")
+    assert done.err == f"sessiond: {tmp_path}/missing: no such file or folder\n"

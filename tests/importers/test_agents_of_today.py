@@ -7,6 +7,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.importers.collected import lines, read, recognised
 
 S = "52f10111-4041-479b-86cb-b030cb98fcce"
@@ -323,3 +325,61 @@ def test_records_of_kinds_that_nobody_knows_are_counted(tmp_path: Path) -> None:
     assert found.unknown == {"brand-new": 2, "thought-bubble": 1}
     assert [record["value"] for record in found.only_info["metadata"]["records"]] == [1, 2]
     assert found.only[1]["metadata"]["record"]["bubble"] == "what next"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Fix the lock. Then the rest.", "Fix the lock."),
+        ("  one line\nand another", "one line"),
+        ("Was ist 3.14? Sag es.", "Was ist 3.14?"),
+        ("鍵を直して。それから", "鍵を直して。"),
+        ("word " * 40, ("word " * 40)[:79].rstrip() + "…"),
+    ],
+)
+def test_a_session_without_a_title_is_named_after_what_was_said_first(tmp_path: Path, text: str, name: str) -> None:
+    """By the person; not by the tool under the person's role. The tool's title wins, and one can tell the two apart."""
+    records = [
+        claude(
+            "u0", "user", parentUuid=None, message={"role": "user", "content": "<system-reminder>x</system-reminder>"}
+        ),
+        claude("u1", "user", parentUuid="u0", message={"role": "user", "content": text}),
+        claude("u2", "user", parentUuid="u1", message={"role": "user", "content": "another"}),
+    ]
+    info = read(lines(tmp_path / "s.jsonl", *records)).only_info
+    assert (info["name"], info["metadata"]["untitled"]) == (name, name)
+    titled = [*records, {"type": "custom-title", "customTitle": "Mine", "sessionId": "s"}]
+    info = read(lines(tmp_path / "s.jsonl", *titled)).only_info
+    assert (info["name"], "untitled" in info["metadata"]) == ("Mine", False)
+
+
+def test_pi_has_an_empty_system_message(tmp_path: Path) -> None:
+    """Since 0.87; it is counted, and one with words is a message."""
+    path = lines(
+        tmp_path / "s.jsonl",
+        {"type": "session", "id": "s", "timestamp": "2026-11-22T10:00:00Z", "cwd": "/w", "version": 3},
+        {"type": "message", "id": "a", "parentId": None, "message": {"role": "system", "content": ""}},
+        {"type": "message", "id": "b", "parentId": "a", "message": {"role": "system", "content": "be kind"}},
+        {"type": "message", "id": "c", "parentId": "b", "message": {"role": "user", "content": "hi"}},
+    )
+    found = read(path, "pi")
+    assert found.told() == [("system", "be kind"), ("user", "hi")]
+    assert found.ignored == {"message/system without content": 1}
+
+
+def test_cline_keeps_title_and_folder_beside_and_wraps_prompts(tmp_path: Path) -> None:
+    """`<id>.json` has them; a prompt is in an element with the mode in which it was typed."""
+    (tmp_path / "id1.json").write_text(json.dumps({"cwd": "/w", "prompt": "hi", "metadata": {"title": "A title"}}))
+    path = tmp_path / "id1.messages.json"
+    messages = [
+        {"id": "1", "role": "user", "ts": 1795341600000, "content": [{"type": "text", "text": '<user_input mode="act">say <b>hi</b>\nnow</user_input>'}]},
+        {"id": "2", "role": "assistant", "ts": 1795341600001, "content": [{"type": "text", "text": "hi"}]},
+        {"id": "3", "role": "user", "ts": 1795341600002, "content": "<user_input>\nonce more\n</user_input>"},
+    ]  # fmt: skip
+    path.write_text(json.dumps({"version": 1, "sessionId": "id1", "messages": messages}))
+    found = read(path)
+    assert [content for _, content in found.told()] == ["say <b>hi</b>\nnow", "hi", "once more"]
+    assert found.only[0]["metadata"]["mode"] == "act"
+    assert (found.only_info["name"], found.only_info["cwd"]) == ("A title", "/w")
+    (tmp_path / "id1.json").write_text("{cut")
+    assert read(path).only_info["name"] == "say <b>hi</b>"

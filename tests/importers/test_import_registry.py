@@ -66,8 +66,14 @@ def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
 
 
 def test_whoever_names_a_tool_is_believed_where_nobody_knows_better(tmp_path: Path) -> None:
-    """A file whose name hides its tool is imported; one that certainly belongs to another tool is not."""
-    hidden = lines(tmp_path / "history.bak", turn("a"))
+    """A named file needs no ending; one whose content hides its tool is imported if the tool is named too; one that certainly
+    belongs to another tool is not.
+    """
+    plain = lines(tmp_path / "history.bak", turn("a"))
+    assert registry.identify(str(plain), None, named=False) is None
+    known = registry.identify(str(plain), None, named=True)
+    assert known == Found("claude-code", str(plain), plain.stat().st_size)
+    hidden = lines(tmp_path / "hidden.bak", {"nobody": "knows"})
     assert registry.identify(str(hidden), None, named=True) == SkippedLine(
         str(hidden), None, "not a file of any known tool"
     )
