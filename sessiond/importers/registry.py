@@ -21,6 +21,7 @@ from sessiond.importers.copilot_chat import CopilotChat
 from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
 from sessiond.importers.cursor import Cursor
+from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
@@ -77,6 +78,7 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenWebUi(),
     LibreChat(),
     Amp(),
+    Droid(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sessiond.importers.bytestream import utf8
 from sessiond.importers.document import items, members
 from sessiond.importers.draft import moment
 from sessiond.importers.lines import LineReader
@@ -88,3 +89,13 @@ def conversations(path: str, open_: Opener, mark: str) -> Iterator[tuple[int, Js
             yield SkippedLine(path, item.line, f"not a conversation: it has no {mark}")
     if mark in single:
         yield 1, single
+
+
+def text_of(path: str, open_: Opener) -> Generator[SkippedLine, None, str]:
+    """The whole text of a file; reports bytes that had to be replaced."""
+    with utf8(path, open_) as file:
+        raw = file.read()
+    text = raw.decode("utf-8", "replace")
+    if "\ufffd" in text and "\ufffd".encode() not in raw:
+        yield SkippedLine(path, None, "replaced bytes that are not valid UTF-8", taken=True)
+    return text.replace("\r\n", "\n")
