@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from sessiond.importers import exported, places
+from sessiond.importers.agent_shell import AgentShell
 from sessiond.importers.aider import Aider
 from sessiond.importers.amp import Amp
 from sessiond.importers.chatgpt import ChatGpt
@@ -36,6 +37,7 @@ from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
 from sessiond.importers.roo import KiloCode, RooCode
+from sessiond.importers.specstory import SpecStory
 from sessiond.importers.tool import Tool, Verified
 from sessiond.importers.vibe import Vibe
 from sessiond.importers.zed import Zed
@@ -79,6 +81,8 @@ IMPORTERS: tuple[Importer, ...] = (
     LibreChat(),
     Amp(),
     Droid(),
+    SpecStory(),
+    AgentShell(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

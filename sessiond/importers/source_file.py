@@ -91,7 +91,7 @@ def conversations(path: str, open_: Opener, mark: str) -> Iterator[tuple[int, Js
         yield 1, single
 
 
-def text_of(path: str, open_: Opener) -> Generator[SkippedLine, None, str]:
+def read_text(path: str, open_: Opener) -> Generator[SkippedLine, None, str]:
     """The whole text of a file; reports bytes that had to be replaced."""
     with utf8(path, open_) as file:
         raw = file.read()
