@@ -12,10 +12,12 @@ from sessiond.importers import exported, places
 from sessiond.importers.agent_shell import AgentShell
 from sessiond.importers.aider import Aider
 from sessiond.importers.amp import Amp
+from sessiond.importers.avante import Avante
 from sessiond.importers.chatgpt import ChatGpt
 from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.cline import Cline
+from sessiond.importers.codecompanion import CodeCompanion
 from sessiond.importers.codex import Codex
 from sessiond.importers.continue_ import Continue
 from sessiond.importers.copilot_chat import CopilotChat
@@ -83,6 +85,8 @@ IMPORTERS: tuple[Importer, ...] = (
     Droid(),
     SpecStory(),
     AgentShell(),
+    CodeCompanion(),
+    Avante(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
