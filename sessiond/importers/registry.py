@@ -28,6 +28,7 @@ from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.kiro import Kiro
 from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
@@ -87,6 +88,7 @@ IMPORTERS: tuple[Importer, ...] = (
     AgentShell(),
     CodeCompanion(),
     Avante(),
+    Kiro(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
