@@ -32,6 +32,7 @@ from sessiond.importers.kiro import Kiro
 from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
+from sessiond.importers.lm_studio import LmStudio
 from sessiond.importers.messages import Messages
 from sessiond.importers.open_webui import OpenWebUi
 from sessiond.importers.opencode import OpenCode
@@ -89,6 +90,7 @@ IMPORTERS: tuple[Importer, ...] = (
     CodeCompanion(),
     Avante(),
     Kiro(),
+    LmStudio(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
