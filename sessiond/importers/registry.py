@@ -26,6 +26,7 @@ from sessiond.importers.crush import Crush
 from sessiond.importers.cursor import Cursor
 from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
+from sessiond.importers.gemini_takeout import GeminiTakeout
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
 from sessiond.importers.kiro import Kiro
@@ -91,6 +92,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Avante(),
     Kiro(),
     LmStudio(),
+    GeminiTakeout(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
