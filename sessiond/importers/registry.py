@@ -45,6 +45,8 @@ from sessiond.importers.roo import KiloCode, RooCode
 from sessiond.importers.specstory import SpecStory
 from sessiond.importers.tool import Tool, Verified
 from sessiond.importers.vibe import Vibe
+from sessiond.importers.warp import Warp
+from sessiond.importers.windsurf import Windsurf
 from sessiond.importers.zed import Zed
 
 HEAD_BYTES = 64 * 1024
@@ -93,6 +95,8 @@ IMPORTERS: tuple[Importer, ...] = (
     Kiro(),
     LmStudio(),
     GeminiTakeout(),
+    Windsurf(),
+    Warp(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
