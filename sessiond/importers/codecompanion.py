@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import listed, mapped, read_records, rest_of, stem, written_at
 from sessiond.importers.tool import Tool, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -51,7 +51,7 @@ class _Reader:
             yield SkippedLine(self._draft.path, line, "not a message: it needs a role")
             return
         given, options = record.get("tools"), record.get("opts")
-        tools: JsonObject = given if isinstance(given, dict) else {}
+        tools = mapped(given)
         turn = Turn(str(_ROLES.get(record["role"], record["role"])), rest_of(record, *_USED))
         if turn.role == "user" and isinstance(options, dict) and options.get("visible") is False:
             turn.metadata["injected"] = True
@@ -73,7 +73,7 @@ class _Reader:
             createdAt=self._time,
             updatedAt=about.get("updated_at"),
             cwd=about.get("cwd"),
-            model=settings.get("model") if isinstance(settings, dict) else None,
+            model=mapped(settings).get("model"),
             metadata=rest_of(about, *_ABOUT),
         )
 
@@ -84,8 +84,8 @@ class _Reader:
 
 
 def _take_calls(turn: Turn, calls: Any) -> None:
-    for call in calls if isinstance(calls, list) else []:
-        function = call.get("function") if isinstance(call, dict) else None
+    for call in listed(calls):
+        function = mapped(call).get("function")
         if isinstance(function, dict):
             turn.call(call.get("id"), function.get("name"), function.get("arguments"))
         else:

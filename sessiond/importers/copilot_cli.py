@@ -11,7 +11,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import folder_name, rest_of, stem
+from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -84,7 +84,7 @@ class _Reader:
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, given = record.get("type"), record.get("data")
-        data: JsonObject = given if isinstance(given, dict) else {}
+        data = mapped(given)
         if not self._draft.started:
             yield self._start(data if kind == _START else {}, record.get("timestamp"))
         if kind == _START:
@@ -101,8 +101,7 @@ class _Reader:
             self._draft.keep(record)
 
     def _start(self, data: JsonObject, time: Any) -> Event:
-        given = data.get("context")
-        context: JsonObject = given if isinstance(given, dict) else {}
+        context = mapped(data.get("context"))
         return self._draft.start(
             createdAt=data.get("startTime") or time,
             cwd=context.get("cwd"),
@@ -127,7 +126,7 @@ class _Reader:
             turn = Turn("assistant", rest_of(data, "content", "toolRequests", "reasoningText"))
             turn.think(data.get("reasoningText"))
             turn.say(data.get("content"))
-            for call in data.get("toolRequests") or []:
+            for call in listed(data.get("toolRequests")):
                 if isinstance(call, dict):
                     rest = rest_of(call, "toolCallId", "name", "arguments", "type")
                     turn.call(call.get("toolCallId"), call.get("name"), call.get("arguments"), **rest)

@@ -12,7 +12,7 @@ from sessiond.importers.blocks import text_of
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import beside, rest_of, stem
+from sessiond.importers.source_file import beside, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -62,7 +62,7 @@ class _Reader:
             summary = record.get("summary") or record.get("summaryText")
             turn.say(summary.get("body") if isinstance(summary, dict) else summary)
             yield from turn.events(self._draft, line=line, id=record.get("id"), time=time)
-        elif kind in _STATES:
+        elif word(kind) in _STATES:
             self._ignored[str(kind)] += 1
         elif kind != _START:
             self._draft.keep(record)

@@ -13,7 +13,7 @@ from typing import Any
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import rest_of
+from sessiond.importers.source_file import listed, mapped, rest_of
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -67,8 +67,8 @@ def _day(path: str, day: str, activities: list[tuple[str, int, JsonObject]]) -> 
         title = str(activity.get("title") or "")
         asked = _PROMPTED.match(title)
         answer = Turn("assistant")
-        for part in activity.get("safeHtmlItem") or []:
-            html = part.get("html") if isinstance(part, dict) else None
+        for part in listed(activity.get("safeHtmlItem")):
+            html = mapped(part).get("html")
             answer.say(_text(html) if isinstance(html, str) else None)
             answer.metadata.setdefault("html", []).append(html if isinstance(html, str) else part)
         prompt = Turn("user" if asked or not answer.is_empty else "system", rest_of(activity, *_USED))

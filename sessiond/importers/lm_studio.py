@@ -12,7 +12,7 @@ from typing import Any
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import read_records, rest_of, written_at
+from sessiond.importers.source_file import listed, mapped, read_records, rest_of, word, written_at
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -52,7 +52,7 @@ class _Reader:
         yield self._draft.start(
             name=about.get("name"),
             createdAt=about.get("createdAt"),
-            model=model.get("identifier") if isinstance(model, dict) else None,
+            model=mapped(model).get("identifier"),
             metadata={key: value for key, value in about.items() if key in _KEPT and value not in (None, "", [], {})},
         )
         if about.get("systemPrompt"):
@@ -74,12 +74,12 @@ class _Reader:
         turn = Turn(str(version.get("role") or "unknown"), {"branch": True} if branch else {})
         if isinstance(sender, dict) and sender.get("senderName"):
             turn.metadata["sender"] = sender["senderName"]
-        for step in version.get("steps") or [{"type": "contentBlock", "content": version.get("content")}]:
-            kind = step.get("type") if isinstance(step, dict) else None
+        for step in listed(version.get("steps")) or [{"type": "contentBlock", "content": version.get("content")}]:
+            kind = mapped(step).get("type")
             if kind == "contentBlock":
                 self._take_step(turn, step)
-            elif kind in _SILENT:
-                self._ignored[kind] += 1
+            elif word(kind) in _SILENT:
+                self._ignored[word(kind)] += 1
             else:
                 turn.metadata.setdefault("steps", []).append(step)
         yield from turn.events(self._draft, line=line)
@@ -104,7 +104,7 @@ class _Reader:
 
 
 def _take(turn: Turn, part: Any, *, is_thinking: bool) -> None:
-    kind = part.get("type") if isinstance(part, dict) else None
+    kind = mapped(part).get("type")
     if kind == "text" and is_thinking:
         turn.think(part.get("text"))
     elif kind == "text":

@@ -11,7 +11,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft, moment, suggest_id
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, read_records, rest_of, stem
+from sessiond.importers.source_file import beside, folder_name, listed, read_records, rest_of, stem
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -114,5 +114,5 @@ def _take(turn: Turn, content: Any) -> str:
 
 def _summary(parts: Any) -> str:
     """The texts of a reasoning record's summary."""
-    found = parts if isinstance(parts, list) else []
+    found = listed(parts)
     return "\n\n".join(part["text"] for part in found if isinstance(part, dict) and isinstance(part.get("text"), str))

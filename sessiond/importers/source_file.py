@@ -53,6 +53,21 @@ def rest_of(record: JsonObject, *used: str) -> JsonObject:
     return {key: value for key, value in record.items() if key not in used and value not in (None, "", [], {})}
 
 
+def listed(value: Any) -> list[Any]:
+    """A value that should be a list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mapped(value: Any) -> JsonObject:
+    """A value that should be an object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def word(value: Any) -> str:
+    """A value that should be a text, such as a kind; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def read_records(make: Callable[[JsonObject], LineReader], path: str, open_: Opener, *arrays: str) -> Iterator[Event]:
     """A complete `read` for a JSON document: passes each object of `arrays` (or of a root array) to the reader that `make`
     returns for the document's other members, and what was skipped to the caller.

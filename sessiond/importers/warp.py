@@ -12,6 +12,7 @@ from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.protobuf import Fields, NotProtobuf
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.source_file import mapped
 from sessiond.importers.tool import Tool, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -130,7 +131,7 @@ def _query(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     """What was asked in one exchange."""
     given = from_json(row["input"])
     for one in given if isinstance(given, list) else [given]:
-        query = one.get("Query") if isinstance(one, dict) else None
+        query = mapped(one).get("Query")
         turn = Turn("user" if isinstance(query, dict) else "system")
         if isinstance(query, dict):
             turn.say(query.get("text"))

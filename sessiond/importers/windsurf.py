@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener
-from sessiond.importers.source_file import rest_of, stem, written_at
+from sessiond.importers.source_file import mapped, rest_of, stem, written_at
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -22,7 +22,7 @@ class Windsurf(Tool):
     name = "windsurf"
 
     def recognise(self, path: str, head: bytes) -> int:
-        if not path.endswith(".jsonl"):
+        if not path.endswith(".jsonl") or not any(kind.encode() in head for kind in _KINDS):
             return 0
         found = (one for one in head_objects(head)[:10] if one.get("type") in _KINDS)
         return 90 if any("status" in one and isinstance(one.get(str(one["type"])), dict) for one in found) else 0
@@ -44,8 +44,7 @@ class _Reader:
             yield self._draft.start(createdAt=written_at(self._draft.path))
         self._steps += 1
         kind = str(record.get("type"))
-        given = record.get(kind)
-        data: JsonObject = given if isinstance(given, dict) else {}
+        data = mapped(record.get(kind))
         turn = Turn("assistant", rest_of(record, "type", "status", kind))
         if kind == "user_input":
             turn = Turn("user", {**turn.metadata, **rest_of(data, "user_response")})
@@ -54,7 +53,7 @@ class _Reader:
             turn.metadata |= rest_of(data, "response", "thinking")
             turn.think(data.get("thinking"))
             turn.say(data.get("response"))
-        elif isinstance(given, dict):
+        elif isinstance(record.get(kind), dict):
             call_id = f"step-{self._steps}"
             turn.call(call_id, kind, rest_of(data, "output", "result"))
             for shown in (data[key] for key in ("output", "result") if data.get(key) is not None):

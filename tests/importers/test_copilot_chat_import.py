@@ -145,6 +145,8 @@ def test_a_log_of_changes_gives_the_same(tmp_path: Path) -> None:
         ({"kind": 7, "k": ["a"]}, "a change of unknown kind 7"),
         ({"kind": 1, "k": ["requests", 9, "x"], "v": 1}, "a change of requests.9.x, which is not there"),
         ({"kind": 2, "k": []}, "a change without a path"),
+        ({"kind": 1, "k": [5], "v": 1}, "a change of 5, which is not there"),
+        ({"kind": 2, "k": ["requests"], "v": 5}, "a change of requests, which is not there"),
         ({"kind": 1, "k": [], "v": {}}, None),
         ({"kind": 1, "k": ["requests", 0], "v": {}}, None),
     ],
