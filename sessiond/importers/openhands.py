@@ -53,6 +53,9 @@ class OpenHands(Tool):
             yield from reader.file(file, open_)
         yield from reader.end()
 
+    def is_part(self, path: str) -> bool:
+        return folder_name(path) == _EVENTS and _NUMBER.fullmatch(os.path.basename(path)) is not None
+
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [os.path.join(home, ".openhands", name) for name in ("conversations", "sessions")]
 

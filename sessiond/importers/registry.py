@@ -237,6 +237,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     except OSError as error:
         return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
     surest = _surest(scores)
+    if surest is not None and scores[surest.name] < _CERTAIN and (tool := _whose_part(path)):
+        return SkippedLine(path, None, f"only a part of what {tool} wrote") if named else None
     if format is not None and named:
         if surest is not None and format not in scores and scores[surest.name] >= _CERTAIN:
             return SkippedLine(path, None, f"is a {surest.name} file, not a {format} file")
@@ -245,6 +247,11 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     if surest is not None and format in (None, surest.name):
         return Found(surest.name, path, size)
     return SkippedLine(path, None, "not a file of any known tool") if named else None
+
+
+def _whose_part(path: str) -> str | None:
+    """The tool that has the file as a part of a source, and not as the file to import."""
+    return next((one.name for one in IMPORTERS if isinstance(one, Tool) and one.is_part(path)), None)
 
 
 def _is_native(path: str) -> bool:

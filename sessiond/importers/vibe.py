@@ -49,6 +49,10 @@ class Vibe(Tool):
         else:
             yield from read_with(_Reader(path, beside(path, _META, open_)), path, open_)
 
+    def is_part(self, path: str) -> bool:
+        above = os.path.dirname(os.path.dirname(path))
+        return any(os.path.isfile(os.path.join(folder, "CURRENT")) for folder in (above, os.path.dirname(above)))
+
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [os.path.join(env.get("VIBE_HOME") or os.path.join(home, ".vibe"), "logs", "session")]
 

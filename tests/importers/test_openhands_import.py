@@ -113,6 +113,15 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert (info["cwd"], info["model"], list(stream.starts)) == ("/work", "openai/fake", [STATE["id"]])
 
 
+def test_an_event_is_not_a_session(tmp_path: Path) -> None:
+    """Even if it looks like a list of messages, which its tool's own file does not."""
+    path = conversation(tmp_path).parent / "events" / "event-00009-aeccf339-322b.json"
+    path.write_text(json.dumps([{"role": "user", "content": "x"}]))
+    assert recognised(path) == "messages"
+    found = [one.path for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)]
+    assert [Path(one).name for one in found] == ["base_state.json"]
+
+
 def test_events_before_version_1(tmp_path: Path) -> None:
     """A file for each event, without a state; actions and observations."""
     call = {"tool_call_id": "c1", "function_name": "execute_bash"}

@@ -8,6 +8,8 @@ from typing import Any
 
 from collected import lines, read, recognised
 
+from sessiond.importers import registry
+from sessiond.importers.record import SkippedLine
 from tests.importers.tools import calls, imported_twice, told
 
 S = "d0d01a1e-4eee-d5a7-2e10-5eff537ccc71"
@@ -127,6 +129,17 @@ def test_a_store(tmp_path: Path) -> None:
     assert stream.only[3]["toolCallId"] == "e3"
     assert stream.only[5]["metadata"]["record"]["words"] == "kept"
     assert stream.only[0]["timestamp"] == "2026-11-23T13:23:28.000Z"
+
+
+def test_the_parts_of_a_store_are_not_sessions(tmp_path: Path) -> None:
+    """A chunk looks like a list of messages; only `meta.json` is imported, and a chunk that is named is refused."""
+    path = store(tmp_path)
+    chunk = path.parent / "chunks" / "aa.json"
+    assert recognised(chunk) == "messages"
+    found = [one.path for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)]
+    assert found == [str(path)]
+    refused = registry.identify(str(chunk), None, named=True)
+    assert isinstance(refused, SkippedLine) and refused.reason == "only a part of what vibe wrote"
 
 
 def test_the_first_layout(tmp_path: Path) -> None:
