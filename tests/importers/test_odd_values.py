@@ -7,75 +7,22 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import test_agent_shell_import as agent_shell
-import test_amp_import as amp
-import test_avante_import as avante
-import test_claude_ai_import as claude_ai
-import test_codecompanion_import as codecompanion
-import test_copilot_chat_import as copilot_chat
-import test_copilot_cli_import as copilot_cli
-import test_cursor_import as cursor
-import test_droid_import as droid
-import test_gemini_takeout_import as gemini_takeout
-import test_kiro_import as kiro
-import test_librechat_import as librechat
-import test_lm_studio_import as lm_studio
-import test_open_webui_import as open_webui
-import test_openhands_import as openhands
-import test_roo_import as roo
-import test_specstory_import as specstory
-import test_vibe_import as vibe
-import test_warp_import as warp
-import test_windsurf_import as windsurf
-import test_zed_import as zed
 from collected import Stream, read
+from sources import FILES, TEXTS
 
 from sessiond.importers import registry
 from sessiond.importers.record import open_source
+from sessiond.importers.tool import Tool
 
 ODD: tuple[Any, ...] = (None, 5, "odd", [5], {"odd": 1}, True, [], {}, -1.5, [None], [[]], [{}])
 ALL = bool(os.environ.get("SESSIOND_ODD_VALUES"))
 """Try every odd value in every place, instead of one in each."""
-Write = Callable[[Path], Path]
-
-
-def at(write: Callable[..., Path], name: str) -> Write:
-    """A writer that wants the file's path, not its folder."""
-    return lambda folder: write(folder / name)
-
-
-FILES: dict[str, tuple[str, Write]] = {
-    "amp": ("amp", amp.thread),
-    "avante": ("avante", avante.history),
-    "avante entries": ("avante", lambda folder: avante.history(folder, messages=[], entries=avante.ENTRIES)),
-    "claude-ai": ("claude-ai", claude_ai.export),
-    "codecompanion": ("codecompanion", codecompanion.chat),
-    "copilot-chat": ("copilot-chat", copilot_chat.session),
-    "copilot-chat log": ("copilot-chat", copilot_chat.log),
-    "copilot-cli": ("copilot-cli", copilot_cli.session),
-    "cursor": ("cursor", at(cursor.state, "state.vscdb")),
-    "droid": ("droid", droid.session),
-    "gemini-takeout": ("gemini-takeout", gemini_takeout.takeout),
-    "kiro": ("kiro", kiro.session),
-    "kiro database": ("kiro", at(kiro.database, "data.sqlite3")),
-    "librechat": ("librechat", at(librechat.export, "x.json")),
-    "lm-studio": ("lm-studio", lm_studio.conversation),
-    "open-webui": ("open-webui", at(open_webui.database, "webui.db")),
-    "openhands": ("openhands", openhands.conversation),
-    "roo": ("roo", roo.task),
-    "vibe": ("vibe", vibe.session),
-    "vibe store": ("vibe", vibe.store),
-    "warp": ("warp", at(warp.database, "warp.sqlite")),
-    "windsurf": ("windsurf", windsurf.transcript),
-    "zed": ("zed", at(zed.threads, "threads.db")),
-}
-TEXTS: dict[str, Write] = {"agent-shell": agent_shell.transcript, "specstory": specstory.history}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -161,3 +108,18 @@ def test_a_text_that_is_cut_anywhere_raises_nothing(tmp_path: Path, tool: str) -
     for end in range(30, len(whole), 1 if ALL else 7):
         path.write_text(whole[:end])
         assert len(Stream(registry.BY_NAME[tool].read(str(path), open_source)).starts) == 1
+
+
+@pytest.mark.parametrize("name", [*FILES, *TEXTS])
+def test_a_folder_holds_one_source(tmp_path: Path, name: str) -> None:
+    """Of all files that a tool writes for a session one is imported, and by the tool's importer."""
+    tool, write = FILES[name] if name in FILES else (name, TEXTS[name])
+    path = write(tmp_path)
+    found = [one for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)]
+    assert [(one.importer, one.path) for one in found] == [(tool, str(path))]
+
+
+def test_every_tool_has_a_source_here() -> None:
+    """All importers that extend `Tool` are tried, so that a new one is."""
+    tools = {one.name for one in registry.IMPORTERS if isinstance(one, Tool)}
+    assert tools == {tool for tool, _ in FILES.values()} | TEXTS.keys()
