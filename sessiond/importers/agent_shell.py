@@ -43,7 +43,7 @@ class AgentShell(Tool):
 
 
 class _Sections:
-    """Turns lines into messages. What is inside a call's fence is its output, whatever it looks like."""
+    """Turns lines into messages. Everything inside a call's fence is its output, even a heading."""
 
     def __init__(self, draft: SessionDraft) -> None:
         self._draft = draft

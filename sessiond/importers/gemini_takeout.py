@@ -1,5 +1,5 @@
 """Gemini in Google Takeout: "My Activity" as JSON, an array of prompts with their answers, the newest first. It does not say
-which of them belong together, so that a session is what was asked on one day (UTC).
+which prompts belong together, so a session is one day (UTC).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GeminiTakeout(Tool):
                 found.append((time, item.line, item.value))
             else:
                 yield SkippedLine(path, item.line, "not an activity: it needs a time")
-        # The sort is stable, and what is at the same time is in the file's order turned round: the newest is first there.
+        # The newest activity is first in the file. The sort keeps the order of activities that have the same time.
         found.reverse()
         found.sort(key=lambda one: one[0])
         for day, activities in groupby(found, key=lambda one: one[0][:10]):

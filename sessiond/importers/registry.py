@@ -153,7 +153,7 @@ def _scored(path: str, head: bytes) -> dict[str, int]:
 
 
 _BESIDE = {"base_state.json": "events", "0.json": "."}
-"""Sources of which only the first file is named: where their other files are, relative to it (see `openhands`)."""
+"""Sources of many files, of which only the first is imported: the folder of the others, relative to it."""
 
 
 def fingerprint(path: str) -> str:
@@ -250,7 +250,7 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
 
 
 def _whose_part(path: str) -> str | None:
-    """The tool that has the file as a part of a source, and not as the file to import."""
+    """The tool that the file belongs to as a part of a source. Another file is the one to import."""
     return next((one.name for one in IMPORTERS if isinstance(one, Tool) and one.is_part(path)), None)
 
 

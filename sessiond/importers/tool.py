@@ -27,7 +27,7 @@ class Tool:
         return []
 
     def is_part(self, path: str) -> bool:
-        """Whether the file is a part of a source of this tool, of which another file is the one to import."""
+        """Whether the file is a part of one of the tool's sources. Another file is the one to import."""
         return False
 
 

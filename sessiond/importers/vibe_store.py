@@ -71,7 +71,7 @@ def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
 
 
 def _apply(entries: _Entries, change: Any) -> None:
-    """Entries that the journal removes stay: an import loses nothing."""
+    """Entries that the journal removes are kept: an import loses nothing."""
     op = mapped(change).get("op")
     if op in ("append_entry", "replace_entry"):
         _put(entries, change.get("entry"))

@@ -76,7 +76,7 @@ def transcript(folder: Path, text: str = TEXT) -> Path:
 
 
 def test_a_transcript(tmp_path: Path) -> None:
-    """A heading begins a message, unless it is in the output of a tool; a call has what was written about it."""
+    """A heading begins a message, unless it is in the output of a tool; a call has the fields written about it."""
     path = transcript(tmp_path)
     assert recognised(path) == "agent-shell"
     stream = read(path)
@@ -103,7 +103,7 @@ def test_a_transcript(tmp_path: Path) -> None:
 
 
 def test_a_cut_transcript_gives_what_is_there(tmp_path: Path) -> None:
-    """An output without its end is as much of it as there is; a header alone is an empty session, named after the file."""
+    """An output without its end is kept as far as it goes; a header alone is an empty session, named after the file."""
     stream = read(transcript(tmp_path, TEXT[: TEXT.index("````\n\nAn apple")]))
     assert told(stream.only)[-1] == ("tool", OUTPUT + "\n")
     stream = read(transcript(tmp_path / "call", TEXT[: TEXT.index("````\n## User")]))
@@ -112,8 +112,8 @@ def test_a_cut_transcript_gives_what_is_there(tmp_path: Path) -> None:
     assert (empty.only, list(empty.starts)) == ([], ["2025-11-02-18-17-00"])
 
 
-def test_another_page_is_not_its(tmp_path: Path) -> None:
-    """Its title is at the beginning."""
+def test_another_page_is_not_recognised(tmp_path: Path) -> None:
+    """The title must be at the beginning."""
     path = tmp_path / "x.md"
     path.write_text("# About\n\n# Agent Shell Transcript\n")
     assert recognised(path) is None

@@ -57,7 +57,7 @@ def history(folder: Path, **more: Any) -> Path:
 
 
 def test_a_history(tmp_path: Path) -> None:
-    """Calls and results in Anthropic's blocks; what avante itself said in the user's name is marked."""
+    """Calls and results are Anthropic's blocks; prompts that avante made up are marked."""
     path = history(tmp_path)
     assert recognised(path) == "avante"
     stream = read(path)
@@ -86,7 +86,7 @@ def test_older_entries(tmp_path: Path) -> None:
 
 
 def test_a_cut_history_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; what is not a message too."""
+    """Whole messages are imported; the cut, and elements that are not messages, are reported."""
     path = history(tmp_path, messages=[{"odd": 1}, *MESSAGES])
     path.write_text(path.read_text()[: path.read_text().index("apples")])
     stream = read(path)
@@ -95,7 +95,7 @@ def test_a_cut_history_gives_what_came_before(tmp_path: Path) -> None:
 
 
 def test_its_metadata_is_not_a_history(tmp_path: Path) -> None:
-    """Nor is any document with a title and a time."""
+    """Neither is another document with a title and a time."""
     path = history(tmp_path)
     assert recognised(path.parent / "metadata.json") is None
     path.write_text(json.dumps({"title": "x", "timestamp": "y", "messages": []}))

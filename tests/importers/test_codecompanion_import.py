@@ -48,7 +48,7 @@ def chat(folder: Path, value: Any = CHAT) -> Path:
 
 
 def test_a_chat(tmp_path: Path) -> None:
-    """What the plugin added is marked; the same words said again are another message; both ways to write calls are read."""
+    """Text that the plugin added is marked; the same words said again are another message; both forms of calls are read."""
     path = chat(tmp_path)
     assert recognised(path) == "codecompanion"
     stream = read(path)
@@ -75,7 +75,7 @@ def test_a_chat(tmp_path: Path) -> None:
 
 
 def test_a_cut_chat_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; what is not a message too; an empty chat is an empty session."""
+    """Whole messages are imported; the cut, and elements that are not messages, are reported; an empty chat is an empty session."""
     path = chat(tmp_path, {"save_id": "1", "messages": [5, {}, *MESSAGES]})
     path.write_text(path.read_text()[: path.read_text().index("I look")])
     stream = read(path)
@@ -89,7 +89,7 @@ def test_a_cut_chat_gives_what_came_before(tmp_path: Path) -> None:
 
 
 def test_its_index_is_not_a_chat(tmp_path: Path) -> None:
-    """Nor is a document of somebody else."""
+    """Neither is another program's document."""
     path = tmp_path / "index.json"
     path.write_text(json.dumps({"1": {"save_id": "1", "message_count": 3, "cycle": 1, "messages": 1}}))
     assert recognised(path) is None

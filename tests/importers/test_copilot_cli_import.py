@@ -103,7 +103,7 @@ def test_a_session(tmp_path: Path) -> None:
 
 
 def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
-    """Known bookkeeping is counted; an event of a kind that nobody knows is kept."""
+    """Known bookkeeping is counted; an event of an unknown kind is kept."""
     stream = read(session(tmp_path))
     assert stream.ignored == {
         "session.model_change": 1,
@@ -131,15 +131,15 @@ def test_a_plain_name(tmp_path: Path) -> None:
 
 
 def test_damage_costs_a_line(tmp_path: Path) -> None:
-    """A damaged line is reported, the others are imported; so is a session whose start is lost."""
+    """A damaged line is reported and the others are imported; a session whose start is lost is imported too."""
     stream = read(session(tmp_path, b"\0\0", *EVENTS[:4], b'{"type": "user.mess', *EVENTS[8:9]))
     assert [role for role, _ in told(stream.only)] == ["system", "user", "tool"]
     assert [one.line for one in stream.skipped] == [1, 6]
     assert told(read(lines(tmp_path / "x.jsonl", *EVENTS[3:5]), "copilot-cli").only) == [("user", "What is here?")]
 
 
-def test_events_of_another_tool_are_not_its(tmp_path: Path) -> None:
-    """The words alone do not make a file its."""
+def test_events_of_another_tool_are_not_recognised(tmp_path: Path) -> None:
+    """The words alone do not decide."""
     assert recognised(lines(tmp_path / "x.jsonl", {"role": "user", "content": '"session.start"'})) == "messages"
 
 

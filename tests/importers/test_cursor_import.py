@@ -110,7 +110,7 @@ def test_conversations(tmp_path: Path) -> None:
 
 
 def test_a_bubble_that_is_not_listed_is_kept(tmp_path: Path) -> None:
-    """What was taken back is still in the file: it comes last, and is marked."""
+    """A message that was taken back is still in the file: it comes last, and is marked."""
     lost = {"bubbleId": "b9", "type": 1, "text": "taken back"}
     stream = read(
         state(tmp_path / "state.vscdb", ("bubbleId:c1:b9", json.dumps(lost)), ("bubbleId:c10:b9", json.dumps(lost)))
@@ -132,8 +132,8 @@ def test_a_damaged_value_costs_its_conversation(tmp_path: Path) -> None:
     assert "cannot be read" in broken.skipped[0].reason
 
 
-def test_vs_codes_own_state_is_not_its(tmp_path: Path) -> None:
-    """It has the same name and one of the tables."""
+def test_vs_codes_own_state_is_not_recognised(tmp_path: Path) -> None:
+    """VS Code's file has the same name and one of the tables."""
     path = tmp_path / "state.vscdb"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE ItemTable (key TEXT, value BLOB)")

@@ -60,7 +60,7 @@ def session(folder: Path, *records: Any) -> Path:
 
 
 def test_a_session(tmp_path: Path) -> None:
-    """Messages in Anthropic's blocks; a reminder is nobody's words; a summary is a message; what is unknown is kept."""
+    """Messages have Anthropic's blocks; a reminder is injected, a summary is a message, an unknown record is kept."""
     path = session(tmp_path)
     assert recognised(path) == "droid"
     stream = read(path)
@@ -84,15 +84,15 @@ def test_a_session(tmp_path: Path) -> None:
 
 
 def test_damage_costs_a_line(tmp_path: Path) -> None:
-    """A damaged line is reported; so does a session without its start come in."""
+    """A damaged line is reported; a session without its start is imported."""
     stream = read(session(tmp_path, START, b'{"type": "mess', *RECORDS[2:4]))
     assert told(stream.only) == [("user", "What is here?"), ("assistant", "")]
     assert [one.line for one in stream.skipped] == [2]
     assert len(read(lines(tmp_path / "x.jsonl", *RECORDS[2:4]), "droid").only) == 2
 
 
-def test_another_start_is_not_its(tmp_path: Path) -> None:
-    """The words alone do not make a file its."""
+def test_another_start_is_not_recognised(tmp_path: Path) -> None:
+    """The words alone do not decide."""
     assert recognised(lines(tmp_path / "x.jsonl", {"role": "user", "content": '"session_start"'})) == "messages"
 
 

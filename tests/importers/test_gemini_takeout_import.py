@@ -32,7 +32,7 @@ def takeout(folder: Path, value: Any = ACTIVITIES) -> Path:
 
 
 def test_a_day_is_a_session(tmp_path: Path) -> None:
-    """Prompts and answers, the oldest first; an answer's HTML is text here, and is kept."""
+    """Prompts and answers come oldest first; an answer's HTML becomes text, and is kept in the metadata."""
     path = takeout(tmp_path)
     assert recognised(path) == "gemini-takeout"
     stream = read(path)
@@ -52,7 +52,7 @@ def test_a_day_is_a_session(tmp_path: Path) -> None:
 
 
 def test_damage_costs_an_activity(tmp_path: Path) -> None:
-    """One without a time, and a cut at the end, are reported."""
+    """An activity without a time, and a cut at the end, are reported."""
     path = takeout(tmp_path, [{**ACTIVITIES[0], "time": "?"}, 5, *ACTIVITIES[1:]])
     path.write_text(path.read_text()[:-30])
     stream = read(path)
@@ -64,7 +64,7 @@ def test_damage_costs_an_activity(tmp_path: Path) -> None:
     ]
 
 
-def test_another_activity_is_not_its(tmp_path: Path) -> None:
+def test_another_activity_is_not_recognised(tmp_path: Path) -> None:
     """Takeout has such files for every product."""
     assert (
         recognised(takeout(tmp_path, [{"header": "Search", "title": "Searched", "time": "x", "products": ["Search"]}]))

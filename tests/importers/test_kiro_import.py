@@ -95,7 +95,7 @@ def database(path: Path, *more: Any) -> Path:
 
 
 def test_a_session_of_the_command(tmp_path: Path) -> None:
-    """Records whose content has kinds; what is unknown is kept; name, folder and model are in the file next to it."""
+    """A record's content has kinds; an unknown record is kept; name, folder and model come from the file next to it."""
     path = session(tmp_path)
     assert recognised(path) == "kiro"
     stream = read(path)
@@ -109,7 +109,7 @@ def test_a_session_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_session_in_the_database(tmp_path: Path) -> None:
-    """Before that, a row held a conversation; a session for each."""
+    """Older versions have a row for each conversation, which becomes a session."""
     path = database(tmp_path / "data.sqlite3", [{"odd": 1}])
     assert recognised(path) == "kiro"
     stream = read(path)
@@ -123,7 +123,7 @@ def test_a_session_in_the_database(tmp_path: Path) -> None:
 
 
 def test_a_session_of_the_editor(tmp_path: Path) -> None:
-    """It has Continue's form; only the folder says that it is Kiro's."""
+    """The file has Continue's form; only its folder is Kiro's."""
     path = tmp_path / "kiro.kiroagent" / "workspace-sessions" / "abc" / "s1.json"
     path.parent.mkdir(parents=True)
     history = [{"message": {"role": "user", "content": [{"type": "text", "text": "hi"}], "id": "m1"}}]
@@ -144,8 +144,8 @@ def test_damage_costs_a_record(tmp_path: Path) -> None:
     assert [one.reason for one in stream.skipped] == ["the conversation of /work has no history"]
 
 
-def test_other_kinds_are_not_its(tmp_path: Path) -> None:
-    """A log of another tool has kinds too, and another database conversations."""
+def test_other_kinds_are_not_recognised(tmp_path: Path) -> None:
+    """Other programs' logs have kinds, and their databases conversations."""
     assert recognised(lines(tmp_path / "x.jsonl", {"kind": "Prompt", "data": "x"})) is None
     with closing(sqlite3.connect(tmp_path / "x.sqlite3")) as db:
         db.execute("CREATE TABLE conversations (id TEXT)")

@@ -75,7 +75,7 @@ def conversation(folder: Path, value: Any = CONVERSATION) -> Path:
 
 
 def test_a_conversation(tmp_path: Path) -> None:
-    """The versions that were left are marked; an answer's steps are thinking, call, result and text, in their order."""
+    """Versions that are not selected are marked; an answer's steps are thinking, call, result and text, in their order."""
     path = conversation(tmp_path)
     assert recognised(path) == "lm-studio"
     stream = read(path)
@@ -102,8 +102,8 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert info["metadata"]["tokenCount"] == 12
 
 
-def test_a_result_that_is_not_json_is_text(tmp_path: Path) -> None:
-    """Most results are JSON in a text; others stay as they are."""
+def test_a_result_that_is_not_a_list_is_text(tmp_path: Path) -> None:
+    """Most results are a JSON list in a text; others are kept as they are."""
     for given in ("plain", '{"a": 1}'):
         version = {"role": "assistant", "steps": [step({"type": "toolCallResult", "content": given})]}
         stream = read(conversation(tmp_path, {"systemPrompt": "", "messages": [{"versions": [version]}]}))
@@ -111,7 +111,7 @@ def test_a_result_that_is_not_json_is_text(tmp_path: Path) -> None:
 
 
 def test_a_cut_conversation_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; what is not a message too; one without messages is empty."""
+    """Whole messages are imported; the cut, and elements that are not messages, are reported; the system prompt alone is a session."""
     path = conversation(tmp_path, {**CONVERSATION, "messages": [{"odd": 1}, *MESSAGES]})
     path.write_text(path.read_text()[: path.read_text().index("apples")])
     stream = read(path)
@@ -120,7 +120,7 @@ def test_a_cut_conversation_gives_what_came_before(tmp_path: Path) -> None:
     assert told(read(conversation(tmp_path, {**CONVERSATION, "messages": []})).only) == [("system", "Be kind.")]
 
 
-def test_another_conversation_is_not_its(tmp_path: Path) -> None:
+def test_another_conversation_is_not_recognised(tmp_path: Path) -> None:
     """The name alone says nothing."""
     path = tmp_path / "x.conversation.json"
     path.write_text(json.dumps({"messages": [{"role": "user", "content": "x"}]}))

@@ -96,7 +96,7 @@ def conversation(folder: Path) -> Path:
 
 
 def test_a_conversation(tmp_path: Path) -> None:
-    """The events of the folder, in the order of their numbers; only the state is a file of the tool."""
+    """The events come in the order of their numbers; only the state file is recognised."""
     path = conversation(tmp_path)
     assert [
         (one.importer, Path(one.path).name) for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)
@@ -114,7 +114,7 @@ def test_a_conversation(tmp_path: Path) -> None:
 
 
 def test_an_event_is_not_a_session(tmp_path: Path) -> None:
-    """Even if it looks like a list of messages, which its tool's own file does not."""
+    """Even if it looks like a list of messages."""
     path = conversation(tmp_path).parent / "events" / "event-00009-aeccf339-322b.json"
     path.write_text(json.dumps([{"role": "user", "content": "x"}]))
     assert recognised(path) == "messages"
@@ -178,7 +178,7 @@ def test_a_fingerprint_changes_with_the_events(tmp_path: Path) -> None:
 
 
 def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:
-    """One that is cut off is reported with its path; a trajectory's elements too."""
+    """An event that is cut off is reported with its path; in a trajectory, an element that is not an event is."""
     path = conversation(tmp_path)
     broken = path.parent / "events" / "event-00001-aeccf339-322b.json"
     broken.write_text('{"kind": "Mess')
@@ -190,7 +190,7 @@ def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:
     assert [one.reason for one in read(trajectory).skipped] == ["an event that is not an object"]
 
 
-def test_another_state_is_not_its(tmp_path: Path) -> None:
+def test_another_state_is_not_recognised(tmp_path: Path) -> None:
     """The file's name alone says nothing."""
     path = tmp_path / "base_state.json"
     path.write_text("{}")

@@ -96,14 +96,14 @@ def test_an_empty_record_is_a_message() -> None:
     ],
 )
 def test_blocks_of_any_vendor(content: Any, expected: Any) -> None:
-    """Anthropic's, OpenAI's and the AI SDK's; what is none of them stays as it is."""
+    """Anthropic's, OpenAI's and the AI SDK's blocks are read; any other block is kept as it is."""
     turn = Turn("assistant")
     turn.take(content)
     assert [(one["role"], one["content"]) for one in messages(turn)] == expected
 
 
 def test_thinking_keeps_its_signatures() -> None:
-    """They are in the metadata, and thinking that cannot be read too."""
+    """The metadata has them, and thinking that cannot be read."""
     turn = Turn("assistant")
     turn.take([{"type": "thinking", "thinking": "a", "signature": "s"}, {"type": "redacted_thinking", "data": "d"}])
     turn.take([{"type": "reasoning", "text": "b"}, {"type": "thinking", "thinking": ""}])
@@ -129,14 +129,14 @@ def test_a_folder_from_a_uri(uri: Any, path: str | None) -> None:
 
 
 def test_a_file_next_to_another(tmp_path: Path) -> None:
-    """Its object; nothing if it is missing or damaged."""
+    """The file's object is read as far as it goes; a missing file gives an empty object."""
     (tmp_path / "b.json").write_text('{"a": 1, "b"')
     assert beside(str(tmp_path / "a.json"), "b.json", open_source) == {"a": 1}
     assert beside(str(tmp_path / "a.json"), "c.json", open_source) == {}
 
 
 def test_places_follow_the_environment() -> None:
-    """Where programs keep files on Linux and macOS, and each editor's folder; a tool has none unless it says so."""
+    """Variables of the environment move the folders; a tool has no places unless it names them."""
     env = {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d", "XDG_STATE_HOME": "/s"}
     assert in_config("/h", env, "x") == ["/c/x", "/d/x", "/h/Library/Application Support/x"]
     assert in_config("/h", {}, "x")[:2] == ["/h/.config/x", "/h/.local/share/x"]

@@ -96,7 +96,7 @@ def store(folder: Path) -> Path:
 
 
 def test_a_session(tmp_path: Path) -> None:
-    """Version 2: messages in OpenAI's form; what Vibe said in the user's name is marked. No message has a time of its own."""
+    """Version 2: messages in OpenAI's form; what Vibe said in the user's name is marked. The messages have no times."""
     path = session(tmp_path)
     assert recognised(path) == "vibe"
     stream = read(path)
@@ -112,7 +112,7 @@ def test_a_session(tmp_path: Path) -> None:
 
 
 def test_a_store(tmp_path: Path) -> None:
-    """Version 3: the chunks of the newest generation, then what the journal changed; what it removes, stays."""
+    """Version 3: the chunks of the newest generation, then what the journal changed; what it removes is kept."""
     path = store(tmp_path)
     assert recognised(path) == "vibe"
     stream = read(path)
@@ -175,7 +175,7 @@ def test_a_cut_line_costs_itself(tmp_path: Path) -> None:
     assert [one.line for one in stream.skipped] == [5, 6]
 
 
-def test_messages_of_another_tool_are_not_its(tmp_path: Path) -> None:
+def test_messages_of_another_tool_are_not_recognised(tmp_path: Path) -> None:
     """Nor is any other `meta.json`."""
     assert recognised(lines(tmp_path / "messages.jsonl", {"role": "user", "content": "x"})) == "messages"
     path = tmp_path / "meta.json"

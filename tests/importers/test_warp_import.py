@@ -72,7 +72,7 @@ def database(path: Path, *tasks: bytes) -> Path:
 
 
 def test_conversations(tmp_path: Path) -> None:
-    """The tasks' messages by their times, a subtask's marked; without tasks, what was asked."""
+    """Messages of all tasks come in the order of their times, a subtask's are marked; without tasks, the prompts are imported."""
     path = database(tmp_path / "warp.sqlite")
     assert recognised(path) == "warp"
     stream = read(path)
@@ -126,14 +126,14 @@ def test_bytes_without_a_schema(data: bytes, shown: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x0b", b"\x80", b"\x0a\x05a", b"\x80" * 20])
-def test_what_is_not_a_message(data: bytes) -> None:
-    """A group, or what ends in the middle."""
+def test_bytes_that_are_not_a_message(data: bytes) -> None:
+    """A group, or bytes that end in the middle of a field."""
     with pytest.raises(protobuf.NotProtobuf):
         protobuf.fields(data)
 
 
-def test_another_database_is_not_its(tmp_path: Path) -> None:
-    """Queries of something else."""
+def test_another_database_is_not_recognised(tmp_path: Path) -> None:
+    """Another program may have queries."""
     with closing(sqlite3.connect(tmp_path / "x.sqlite")) as db:
         db.execute("CREATE TABLE ai_queries (id TEXT)")
     assert recognised(tmp_path / "x.sqlite") is None

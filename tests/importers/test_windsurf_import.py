@@ -30,7 +30,7 @@ def transcript(folder: Path, *records: Any) -> Path:
 
 
 def test_a_transcript(tmp_path: Path) -> None:
-    """A step of the tool is a call, and its output a result; the same words twice are two messages."""
+    """A step of a tool is a call, and its output is the result; the same words twice are two messages."""
     path = transcript(tmp_path)
     assert recognised(path) == "windsurf"
     stream = read(path)
@@ -59,7 +59,7 @@ def test_damage_costs_a_line(tmp_path: Path) -> None:
     assert [one.line for one in stream.skipped] == [3]
 
 
-def test_other_types_are_not_its(tmp_path: Path) -> None:
+def test_other_types_are_not_recognised(tmp_path: Path) -> None:
     """A record must hold what its type names."""
     assert recognised(lines(tmp_path / "x.jsonl", {"type": "user_input", "status": "done", "content": "x"})) is None
 

@@ -84,7 +84,7 @@ def threads(path: Path, *more: tuple[str, str, bytes]) -> Path:
 
 
 def test_threads(tmp_path: Path) -> None:
-    """Compressed or not; a result follows its call; a mention stays a block; what is unknown is kept."""
+    """Compressed or not: a result follows its call, a mention stays a block, and an unknown message is kept."""
     path = threads(tmp_path / "threads.db")
     assert recognised(path) == "zed"
     stream = read(path)
@@ -140,15 +140,15 @@ def test_a_damaged_thread_costs_itself(tmp_path: Path, monkeypatch: Any) -> None
 
 
 def test_an_unknown_schema_is_reported(tmp_path: Path) -> None:
-    """A file with its name, but not its columns."""
+    """The file has Zed's name, but not its columns."""
     path = tmp_path / "threads.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE threads (id TEXT, summary TEXT)")
     assert "lacks updated_at, data_type, data" in read(path).skipped[0].reason
 
 
-def test_another_database_is_not_its(tmp_path: Path) -> None:
-    """Threads of something else."""
+def test_another_database_is_not_recognised(tmp_path: Path) -> None:
+    """Another program may have threads."""
     path = tmp_path / "x.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE threads (id TEXT, summary TEXT)")
