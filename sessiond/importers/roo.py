@@ -1,5 +1,7 @@
-"""Roo Code and Kilo Code: `tasks/<id>/api_conversation_history.json`, an array of Anthropic's messages, or since version 2
-`{version, messages}` with those of the AI SDK. `history_item.json` next to it has the task's first words, folder and cost.
+"""Roo Code, and Kilo Code before version 7 (see `kilo_database`): `tasks/<id>/api_conversation_history.json`.
+
+It is an array of Anthropic's messages, or since Roo's version 2 `{version, messages}` with those of the AI SDK.
+`history_item.json` next to it has the task's first words, folder and cost.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.database import MAGIC, guarded
 from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.kilo_database import read_rows
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import beside, folder_name, listed, read_records, rest_of, stem
-from sessiond.importers.tool import Tool, in_editors
+from sessiond.importers.tool import Tool, in_config, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
 _FILE = "api_conversation_history.json"
+_DATABASE = "kilo.db"
 _MODE = b"<slug>"
 """Only this family describes its mode with these tags, in the details that it adds to each prompt."""
 _WRAPPED = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
@@ -47,9 +52,24 @@ class KiloCode(RooCode):
     name = "kilo"
     folders = ("kilocode.kilo-code", f".kilocode{os.sep}cli")
 
+    def recognise(self, path: str, head: bytes) -> int:
+        if os.path.basename(path) == _DATABASE:
+            return 95 if head.startswith(MAGIC) else 60
+        return super().recognise(path, head)
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        if os.path.basename(path) == _DATABASE:
+            yield from guarded(path, open_, lambda database: read_rows(self.name, database, path))
+        else:
+            yield from super().read(path, open_)
+
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         own = os.path.join(home, ".kilocode", "cli", "global", "tasks")
-        return [own, *in_editors(home, env, "globalStorage", self.folders[0], "tasks")]
+        return [
+            *in_config(home, env, "kilo", _DATABASE),
+            own,
+            *in_editors(home, env, "globalStorage", self.folders[0], "tasks"),
+        ]
 
 
 class _Reader:

@@ -15,6 +15,7 @@ import test_copilot_cli_import as copilot_cli
 import test_cursor_import as cursor
 import test_droid_import as droid
 import test_gemini_takeout_import as gemini_takeout
+import test_kilo_import as kilo
 import test_kiro_import as kiro
 import test_librechat_import as librechat
 import test_lm_studio_import as lm_studio
@@ -47,6 +48,7 @@ FILES: dict[str, tuple[str, Write]] = {
     "cursor": ("cursor", at(cursor.state, "state.vscdb")),
     "droid": ("droid", droid.session),
     "gemini-takeout": ("gemini-takeout", gemini_takeout.takeout),
+    "kilo database": ("kilo", kilo.database),
     "kiro": ("kiro", kiro.session),
     "kiro database": ("kiro", at(kiro.database, "data.sqlite3")),
     "librechat": ("librechat", at(librechat.export, "x.json")),
