@@ -24,6 +24,7 @@ from sessiond.importers.copilot_chat import CopilotChat
 from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
 from sessiond.importers.cursor import Cursor
+from sessiond.importers.cursor_agent import CursorAgent
 from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.gemini_takeout import GeminiTakeout
@@ -97,6 +98,7 @@ IMPORTERS: tuple[Importer, ...] = (
     GeminiTakeout(),
     Windsurf(),
     Warp(),
+    CursorAgent(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

@@ -12,6 +12,7 @@ import test_claude_ai_import as claude_ai
 import test_codecompanion_import as codecompanion
 import test_copilot_chat_import as copilot_chat
 import test_copilot_cli_import as copilot_cli
+import test_cursor_agent_import as cursor_agent
 import test_cursor_import as cursor
 import test_droid_import as droid
 import test_gemini_takeout_import as gemini_takeout
@@ -46,6 +47,7 @@ FILES: dict[str, tuple[str, Write]] = {
     "copilot-chat log": ("copilot-chat", copilot_chat.log),
     "copilot-cli": ("copilot-cli", copilot_cli.session),
     "cursor": ("cursor", at(cursor.state, "state.vscdb")),
+    "cursor-agent": ("cursor-agent", cursor_agent.store),
     "droid": ("droid", droid.session),
     "gemini-takeout": ("gemini-takeout", gemini_takeout.takeout),
     "kilo database": ("kilo", kilo.database),
