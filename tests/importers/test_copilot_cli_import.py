@@ -102,6 +102,15 @@ def test_a_session(tmp_path: Path) -> None:
     assert info["createdAt"] == "2026-11-23T13:21:00.375Z"
 
 
+def test_words_that_are_not_the_persons(tmp_path: Path) -> None:
+    """A prompt from a skill is injected; what a subagent says is marked."""
+    prompt = event(1, "user.message", content="Use the skill.", source="skill-x")
+    aside = event(2, "assistant.message", content="aside", toolRequests=["odd"], parentToolCallId="c1")
+    stream = read(session(tmp_path, EVENTS[0], prompt, aside))
+    assert stream.only[0]["metadata"] == {"source": "skill-x", "injected": True}
+    assert stream.only[1]["metadata"] == {"parentToolCallId": "c1", "sidechain": True}
+
+
 def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
     """Known bookkeeping is counted; an event of an unknown kind is kept."""
     stream = read(session(tmp_path))
@@ -128,6 +137,8 @@ def test_a_plain_name(tmp_path: Path) -> None:
     path = session(tmp_path)
     (path.parent / "workspace.yaml").write_text("name: Fruit salad\n")
     assert read(path).only_info["name"] == "Fruit salad"
+    (path.parent / "workspace.yaml").write_text("cwd: /work\n")
+    assert "name" not in read(path).only_info
 
 
 def test_damage_costs_a_line(tmp_path: Path) -> None:

@@ -120,6 +120,15 @@ def test_a_bubble_that_is_not_listed_is_kept(tmp_path: Path) -> None:
     assert len(stream.messages["c1"]) == 6
 
 
+def test_a_call_without_a_result(tmp_path: Path) -> None:
+    """The call says what became of it."""
+    running = {"bubbleId": "r1", "type": 2, "toolFormerData": {"tool": 5, "params": "{}", "status": "cancelled"}}
+    composer = {"composerId": "c3", "createdAt": T, "conversation": [running]}
+    (message,) = read(state(tmp_path / "state.vscdb", ("composerData:c3", json.dumps(composer)))).messages["c3"]
+    assert calls(message) == [("r1", "5", {})]
+    assert message["metadata"] == {"tool": {"status": "cancelled"}}
+
+
 def test_a_damaged_value_costs_its_conversation(tmp_path: Path) -> None:
     """The others are imported; a file whose pages are gone is reported."""
     path = state(tmp_path / "state.vscdb", ("composerData:c0", '{"composerId": "c0", "na'))

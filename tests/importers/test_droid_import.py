@@ -22,13 +22,13 @@ START = {
 }
 
 
-def message(number: int, role: str, *content: Any) -> dict[str, Any]:
+def message(number: int, role: str, *content: Any, **more: Any) -> dict[str, Any]:
     time = f"2025-12-01T10:00:0{number}.000Z"
     return {
         "type": "message",
         "id": f"m{number}",
         "timestamp": time,
-        "message": {"role": role, "content": list(content)},
+        "message": {"role": role, "content": list(content), **more},
     }
 
 
@@ -42,7 +42,7 @@ RECORDS = [
     message(3, "assistant", {"type": "thinking", "thinking": "hm", "signature": "s"}, CALL),
     message(4, "user", RESULT),
     {"type": "todo_state", "id": "x", "timestamp": "2025-12-01T10:00:05.000Z", "todos": []},
-    message(6, "assistant", {"type": "text", "text": "An apple."}),
+    message(6, "assistant", {"type": "text", "text": "An apple."}, model="claude-y"),
     {
         "type": "compaction_state",
         "id": "c",
@@ -77,7 +77,7 @@ def test_a_session(tmp_path: Path) -> None:
     assert (result["toolCallId"], result["timestamp"]) == ("t1", "2025-12-01T10:00:04.000Z")
     assert stream.ignored == {"todo_state": 1}
     info = stream.only_info
-    assert (info["name"], info["cwd"], info["model"]) == ("Fruit", "/work", "claude-x")
+    assert (info["name"], info["cwd"], info["model"]) == ("Fruit", "/work", "claude-y")
     assert info["parent"] == {"sessionId": "droid-p0", "seq": None}
     assert info["metadata"]["records"] == [RECORDS[8]]
     assert info["metadata"]["settings"] == {"tokenUsage": {"inputTokens": 5}}

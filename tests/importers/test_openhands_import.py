@@ -113,6 +113,16 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert (info["cwd"], info["model"], list(stream.starts)) == ("/work", "openai/fake", [STATE["id"]])
 
 
+def test_a_condensation_is_a_message(tmp_path: Path) -> None:
+    """Its summary is what the model sees of the events before it."""
+    path = conversation(tmp_path)
+    condensed = event(8, "Condensation", "environment", summary="We saw an apple.", forgotten_event_ids=["id1"])
+    (path.parent / "events" / "event-00008-aeccf339-322b.json").write_text(json.dumps(condensed))
+    last = read(path).only[-1]
+    assert (last["role"], last["content"]) == ("system", "We saw an apple.")
+    assert last["metadata"] == {"forgotten_event_ids": ["id1"]}
+
+
 def test_an_event_is_not_a_session(tmp_path: Path) -> None:
     """Even if it looks like a list of messages."""
     path = conversation(tmp_path).parent / "events" / "event-00009-aeccf339-322b.json"

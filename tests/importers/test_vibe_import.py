@@ -131,6 +131,17 @@ def test_a_store(tmp_path: Path) -> None:
     assert stream.only[0]["timestamp"] == "2026-11-23T13:23:28.000Z"
 
 
+def test_a_tool_that_still_runs(tmp_path: Path) -> None:
+    """Its call is there, without a result."""
+    path = store(tmp_path)
+    running = {**EFFECT, "state": {"status": "running"}}
+    (path.parent / "chunks" / "aa.json").write_text(json.dumps([running]))
+    (path.parent / "chunks" / "bb.json").write_text("[]")
+    first = read(path).only[0]
+    assert calls(first) == [("e3", "bash", {"command": "ls"})]
+    assert first["metadata"]["state"] == {"status": "running"}
+
+
 def test_the_parts_of_a_store_are_not_sessions(tmp_path: Path) -> None:
     """A chunk looks like a list of messages; only `meta.json` is imported, and a chunk that is named is refused."""
     path = store(tmp_path)

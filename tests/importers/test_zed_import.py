@@ -60,7 +60,8 @@ OLDER = {
     "summary": "Older",
     "updated_at": T,
     "messages": [
-        {"id": 0, "role": "user", "segments": [{"type": "text", "text": "hi"}], "tool_uses": [], "tool_results": []},
+        {"id": 0, "role": "user", "segments": [], "context": "<files>a</files>", "tool_uses": [], "tool_results": []},
+        {"id": 2, "role": "user", "segments": [{"type": "text", "text": "hi"}], "tool_uses": [], "tool_results": []},
         {
             "id": 1,
             "role": "assistant",
@@ -110,8 +111,8 @@ def test_threads(tmp_path: Path) -> None:
 def test_an_older_thread(tmp_path: Path) -> None:
     """Before version 0.3: segments, and lists of calls and results."""
     messages = read(threads(tmp_path / "threads.db")).messages["z2"]
-    assert told(messages) == [("user", "hi"), ("assistant", "ho"), ("tool", "denied")]
-    assert (messages[1]["thinking"], messages[2]["metadata"]) == ("hm", {"isError": True})
+    assert told(messages) == [("user", "<files>a</files>"), ("user", "hi"), ("assistant", "ho"), ("tool", "denied")]
+    assert (messages[2]["thinking"], messages[3]["metadata"]) == ("hm", {"isError": True})
 
 
 def test_a_damaged_thread_costs_itself(tmp_path: Path, monkeypatch: Any) -> None:
@@ -157,4 +158,4 @@ def test_another_database_is_not_recognised(tmp_path: Path) -> None:
 
 async def test_a_second_import_brings_nothing(tmp_path: Path) -> None:
     """Each message has the same id in every import."""
-    await imported_twice(tmp_path / "home", threads(tmp_path / "threads.db"), 8)
+    await imported_twice(tmp_path / "home", threads(tmp_path / "threads.db"), 9)
