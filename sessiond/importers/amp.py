@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import mapped, path_of, read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import mapped, path_of, read_records, rest_of, stem, word, written_at
 from sessiond.importers.tool import Tool, in_editors, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -37,8 +37,7 @@ class Amp(Tool):
 class _Reader:
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
-        given = about.get("id")
-        source_id = given if isinstance(given, str) and given else stem(path)
+        source_id = word(about.get("id")) or stem(path)
         self._draft = SessionDraft(Amp.name, path, source_id, fallback_time=written_at(path))
 
     def _start(self) -> Event:
@@ -97,7 +96,6 @@ def _take(turn: Turn, block: Any) -> None:
 
 def _folder(env: Any) -> str | None:
     """The first of the folders that were open."""
-    initial = mapped(env).get("initial")
-    trees = mapped(initial).get("trees")
+    trees = mapped(mapped(env).get("initial")).get("trees")
     first = trees[0] if isinstance(trees, list) and trees else None
     return path_of(first.get("uri")) if isinstance(first, dict) else None

@@ -36,10 +36,7 @@ class ClaudeAi(Tool):
 
 
 def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
-    given = talk.get("uuid")
-    source_id = (
-        given if isinstance(given, str) and given else digest(as_text([talk.get("name"), talk.get("created_at")]))
-    )
+    source_id = word(talk.get("uuid")) or digest(as_text([talk.get("name"), talk.get("created_at")]))
     draft = SessionDraft(ClaudeAi.name, path, source_id)
     yield draft.start(
         name=talk.get("name"),
@@ -49,8 +46,7 @@ def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
         updatedAt=talk.get("updated_at"),
         metadata=rest_of(talk, *_ABOUT),
     )
-    given_messages = talk["chat_messages"]
-    messages = listed(given_messages)
+    messages = listed(talk["chat_messages"])
     seen = _seen_last(talk, [one for one in messages if isinstance(one, dict)])
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("sender"), str):
@@ -75,8 +71,7 @@ def _message(draft: SessionDraft, line: int, message: JsonObject, *, branch: boo
         del turn.metadata["parent_message_uuid"]
     if branch:
         turn.metadata["branch"] = True
-    content = message.get("content")
-    for block in listed(content):
+    for block in listed(message.get("content")):
         turn.take([_plain(block)])
     if turn.is_empty:
         turn.say(message.get("text"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import listed, mapped, read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import listed, mapped, read_records, rest_of, stem, word, written_at
 from sessiond.importers.tool import Tool, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -40,7 +40,7 @@ class _Reader:
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
         given, updated = about.get("save_id"), about.get("updated_at")
-        source_id = given if isinstance(given, str) and given else stem(path)
+        source_id = word(given) or stem(path)
         self._draft = SessionDraft(CodeCompanion.name, path, source_id)
         self._time = updated if isinstance(updated, (int, float)) else written_at(path)
 

@@ -14,7 +14,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import LINE_SUFFIXES, objects
 from sessiond.importers.object_log import ObjectLog
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, listed, mapped, path_of, rest_of, stem
+from sessiond.importers.source_file import beside, listed, mapped, path_of, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -68,8 +68,7 @@ def _from_document(path: str, open_: Opener) -> Generator[Event, None, JsonObjec
 
 
 def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
-    given = session.get("sessionId")
-    draft = SessionDraft(CopilotChat.name, path, given if isinstance(given, str) and given else stem(path))
+    draft = SessionDraft(CopilotChat.name, path, word(session.get("sessionId")) or stem(path))
     workspace = beside(path, "../workspace.json", open_)
     yield draft.start(
         name=session.get("customTitle"),
@@ -78,8 +77,7 @@ def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
         updatedAt=session.get("lastMessageDate"),
         metadata=rest_of(session, *_ABOUT),
     )
-    requests = session.get("requests")
-    for request in listed(requests):
+    for request in listed(session.get("requests")):
         if isinstance(request, dict):
             yield from _request(draft, request)
         else:
@@ -96,13 +94,11 @@ def _request(draft: SessionDraft, request: JsonObject) -> Iterator[Event]:
         draft.model = request["modelId"]
     result = mapped(request.get("result"))
     about = mapped(result.get("metadata"))
-    parts = request.get("response")
     answer = Turn("assistant", rest_of(result, "metadata"))
     rounds = about.get("toolCallRounds")
-    take_parts(answer, listed(parts), is_text=not rounds)
+    take_parts(answer, listed(request.get("response")), is_text=not rounds)
     if isinstance(rounds, list):
-        results = about.get("toolCallResults")
-        take_rounds(answer, rounds, mapped(results))
+        take_rounds(answer, rounds, mapped(about.get("toolCallResults")))
     failed = "error" if result.get("errorDetails") else None
     if answer.metadata or not answer.is_empty:
         answer_id = request.get("responseId") or (f"{request_id}-answer" if request_id else None)

@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.database import MAGIC, Database, from_json, guarded
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import listed, mapped, rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -46,8 +46,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         elif composer is not None:
             yield SkippedLine(path, None, f"{key} is not an object")
     for row in database.rows("SELECT value FROM ItemTable WHERE key = ?", _OLD_CHATS):
-        chats = from_json(row["value"])
-        for tab in listed(mapped(chats).get("tabs")):
+        for tab in listed(mapped(from_json(row["value"])).get("tabs")):
             if isinstance(tab, dict):
                 yield from _tab(path, tab)
 
@@ -67,17 +66,13 @@ def _value(database: Database, key: str) -> Any:
 def _composer(database: Database, path: str, source_id: str, composer: JsonObject) -> Iterator[Event]:
     draft = SessionDraft(Cursor.name, path, source_id)
     workspace, config, subagent = (composer.get(key) for key in ("workspaceIdentifier", "modelConfig", "subagentInfo"))
-    uri = mapped(workspace).get("uri")
-    parent = mapped(subagent).get("parentComposerId")
     yield draft.start(
         name=composer.get("name"),
         createdAt=composer.get("createdAt"),
         updatedAt=composer.get("lastUpdatedAt"),
-        cwd=mapped(uri).get("fsPath"),
+        cwd=mapped(mapped(workspace).get("uri")).get("fsPath"),
         model=mapped(config).get("modelName"),
-        parent={"sessionId": suggest_id(Cursor.name, parent), "seq": None}
-        if isinstance(parent, str) and parent
-        else None,
+        parent=parent_of(Cursor.name, mapped(subagent).get("parentComposerId")),
         metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False},
     )
     silent = 0
@@ -139,8 +134,7 @@ def _take_tool(turn: Turn, tool: JsonObject, bubble_id: str) -> None:
 
 
 def _time(bubble: JsonObject) -> str | None:
-    timing = bubble.get("timingInfo")
-    timings = mapped(timing)
+    timings = mapped(bubble.get("timingInfo"))
     candidates = (bubble.get("createdAt"), timings.get("clientRpcSendTime"), timings.get("clientEndTime"))
     found = (
         moment(time) for time in candidates if isinstance(time, str) or (isinstance(time, (int, float)) and time > 1e12)

@@ -65,11 +65,11 @@ def _read(database: Database, path: str) -> Iterator[Event]:
             silent += 1
             continue
         try:
-            message = decode(data)[0]
+            message = mapped(decode(data)[0])
         except NotJson as error:
             yield SkippedLine(path, None, f"blob {blob_id}: {error}")
             continue
-        yield from _message(draft, str(blob_id), mapped(message), branch=nth >= len(seen) > 0)
+        yield from _message(draft, str(blob_id), message, branch=nth >= len(seen) > 0)
     yield from draft.end()
     if silent:
         yield Ignored(path, "blobs that are not messages", silent)

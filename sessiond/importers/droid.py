@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from sessiond.importers.blocks import text_of
-from sessiond.importers.draft import SessionDraft, suggest_id
+from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import beside, rest_of, stem, word
+from sessiond.importers.source_file import beside, parent_of, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -68,16 +68,13 @@ class _Reader:
             self._draft.keep(record)
 
     def _start(self, record: JsonObject, time: object) -> Event:
-        parent = record.get("parent")
         settings = {"settings": rest_of(self._settings, "model")} if self._settings else {}
         return self._draft.start(
             name=record.get("sessionTitle") or record.get("title"),
             createdAt=record.get("created_at") or time,
             cwd=record.get("cwd"),
             model=self._settings.get("model"),
-            parent={"sessionId": suggest_id(Droid.name, parent), "seq": None}
-            if isinstance(parent, str) and parent
-            else None,
+            parent=parent_of(Droid.name, record.get("parent")),
             metadata={**rest_of(record, *_USED, "title", "sessionTitle", "cwd", "parent"), **settings},
         )
 

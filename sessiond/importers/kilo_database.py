@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.database import Database, from_json
-from sessiond.importers.draft import SessionDraft, suggest_id
+from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Ignored
-from sessiond.importers.source_file import mapped, rest_of, word
+from sessiond.importers.source_file import mapped, parent_of, rest_of, word
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
@@ -32,7 +32,7 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
             cwd=row["directory"],
             createdAt=row.get("time_created"),
             updatedAt=row.get("time_updated"),
-            parent={"sessionId": suggest_id(tool, parent), "seq": None} if isinstance(parent, str) and parent else None,
+            parent=parent_of(tool, parent),
             metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0},
         )
         query = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"

@@ -12,11 +12,11 @@ from typing import Any
 
 from sessiond.importers.continue_ import Continue
 from sessiond.importers.database import MAGIC, guarded
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.kiro_database import read_rows, shown
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener
-from sessiond.importers.source_file import beside, listed, mapped, rest_of, stem, word
+from sessiond.importers.source_file import beside, listed, mapped, parent_of, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -62,8 +62,7 @@ class _Reader:
 
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
-        given = about.get("session_id")
-        source_id = given if isinstance(given, str) and given else stem(path)
+        source_id = word(about.get("session_id")) or stem(path)
         self._draft = SessionDraft(Kiro.name, path, source_id, fallback_time=moment(about.get("created_at")))
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -73,8 +72,7 @@ class _Reader:
         if kind not in _ROLES or not data:
             self._draft.keep(record)
             return
-        meta = data.get("meta")
-        time = mapped(meta).get("timestamp")
+        time = mapped(data.get("meta")).get("timestamp")
         turn = Turn(_ROLES[kind], rest_of(data, "message_id", "content", "meta", "summary", "results"))
         content = data.get("content", data.get("summary"))
         for part in content if isinstance(content, list) else [content]:
@@ -83,18 +81,13 @@ class _Reader:
 
     def _start(self) -> Event:
         about, state = self._about, self._about.get("session_state")
-        known = mapped(state).get("rts_model_state")
-        model = mapped(known).get("model_info")
-        parent = about.get("parent_session_id")
         return self._draft.start(
             name=about.get("title"),
             cwd=about.get("cwd"),
             createdAt=about.get("created_at"),
             updatedAt=about.get("updated_at"),
-            model=mapped(model).get("model_id"),
-            parent={"sessionId": suggest_id(Kiro.name, parent), "seq": None}
-            if isinstance(parent, str) and parent
-            else None,
+            model=mapped(mapped(mapped(state).get("rts_model_state")).get("model_info")).get("model_id"),
+            parent=parent_of(Kiro.name, about.get("parent_session_id")),
         )
 
     def end(self) -> Iterator[Event]:

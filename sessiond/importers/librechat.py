@@ -35,8 +35,7 @@ class _Reader:
 
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
-        given = about.get("conversationId")
-        self._draft = SessionDraft(LibreChat.name, path, given if isinstance(given, str) and given else stem(path))
+        self._draft = SessionDraft(LibreChat.name, path, word(about.get("conversationId")) or stem(path))
         self._messages: list[tuple[int, JsonObject]] = []
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -54,11 +53,10 @@ class _Reader:
 
     def end(self) -> Iterator[Event]:
         about, first = self._about, self._messages[0][1] if self._messages else {}
-        options = about.get("options")
         yield self._draft.start(
             name=about.get("title"),
             createdAt=first.get("createdAt"),
-            model=mapped(options).get("model"),
+            model=mapped(about.get("options")).get("model"),
             metadata=rest_of(about, "conversationId", "title"),
         )
         parents = {str(one.get("messageId")): one.get("parentMessageId") for _, one in self._messages}
@@ -73,8 +71,7 @@ class _Reader:
         turn = Turn("user" if by_user else "assistant", rest_of(message, *_USED))
         if branch:
             turn.metadata["branch"] = True
-        content = message.get("content")
-        for part in listed(content):
+        for part in listed(message.get("content")):
             _take(turn, part)
         if turn.is_empty:
             turn.say(message.get("text"))

@@ -71,8 +71,11 @@ def _session(path: str, row: JsonObject) -> Iterator[Event]:
     history = chat.get("history")
     found = mapped(history).get("messages")
     if not isinstance(found, dict):
-        older = chat.get("messages")
-        found = {str(one.get("id", nth)): one for nth, one in enumerate(listed(older)) if isinstance(one, dict)}
+        found = {
+            str(one.get("id", nth)): one
+            for nth, one in enumerate(listed(chat.get("messages")))
+            if isinstance(one, dict)
+        }
     messages = {key: one for key, one in found.items() if isinstance(one, dict)}
     parents = {key: one.get("parentId") for key, one in messages.items()}
     seen = path_to(history.get("currentId"), parents) if isinstance(history, dict) else frozenset()
@@ -107,8 +110,13 @@ def _take_item(turn: Turn, item: Any) -> None:
     if kind == "message":
         turn.take(item.get("content"))
     elif kind == "reasoning":
-        parts = item.get("content") or item.get("summary")
-        turn.think("\n\n".join(str(part.get("text") or "") for part in listed(parts) if isinstance(part, dict)))
+        turn.think(
+            "\n\n".join(
+                str(part.get("text") or "")
+                for part in listed(item.get("content") or item.get("summary"))
+                if isinstance(part, dict)
+            )
+        )
     elif kind == "function_call":
         turn.call(item.get("call_id"), item.get("name"), item.get("arguments"))
     elif kind == "function_call_output":

@@ -13,7 +13,7 @@ from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.openhands_events import turn_of
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, mapped, rest_of, stem
+from sessiond.importers.source_file import beside, folder_name, mapped, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -70,19 +70,17 @@ class _Reader:
     def __init__(self, path: str, state: JsonObject) -> None:
         self._path = path
         self._state = state
-        given = state.get("id")
         own = os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path))))
         named = own if os.path.basename(path) == _FIRST else stem(path)
-        self._draft = SessionDraft(OpenHands.name, path, given if isinstance(given, str) and given else named)
+        self._draft = SessionDraft(OpenHands.name, path, word(state.get("id")) or named)
         self._ignored: Counter[str] = Counter()
 
     def start(self) -> Event:
         state = self._state
         workspace, agent = state.get("workspace"), state.get("agent")
-        llm = mapped(agent).get("llm")
         return self._draft.start(
             cwd=mapped(workspace).get("working_dir"),
-            model=mapped(llm).get("model"),
+            model=mapped(mapped(agent).get("llm")).get("model"),
             metadata=rest_of(
                 state, "id", "agent", "workspace", "persistence_dir", "secret_registry", "activated_skills"
             ),

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.database import MAGIC, guarded
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.kilo_database import read_rows
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, listed, read_records, rest_of, stem
+from sessiond.importers.source_file import beside, folder_name, listed, parent_of, read_records, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_config, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -75,8 +75,7 @@ class KiloCode(RooCode):
 class _Reader:
     def __init__(self, tool: str, path: str, item: JsonObject) -> None:
         self._item = item
-        named = item.get("id")
-        source_id = named if isinstance(named, str) and named else folder_name(path)
+        source_id = word(item.get("id")) or folder_name(path)
         self._draft = SessionDraft(tool, path, source_id or stem(path))
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -102,14 +101,11 @@ class _Reader:
 
     def _start(self, first: JsonObject) -> Event:
         item = self._item
-        parent = item.get("parentTaskId")
         return self._draft.start(
             name=item.get("task"),
             cwd=item.get("workspace"),
             createdAt=moment(first.get("ts")) or moment(item.get("ts")),
-            parent={"sessionId": suggest_id(self._draft.tool, parent), "seq": None}
-            if isinstance(parent, str) and parent
-            else None,
+            parent=parent_of(self._draft.tool, item.get("parentTaskId")),
             metadata=rest_of(item, "id", "task", "workspace", "version"),
         )
 

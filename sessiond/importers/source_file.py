@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.document import items, members
-from sessiond.importers.draft import moment
+from sessiond.importers.draft import moment, suggest_id
 from sessiond.importers.lines import LineReader
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
@@ -51,6 +51,13 @@ def beside(path: str, name: str, open_: Opener) -> JsonObject:
 def rest_of(record: JsonObject, *used: str) -> JsonObject:
     """The fields of a record that were not used and that say something."""
     return {key: value for key, value in record.items() if key not in used and value not in (None, "", [], {})}
+
+
+def parent_of(tool: str, source_id: Any) -> JsonObject | None:
+    """The `parent` of a session, from the id that the tool's record gives; None if it gives none."""
+    if not isinstance(source_id, str) or not source_id:
+        return None
+    return {"sessionId": suggest_id(tool, source_id), "seq": None}
 
 
 def listed(value: Any) -> list[Any]:

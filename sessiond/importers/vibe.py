@@ -7,10 +7,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, listed, mapped, read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import (
+    beside,
+    folder_name,
+    listed,
+    mapped,
+    parent_of,
+    read_records,
+    rest_of,
+    stem,
+    word,
+    written_at,
+)
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.importers.vibe_store import read_store
@@ -59,10 +70,9 @@ class Vibe(Tool):
 
 def started(path: str, meta: JsonObject) -> SessionDraft:
     """The draft of a session, named as its metadata say."""
-    given = meta.get("session_id")
     own = stem(path) if os.path.basename(path) not in (_META, _MESSAGES) else folder_name(path)
     fallback = moment(meta.get("start_time")) or written_at(path)
-    return SessionDraft(Vibe.name, path, given if isinstance(given, str) and given else own, fallback_time=fallback)
+    return SessionDraft(Vibe.name, path, word(meta.get("session_id")) or own, fallback_time=fallback)
 
 
 def start(draft: SessionDraft, meta: JsonObject) -> Event:
@@ -73,9 +83,7 @@ def start(draft: SessionDraft, meta: JsonObject) -> Event:
         updatedAt=meta.get("end_time"),
         cwd=mapped(environment).get("working_directory"),
         model=mapped(config).get("active_model"),
-        parent={"sessionId": suggest_id(Vibe.name, parent), "seq": None}
-        if isinstance(parent, str) and parent
-        else None,
+        parent=parent_of(Vibe.name, parent),
         metadata=rest_of(meta, "session_id", "title", "start_time", "end_time", "parent_session_id", *_BULKY),
     )
 

@@ -42,8 +42,7 @@ def _snapshot(path: str, open_: Opener) -> Generator[Event, None, _Entries]:
         yield SkippedLine(path, None, "`CURRENT` does not name a generation")
         return entries
     state = beside(path, f"generations/{generation}/manifest.json", open_).get("projection_state")
-    chunks = mapped(state).get("chunks")
-    for chunk in listed(chunks):
+    for chunk in listed(mapped(state).get("chunks")):
         file = os.path.join(os.path.dirname(path), "chunks", f"{chunk}.json")
         if not _NAME.fullmatch(str(chunk)) or not os.path.isfile(file):
             yield SkippedLine(path, None, f"there is no chunk {chunk}")
@@ -64,9 +63,7 @@ def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
             if isinstance(item, SkippedLine):
                 yield item
                 continue
-            payload = item[1].get("payload")
-            delta = mapped(payload).get("delta")
-            for change in listed(delta):
+            for change in listed(mapped(item[1].get("payload")).get("delta")):
                 _apply(entries, change)
 
 

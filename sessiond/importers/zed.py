@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.database import Database, guarded, recognised
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import listed, mapped, rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.turn import Turn
 from sessiond.limits import MIB
@@ -84,7 +84,7 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         updatedAt=updated,
         cwd=folders.splitlines()[0] if folders else None,
         model=mapped(model).get("model"),
-        parent={"sessionId": suggest_id(Zed.name, parent), "seq": None} if isinstance(parent, str) and parent else None,
+        parent=parent_of(Zed.name, parent),
         metadata={key: value for key, value in rest_of(thread, *_ABOUT).items() if value is not False},
     )
     usage = thread.get("request_token_usage")
