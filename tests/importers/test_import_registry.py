@@ -17,6 +17,7 @@ from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.record import MessageRecord, SkippedLine, open_source
 from sessiond.importers.registry import Found, FoundPlace
+from sessiond.importers.tool import Tool
 from sessiond.model.session import Session
 from sessiond.model.values import is_session_id
 
@@ -137,6 +138,20 @@ def test_known_places_follow_the_environment(tmp_path: Path) -> None:
         FoundPlace("codex", str(tmp_path / "elsewhere/sessions")),
         FoundPlace("goose", str(tmp_path / ".local/share/goose/sessions/sessions.db")),
     ]
+
+
+def test_a_place_is_found_for_each_tool_that_has_one(tmp_path: Path) -> None:
+    """Every place of every importer is absolute, and is found once it exists."""
+    wanted = []
+    for importer in registry.IMPORTERS:
+        places = importer.places(str(tmp_path), {}) if isinstance(importer, Tool) else []
+        assert all(Path(place).is_relative_to(tmp_path) for place in places)
+        if places:
+            Path(places[-1]).mkdir(parents=True, exist_ok=True)
+            wanted.append(FoundPlace(importer.name, places[-1]))
+    found = registry.known_places(str(tmp_path), {})
+    assert len(wanted) > 15
+    assert [place for place in wanted if place not in found] == []
 
 
 def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
