@@ -10,7 +10,7 @@ from typing import Any
 from sessiond.importers.database import MAGIC, Database, from_json, guarded
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -71,7 +71,7 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
         createdAt=composer.get("createdAt"),
         updatedAt=composer.get("lastUpdatedAt"),
         cwd=mapped(mapped(workspace).get("uri")).get("fsPath"),
-        model=mapped(config).get("modelName"),
+        model=_named(config),
         parent=parent_of(Cursor.name, mapped(subagent).get("parentComposerId")),
         metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False},
     )
@@ -90,10 +90,13 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
 
 
 def _listed(database: Database, source_id: str, composer: JsonObject) -> Iterator[JsonObject]:
-    """The bubbles of a conversation in its order; older versions kept them in the conversation itself."""
+    """The bubbles of a conversation in its order; older versions kept them, and their calls, in the conversation itself."""
+    calls: JsonObject = {}
+    for capability in map(mapped, listed(composer.get("capabilities"))):
+        calls |= mapped(from_json(mapped(capability.get("data")).get("bubbleDataMap")))
     for bubble in listed(composer.get("conversation")):
         if isinstance(bubble, dict):
-            yield bubble
+            yield {"toolFormerData": calls.get(str(bubble.get("bubbleId"))), **bubble}
     for header in listed(composer.get("fullConversationHeadersOnly")):
         if isinstance(header, dict):
             bubble = _value(database, f"bubbleId:{source_id}:{header.get('bubbleId')}")
@@ -113,11 +116,15 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Gener
         _take_tool(turn, tool, str(bubble.get("bubbleId")))
     if turn.is_empty:
         return 1
-    model = bubble.get("modelInfo")
-    if isinstance(model, dict) and isinstance(model.get("modelName"), str) and model["modelName"] != "default":
-        draft.model = model["modelName"]
+    draft.model = _named(bubble.get("modelInfo")) or draft.model
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
     return 0
+
+
+def _named(model: Any) -> str | None:
+    """The name of a model; None if Cursor chose it."""
+    name = word(mapped(model).get("modelName"))
+    return name if name not in ("", "default") else None
 
 
 def _take_tool(turn: Turn, tool: JsonObject, bubble_id: str) -> None:

@@ -129,6 +129,23 @@ def test_a_call_without_a_result(tmp_path: Path) -> None:
     assert message["metadata"] == {"tool": {"status": "cancelled"}}
 
 
+def test_an_older_call(tmp_path: Path) -> None:
+    """Before bubbles had rows of their own, calls were among the conversation's capabilities. A model that Cursor chose has no name."""
+    capability = {
+        "type": 15,
+        "data": {"bubbleDataMap": json.dumps({"r1": {"tool": 1, "name": "ls", "params": "{}", "result": "a"}})},
+    }
+    bubbles = [
+        {"bubbleId": "r1", "type": 2, "modelInfo": {"modelName": "default"}},
+        {"bubbleId": "r2", "type": 2, "text": "ok"},
+    ]
+    composer = {"composerId": "c3", "createdAt": T, "conversation": bubbles, "capabilities": [capability, 5]}
+    stream = read(state(tmp_path / "state.vscdb", ("composerData:c3", json.dumps(composer))))
+    assert told(stream.messages["c3"]) == [("assistant", ""), ("tool", "a"), ("assistant", "ok")]
+    assert calls(stream.messages["c3"][0]) == [("r1", "ls", {})]
+    assert "model" not in stream.info["c3"]
+
+
 def test_a_damaged_value_costs_its_conversation(tmp_path: Path) -> None:
     """The others are imported; a file whose pages are gone is reported."""
     path = state(tmp_path / "state.vscdb", ("composerData:c0", '{"composerId": "c0", "na'))
