@@ -11,7 +11,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem
+from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -80,6 +80,8 @@ class _Reader:
         self._name = name
         named = folder_name(path) if os.path.basename(path) == _FILE else stem(path)
         self._draft = SessionDraft(CopilotCli.name, path, named)
+        self._usage: JsonObject = {}
+        """What the last request to the model cost; the answer follows it."""
         self._ignored: Counter[str] = Counter()
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -112,6 +114,8 @@ class _Reader:
     def _learn(self, kind: str, data: JsonObject) -> None:
         if kind == "session.model_change" and isinstance(data.get("newModel"), str):
             self._draft.model = data["newModel"]
+        if kind == "session.usage_record":
+            self._usage = mapped(data.get("usage"))
         if kind == "session.title_changed" and isinstance(data.get("title"), str):
             self._name = data["title"]
 
@@ -124,6 +128,9 @@ class _Reader:
             turn.say(data.get("content"))
         elif kind == "assistant.message":
             turn = Turn("assistant", rest_of(data, "content", "toolRequests", "reasoningText"))
+            if self._usage and self._usage.get("apiCallId") == data.get("apiCallId"):
+                turn.metadata["usage"], self._usage = self._usage, {}
+            self._draft.model = word(data.get("model")) or self._draft.model
             turn.think(data.get("reasoningText"))
             turn.say(data.get("content"))
             for call in listed(data.get("toolRequests")):

@@ -1,4 +1,4 @@
-"""Copilot CLI: events in the shape that version 1.0.40 wrote, driven by a fake model."""
+"""Copilot CLI: events in the shape that versions 1.0.40 and 1.0.102 wrote, driven by a fake model."""
 
 from __future__ import annotations
 
@@ -122,6 +122,22 @@ def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
         "session.shutdown": 1,
     }
     assert stream.only_info["metadata"]["records"] == [EVENTS[12]]
+
+
+def test_what_a_request_cost(tmp_path: Path) -> None:
+    """Since version 1.0.102 a record before the answer says it: it is with the answer of the same call."""
+    usage = {"model": "m2", "inputTokens": 100, "outputTokens": 10, "apiCallId": "a1"}
+    records = [
+        EVENTS[0],
+        event(1, "session.usage_record", usage=usage),
+        event(2, "assistant.message", content="Hi.", model="m2", apiCallId="a1"),
+        event(3, "assistant.message", content="Ho.", model="m2", apiCallId="a2"),
+    ]
+    stream = read(session(tmp_path, *records))
+    assert stream.only[0]["metadata"]["usage"] == usage
+    assert "usage" not in stream.only[1]["metadata"]
+    assert stream.only_info["model"] == "m2"
+    assert stream.ignored == {"session.usage_record": 1}
 
 
 def test_a_title_and_an_older_name(tmp_path: Path) -> None:
