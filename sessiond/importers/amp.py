@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import path_of, read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import mapped, path_of, read_records, rest_of, stem, word, written_at
 from sessiond.importers.tool import Tool, in_editors, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -37,8 +37,7 @@ class Amp(Tool):
 class _Reader:
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
-        given = about.get("id")
-        source_id = given if isinstance(given, str) and given else stem(path)
+        source_id = word(about.get("id")) or stem(path)
         self._draft = SessionDraft(Amp.name, path, source_id, fallback_time=written_at(path))
 
     def _start(self) -> Event:
@@ -56,10 +55,7 @@ class _Reader:
         if not isinstance(record.get("role"), str):
             yield SkippedLine(self._draft.path, line, "not a message: it needs a role")
             return
-        state, meta, usage = (
-            given if isinstance(given, dict) else {}
-            for given in (record.get(key) for key in ("state", "meta", "usage"))
-        )
+        state, meta, usage = (mapped(given) for given in (record.get(key) for key in ("state", "meta", "usage")))
         turn = Turn(record["role"], {**rest_of(record, *_USED), **rest_of(meta, "sentAt")})
         turn.metadata |= {"stopReason": state["stopReason"]} if state.get("stopReason") else {}
         content = record.get("content")
@@ -82,8 +78,8 @@ class _Reader:
 
 
 def _take(turn: Turn, block: Any) -> None:
-    kind = block.get("type") if isinstance(block, dict) else None
-    run = block.get("run") if isinstance(block, dict) else None
+    kind = mapped(block).get("type")
+    run = mapped(block).get("run")
     if kind == "tool_use":
         rest = rest_of(block, "type", "id", "name", "input", "complete")
         turn.call(block.get("id"), block.get("name"), block.get("input"), **rest)
@@ -100,7 +96,6 @@ def _take(turn: Turn, block: Any) -> None:
 
 def _folder(env: Any) -> str | None:
     """The first of the folders that were open."""
-    initial = env.get("initial") if isinstance(env, dict) else None
-    trees = initial.get("trees") if isinstance(initial, dict) else None
+    trees = mapped(mapped(env).get("initial")).get("trees")
     first = trees[0] if isinstance(trees, list) and trees else None
     return path_of(first.get("uri")) if isinstance(first, dict) else None

@@ -9,7 +9,7 @@ from sessiond.importers.branches import path_to
 from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import conversations, rest_of
+from sessiond.importers.source_file import conversations, listed, rest_of, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -36,10 +36,7 @@ class ClaudeAi(Tool):
 
 
 def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
-    given = talk.get("uuid")
-    source_id = (
-        given if isinstance(given, str) and given else digest(as_text([talk.get("name"), talk.get("created_at")]))
-    )
+    source_id = word(talk.get("uuid")) or digest(as_text([talk.get("name"), talk.get("created_at")]))
     draft = SessionDraft(ClaudeAi.name, path, source_id)
     yield draft.start(
         name=talk.get("name"),
@@ -49,14 +46,13 @@ def _conversation(path: str, line: int, talk: JsonObject) -> Iterator[Event]:
         updatedAt=talk.get("updated_at"),
         metadata=rest_of(talk, *_ABOUT),
     )
-    given_messages = talk["chat_messages"]
-    messages = given_messages if isinstance(given_messages, list) else []
+    messages = listed(talk["chat_messages"])
     seen = _seen_last(talk, [one for one in messages if isinstance(one, dict)])
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("sender"), str):
             yield SkippedLine(path, line, "an element of `chat_messages` that is not a message")
             continue
-        yield from _message(draft, line, message, branch=bool(seen) and message.get("uuid") not in seen)
+        yield from _message(draft, line, message, branch=bool(seen) and word(message.get("uuid")) not in seen)
     yield from draft.end()
 
 
@@ -75,8 +71,7 @@ def _message(draft: SessionDraft, line: int, message: JsonObject, *, branch: boo
         del turn.metadata["parent_message_uuid"]
     if branch:
         turn.metadata["branch"] = True
-    content = message.get("content")
-    for block in content if isinstance(content, list) else []:
+    for block in listed(message.get("content")):
         turn.take([_plain(block)])
     if turn.is_empty:
         turn.say(message.get("text"))

@@ -8,22 +8,19 @@ import glob
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from sessiond.importers.copilot_answer import take_parts, take_rounds
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
-from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import LINE_SUFFIXES, objects
 from sessiond.importers.object_log import ObjectLog
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, path_of, rest_of, stem
+from sessiond.importers.source_file import beside, listed, mapped, path_of, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
 _ABOUT = ("sessionId", "customTitle", "creationDate", "lastMessageDate", "requests", "inputState", "pendingRequests")
 _USED = ("requestId", "message", "response", "result", "timestamp", "modelId", "isCanceled", "responseId")
-_SHOWN_ONLY = frozenset(
-    {"undoStop", "mcpServersStarting", "progressMessage", "progressTaskSerialized", "command", "prepareToolInvocation"}
-)
 
 
 class CopilotChat(Tool):
@@ -71,8 +68,7 @@ def _from_document(path: str, open_: Opener) -> Generator[Event, None, JsonObjec
 
 
 def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
-    given = session.get("sessionId")
-    draft = SessionDraft(CopilotChat.name, path, given if isinstance(given, str) and given else stem(path))
+    draft = SessionDraft(CopilotChat.name, path, word(session.get("sessionId")) or stem(path))
     workspace = beside(path, "../workspace.json", open_)
     yield draft.start(
         name=session.get("customTitle"),
@@ -81,8 +77,7 @@ def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
         updatedAt=session.get("lastMessageDate"),
         metadata=rest_of(session, *_ABOUT),
     )
-    requests = session.get("requests")
-    for request in requests if isinstance(requests, list) else []:
+    for request in listed(session.get("requests")):
         if isinstance(request, dict):
             yield from _request(draft, request)
         else:
@@ -97,96 +92,15 @@ def _request(draft: SessionDraft, request: JsonObject) -> Iterator[Event]:
     yield from prompt.events(draft, id=request_id, time=time)
     if isinstance(request.get("modelId"), str):
         draft.model = request["modelId"]
-    given = request.get("result")
-    result: JsonObject = given if isinstance(given, dict) else {}
-    known = result.get("metadata")
-    about: JsonObject = known if isinstance(known, dict) else {}
-    parts = request.get("response")
+    result = mapped(request.get("result"))
+    about = mapped(result.get("metadata"))
     answer = Turn("assistant", rest_of(result, "metadata"))
     rounds = about.get("toolCallRounds")
-    _take_parts(answer, parts if isinstance(parts, list) else [], is_text=not rounds)
+    take_parts(answer, listed(request.get("response")), is_text=not rounds)
     if isinstance(rounds, list):
-        results = about.get("toolCallResults")
-        _take_rounds(answer, rounds, results if isinstance(results, dict) else {})
+        take_rounds(answer, rounds, mapped(about.get("toolCallResults")))
     failed = "error" if result.get("errorDetails") else None
     if answer.metadata or not answer.is_empty:
         answer_id = request.get("responseId") or (f"{request_id}-answer" if request_id else None)
         status = "interrupted" if request.get("isCanceled") else failed
         yield from answer.events(draft, id=answer_id, time=time, status=status)
-
-
-def _take_rounds(turn: Turn, rounds: list[Any], results: JsonObject) -> None:
-    """What went to and fro between Copilot and the model."""
-    for one in rounds:
-        if not isinstance(one, dict):
-            continue
-        thinking = one.get("thinking")
-        turn.think(_joined(thinking.get("text") if isinstance(thinking, dict) else thinking))
-        turn.say(one.get("response"))
-        made = [call for call in one.get("toolCalls") or [] if isinstance(call, dict)]
-        for call in made:
-            turn.call(call.get("id"), call.get("name"), call.get("arguments"))
-        for call in made:
-            found = results.get(str(call.get("id")))
-            if isinstance(found, dict):
-                turn.result(call.get("id"), "".join(_texts(found.get("content"))), rest_of(found, "content", "$mid"))
-
-
-def _take_parts(turn: Turn, parts: list[Any], *, is_text: bool) -> None:
-    """The answer as it was shown. `is_text`: whether its texts, thoughts and calls count, because no rounds have them."""
-    text: list[str] = []
-    last = {part.get("toolCallId"): part for part in parts if isinstance(part, dict)}
-    for part in parts:
-        kind = part.get("kind") if isinstance(part, dict) else None
-        if kind in (None, "inlineReference"):
-            text.append(_shown(part))
-            continue
-        if kind in ("thinking", "toolInvocationSerialized") and is_text:
-            turn.say("".join(text))
-            text.clear()
-        if kind == "thinking" and is_text:
-            turn.think(_joined(part.get("value")))
-        elif kind == "toolInvocationSerialized" and is_text and last.get(part.get("toolCallId")):
-            _take_call(turn, last.pop(part.get("toolCallId")))
-        elif kind not in ("thinking", "toolInvocationSerialized") and kind not in _SHOWN_ONLY:
-            turn.metadata.setdefault("response", []).append(part)
-    if is_text:
-        turn.say("".join(text))
-
-
-def _take_call(turn: Turn, part: JsonObject) -> None:
-    given = part.get("resultDetails")
-    details: JsonObject = given if isinstance(given, dict) else {}
-    arguments = details.get("input", part.get("toolSpecificData"))
-    turn.call(
-        part.get("toolCallId"), part.get("toolId"), arguments, message=_shown(part.get("pastTenseMessage")) or None
-    )
-    if "output" in details:
-        turn.result(part.get("toolCallId"), "".join(_texts(details["output"])), error=bool(details.get("isError")))
-
-
-def _shown(part: Any) -> str:
-    """The text of a piece of Markdown, or the name of what a reference leads to."""
-    if not isinstance(part, dict):
-        return part if isinstance(part, str) else ""
-    inner = part.get("inlineReference")
-    if isinstance(inner, dict):
-        return f"`{part.get('name') or str(inner.get('fsPath') or inner.get('path') or '').rpartition('/')[2]}`"
-    value = part.get("value", part.get("content"))
-    return _shown(value)
-
-
-def _joined(value: Any) -> str:
-    return "".join(one for one in value if isinstance(one, str)) if isinstance(value, list) else str(value or "")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """The texts in a result, which may be a tree of nodes."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, dict):
-        known = [value[key] for key in ("value", "text", "node", "children", "content") if value.get(key) is not None]
-        yield from _texts(known) if known else [as_text(value)]

@@ -11,7 +11,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
-from sessiond.importers.source_file import folder_name, rest_of, stem
+from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -80,11 +80,13 @@ class _Reader:
         self._name = name
         named = folder_name(path) if os.path.basename(path) == _FILE else stem(path)
         self._draft = SessionDraft(CopilotCli.name, path, named)
+        self._usage: JsonObject = {}
+        """What the last request to the model cost; the answer follows it."""
         self._ignored: Counter[str] = Counter()
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, given = record.get("type"), record.get("data")
-        data: JsonObject = given if isinstance(given, dict) else {}
+        data = mapped(given)
         if not self._draft.started:
             yield self._start(data if kind == _START else {}, record.get("timestamp"))
         if kind == _START:
@@ -101,8 +103,7 @@ class _Reader:
             self._draft.keep(record)
 
     def _start(self, data: JsonObject, time: Any) -> Event:
-        given = data.get("context")
-        context: JsonObject = given if isinstance(given, dict) else {}
+        context = mapped(data.get("context"))
         return self._draft.start(
             createdAt=data.get("startTime") or time,
             cwd=context.get("cwd"),
@@ -113,6 +114,8 @@ class _Reader:
     def _learn(self, kind: str, data: JsonObject) -> None:
         if kind == "session.model_change" and isinstance(data.get("newModel"), str):
             self._draft.model = data["newModel"]
+        if kind == "session.usage_record":
+            self._usage = mapped(data.get("usage"))
         if kind == "session.title_changed" and isinstance(data.get("title"), str):
             self._name = data["title"]
 
@@ -125,9 +128,12 @@ class _Reader:
             turn.say(data.get("content"))
         elif kind == "assistant.message":
             turn = Turn("assistant", rest_of(data, "content", "toolRequests", "reasoningText"))
+            if self._usage and self._usage.get("apiCallId") == data.get("apiCallId"):
+                turn.metadata["usage"], self._usage = self._usage, {}
+            self._draft.model = word(data.get("model")) or self._draft.model
             turn.think(data.get("reasoningText"))
             turn.say(data.get("content"))
-            for call in data.get("toolRequests") or []:
+            for call in listed(data.get("toolRequests")):
                 if isinstance(call, dict):
                     rest = rest_of(call, "toolCallId", "name", "arguments", "type")
                     turn.call(call.get("toolCallId"), call.get("name"), call.get("arguments"), **rest)

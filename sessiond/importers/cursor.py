@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.database import MAGIC, Database, from_json, guarded
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -46,8 +46,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         elif composer is not None:
             yield SkippedLine(path, None, f"{key} is not an object")
     for row in database.rows("SELECT value FROM ItemTable WHERE key = ?", _OLD_CHATS):
-        chats = from_json(row["value"])
-        for tab in chats.get("tabs") or [] if isinstance(chats, dict) else []:
+        for tab in listed(mapped(from_json(row["value"])).get("tabs")):
             if isinstance(tab, dict):
                 yield from _tab(path, tab)
 
@@ -67,17 +66,13 @@ def _value(database: Database, key: str) -> Any:
 def _composer(database: Database, path: str, source_id: str, composer: JsonObject) -> Iterator[Event]:
     draft = SessionDraft(Cursor.name, path, source_id)
     workspace, config, subagent = (composer.get(key) for key in ("workspaceIdentifier", "modelConfig", "subagentInfo"))
-    uri = workspace.get("uri") if isinstance(workspace, dict) else None
-    parent = subagent.get("parentComposerId") if isinstance(subagent, dict) else None
     yield draft.start(
         name=composer.get("name"),
         createdAt=composer.get("createdAt"),
         updatedAt=composer.get("lastUpdatedAt"),
-        cwd=uri.get("fsPath") if isinstance(uri, dict) else None,
-        model=config.get("modelName") if isinstance(config, dict) else None,
-        parent={"sessionId": suggest_id(Cursor.name, parent), "seq": None}
-        if isinstance(parent, str) and parent
-        else None,
+        cwd=mapped(mapped(workspace).get("uri")).get("fsPath"),
+        model=_named(config),
+        parent=parent_of(Cursor.name, mapped(subagent).get("parentComposerId")),
         metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False},
     )
     silent = 0
@@ -95,11 +90,14 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
 
 
 def _listed(database: Database, source_id: str, composer: JsonObject) -> Iterator[JsonObject]:
-    """The bubbles of a conversation in its order; older versions kept them in the conversation itself."""
-    for bubble in composer.get("conversation") or []:
+    """The bubbles of a conversation in its order; older versions kept them, and their calls, in the conversation itself."""
+    calls: JsonObject = {}
+    for capability in map(mapped, listed(composer.get("capabilities"))):
+        calls |= mapped(from_json(mapped(capability.get("data")).get("bubbleDataMap")))
+    for bubble in listed(composer.get("conversation")):
         if isinstance(bubble, dict):
-            yield bubble
-    for header in composer.get("fullConversationHeadersOnly") or []:
+            yield {"toolFormerData": calls.get(str(bubble.get("bubbleId"))), **bubble}
+    for header in listed(composer.get("fullConversationHeadersOnly")):
         if isinstance(header, dict):
             bubble = _value(database, f"bubbleId:{source_id}:{header.get('bubbleId')}")
             yield {**header, **bubble} if isinstance(bubble, dict) else header
@@ -118,11 +116,15 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Gener
         _take_tool(turn, tool, str(bubble.get("bubbleId")))
     if turn.is_empty:
         return 1
-    model = bubble.get("modelInfo")
-    if isinstance(model, dict) and isinstance(model.get("modelName"), str) and model["modelName"] != "default":
-        draft.model = model["modelName"]
+    draft.model = _named(bubble.get("modelInfo")) or draft.model
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
     return 0
+
+
+def _named(model: Any) -> str | None:
+    """The name of a model; None if Cursor chose it."""
+    name = word(mapped(model).get("modelName"))
+    return name if name not in ("", "default") else None
 
 
 def _take_tool(turn: Turn, tool: JsonObject, bubble_id: str) -> None:
@@ -139,8 +141,7 @@ def _take_tool(turn: Turn, tool: JsonObject, bubble_id: str) -> None:
 
 
 def _time(bubble: JsonObject) -> str | None:
-    timing = bubble.get("timingInfo")
-    timings: JsonObject = timing if isinstance(timing, dict) else {}
+    timings = mapped(bubble.get("timingInfo"))
     candidates = (bubble.get("createdAt"), timings.get("clientRpcSendTime"), timings.get("clientEndTime"))
     found = (
         moment(time) for time in candidates if isinstance(time, str) or (isinstance(time, (int, float)) and time > 1e12)
@@ -153,7 +154,7 @@ def _tab(path: str, tab: JsonObject) -> Iterator[Event]:
     draft = SessionDraft(Cursor.name, path, str(tab.get("tabId")))
     sent = tab.get("lastSendTime")
     yield draft.start(name=tab.get("chatTitle"), createdAt=sent, metadata=rest_of(tab, "tabId", "chatTitle", "bubbles"))
-    for bubble in tab.get("bubbles") or []:
+    for bubble in listed(tab.get("bubbles")):
         if isinstance(bubble, dict):
             yield from _bubble(draft, bubble, {})
     yield from draft.end()

@@ -160,6 +160,8 @@ class SessionDraft:
         self.last_time = at or wire["timestamp"]
         if role == "user" and self._first_words is None and not _is_marked(metadata):
             self._first_words = first_words(content)
+        if at is None:  # a time that is guessed is not something that the source says
+            text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire}, digest_of_json(text))
 
     def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from sessiond.importers.branches import path_to
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import read_records, rest_of, stem
+from sessiond.importers.source_file import listed, mapped, read_records, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -35,8 +35,7 @@ class _Reader:
 
     def __init__(self, path: str, about: JsonObject) -> None:
         self._about = about
-        given = about.get("conversationId")
-        self._draft = SessionDraft(LibreChat.name, path, given if isinstance(given, str) and given else stem(path))
+        self._draft = SessionDraft(LibreChat.name, path, word(about.get("conversationId")) or stem(path))
         self._messages: list[tuple[int, JsonObject]] = []
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -46,7 +45,7 @@ class _Reader:
             message = waiting.pop()
             self._messages.append((line, message))
             children = message.get("children")
-            below = children if isinstance(children, list) else []
+            below = listed(children)
             waiting += [child for child in reversed(below) if isinstance(child, dict)]
             for child in below:
                 if not isinstance(child, dict):
@@ -54,18 +53,17 @@ class _Reader:
 
     def end(self) -> Iterator[Event]:
         about, first = self._about, self._messages[0][1] if self._messages else {}
-        options = about.get("options")
         yield self._draft.start(
             name=about.get("title"),
             createdAt=first.get("createdAt"),
-            model=options.get("model") if isinstance(options, dict) else None,
+            model=mapped(about.get("options")).get("model"),
             metadata=rest_of(about, "conversationId", "title"),
         )
         parents = {str(one.get("messageId")): one.get("parentMessageId") for _, one in self._messages}
         seen = path_to(next(reversed(parents), None), parents)
-        linked = any(parent in parents for parent in parents.values())
+        linked = any(word(parent) in parents for parent in parents.values())
         for line, message in self._messages:
-            yield from self._message(line, message, branch=linked and message.get("messageId") not in seen)
+            yield from self._message(line, message, branch=linked and str(message.get("messageId")) not in seen)
         yield from self._draft.end()
 
     def _message(self, line: int, message: JsonObject, *, branch: bool) -> Iterator[Event]:
@@ -73,8 +71,7 @@ class _Reader:
         turn = Turn("user" if by_user else "assistant", rest_of(message, *_USED))
         if branch:
             turn.metadata["branch"] = True
-        content = message.get("content")
-        for part in content if isinstance(content, list) else []:
+        for part in listed(message.get("content")):
             _take(turn, part)
         if turn.is_empty:
             turn.say(message.get("text"))
@@ -86,8 +83,8 @@ class _Reader:
 
 
 def _take(turn: Turn, part: Any) -> None:
-    kind = part.get("type") if isinstance(part, dict) else None
-    call = part.get("tool_call") if isinstance(part, dict) else None
+    kind = mapped(part).get("type")
+    call = mapped(part).get("tool_call")
     if kind == "text":
         turn.say(_text(part.get("text")))
     elif kind == "think":

@@ -22,7 +22,7 @@ _USED = frozenset({"id", "model", "prompt", "response", "datetime_utc", "convers
 
 class Llm:
     name = "llm"
-    experimental = True
+    experimental = False
 
     def recognise(self, path: str, head: bytes) -> int:
         return recognised(path, head, name="logs.db", words=(b"conversation_id", b"datetime_utc"))

@@ -31,11 +31,13 @@ class ObjectLog:
             for key in path[:-1]:
                 holder = holder[key]
             self._change(holder, path[-1], int(kind), change)
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             return f"a change of {'.'.join(map(str, path))}, which is not there"
         return None
 
     def _change(self, holder: Any, key: Any, kind: int, change: JsonObject) -> None:
+        if isinstance(holder, dict) and not isinstance(key, str):
+            raise TypeError("a key that is not a text")
         if kind == _DELETE and isinstance(holder, dict):
             holder.pop(key, None)
         elif kind == _PUSH:

@@ -13,7 +13,7 @@ from sessiond.importers.branches import in_order, path_to
 from sessiond.importers.database import MAGIC, Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import conversations, rest_of
+from sessiond.importers.source_file import conversations, listed, mapped, rest_of
 from sessiond.importers.tool import Tool, in_state
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
@@ -58,8 +58,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
 
 
 def _session(path: str, row: JsonObject) -> Iterator[Event]:
-    given = row["chat"]
-    chat: JsonObject = given if isinstance(given, dict) else {}
+    chat = mapped(row["chat"])
     draft = SessionDraft(OpenWebUi.name, path, str(row.get("id") or chat.get("id")))
     models = chat.get("models")
     yield draft.start(
@@ -70,10 +69,13 @@ def _session(path: str, row: JsonObject) -> Iterator[Event]:
         metadata={**rest_of(row, *_ABOUT), **rest_of(chat, *_CHAT)},
     )
     history = chat.get("history")
-    found = history.get("messages") if isinstance(history, dict) else None
+    found = mapped(history).get("messages")
     if not isinstance(found, dict):
-        older = chat.get("messages")
-        found = {str(one.get("id", nth)): one for nth, one in enumerate(older or []) if isinstance(one, dict)}
+        found = {
+            str(one.get("id", nth)): one
+            for nth, one in enumerate(listed(chat.get("messages")))
+            if isinstance(one, dict)
+        }
     messages = {key: one for key, one in found.items() if isinstance(one, dict)}
     parents = {key: one.get("parentId") for key, one in messages.items()}
     seen = path_to(history.get("currentId"), parents) if isinstance(history, dict) else frozenset()
@@ -104,12 +106,17 @@ def _message(draft: SessionDraft, key: str, message: JsonObject, *, branch: bool
 
 def _take_item(turn: Turn, item: Any) -> None:
     """An item of the answer, as OpenAI's Responses have them."""
-    kind = item.get("type") if isinstance(item, dict) else None
+    kind = mapped(item).get("type")
     if kind == "message":
         turn.take(item.get("content"))
     elif kind == "reasoning":
-        parts = item.get("content") or item.get("summary")
-        turn.think("\n\n".join(str(part.get("text") or "") for part in parts or [] if isinstance(part, dict)))
+        turn.think(
+            "\n\n".join(
+                str(part.get("text") or "")
+                for part in listed(item.get("content") or item.get("summary"))
+                if isinstance(part, dict)
+            )
+        )
     elif kind == "function_call":
         turn.call(item.get("call_id"), item.get("name"), item.get("arguments"))
     elif kind == "function_call_output":

@@ -19,7 +19,7 @@ _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
 
 class OpenCode:
     name = "opencode"
-    experimental = True
+    experimental = False
 
     def recognise(self, path: str, head: bytes) -> int:
         return recognised(path, head, name="opencode.db", words=(b"project_id", b"message_id", b"time_created"))

@@ -43,7 +43,7 @@ class SessionStart(msgspec.Struct, frozen=True):
 
 class MessageRecord(msgspec.Struct, frozen=True):
     """One message in the protocol's wire form, without a seq. Its id is the same in every import. The source may still write
-    to it: with another `digest` (of everything but the id, see `digest_of`) it is a later version of the message.
+    to it: with another `digest` (of everything but the id and a guessed time, see `digest_of`) it is a later version.
     """
 
     source_id: str

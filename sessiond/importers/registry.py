@@ -9,24 +9,32 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from sessiond.importers import exported, places
+from sessiond.importers.agent_shell import AgentShell
 from sessiond.importers.aider import Aider
 from sessiond.importers.amp import Amp
+from sessiond.importers.avante import Avante
 from sessiond.importers.chatgpt import ChatGpt
 from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.cline import Cline
+from sessiond.importers.codecompanion import CodeCompanion
 from sessiond.importers.codex import Codex
 from sessiond.importers.continue_ import Continue
 from sessiond.importers.copilot_chat import CopilotChat
 from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
 from sessiond.importers.cursor import Cursor
+from sessiond.importers.cursor_agent import CursorAgent
+from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
+from sessiond.importers.gemini_takeout import GeminiTakeout
 from sessiond.importers.goose import Goose
 from sessiond.importers.gptel import Gptel
+from sessiond.importers.kiro import Kiro
 from sessiond.importers.librechat import LibreChat
 from sessiond.importers.lines import LINE_SUFFIXES, short_lines
 from sessiond.importers.llm import Llm
+from sessiond.importers.lm_studio import LmStudio
 from sessiond.importers.messages import Messages
 from sessiond.importers.open_webui import OpenWebUi
 from sessiond.importers.opencode import OpenCode
@@ -35,8 +43,11 @@ from sessiond.importers.pi import Pi
 from sessiond.importers.qwen import Qwen
 from sessiond.importers.record import Importer, SkippedLine, open_source
 from sessiond.importers.roo import KiloCode, RooCode
+from sessiond.importers.specstory import SpecStory
 from sessiond.importers.tool import Tool, Verified
 from sessiond.importers.vibe import Vibe
+from sessiond.importers.warp import Warp
+from sessiond.importers.windsurf import Windsurf
 from sessiond.importers.zed import Zed
 
 HEAD_BYTES = 64 * 1024
@@ -79,6 +90,17 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenWebUi(),
     LibreChat(),
     Amp(),
+    Droid(),
+    SpecStory(),
+    AgentShell(),
+    CodeCompanion(),
+    Avante(),
+    Kiro(),
+    LmStudio(),
+    GeminiTakeout(),
+    Windsurf(),
+    Warp(),
+    CursorAgent(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
@@ -138,7 +160,7 @@ def _scored(path: str, head: bytes) -> dict[str, int]:
 
 
 _BESIDE = {"base_state.json": "events", "0.json": "."}
-"""Sources of which only the first file is named: where their other files are, relative to it (see `openhands`)."""
+"""Sources of many files, of which only the first is imported: the folder of the others, relative to it."""
 
 
 def fingerprint(path: str) -> str:
@@ -224,6 +246,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     except OSError as error:
         return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
     surest = _surest(scores)
+    if surest is not None and scores[surest.name] < _CERTAIN and (tool := _whose_part(path)):
+        return SkippedLine(path, None, f"only a part of what {tool} wrote") if named else None
     if format is not None and named:
         if surest is not None and format not in scores and scores[surest.name] >= _CERTAIN:
             return SkippedLine(path, None, f"is a {surest.name} file, not a {format} file")
@@ -232,6 +256,11 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
     if surest is not None and format in (None, surest.name):
         return Found(surest.name, path, size)
     return SkippedLine(path, None, "not a file of any known tool") if named else None
+
+
+def _whose_part(path: str) -> str | None:
+    """The tool that the file belongs to as a part of a source. Another file is the one to import."""
+    return next((one.name for one in IMPORTERS if isinstance(one, Tool) and one.is_part(path)), None)
 
 
 def _is_native(path: str) -> bool:

@@ -1,5 +1,7 @@
-"""Roo Code and Kilo Code: `tasks/<id>/api_conversation_history.json`, an array of Anthropic's messages, or since version 2
-`{version, messages}` with those of the AI SDK. `history_item.json` next to it has the task's first words, folder and cost.
+"""Roo Code, and Kilo Code before version 7 (see `kilo_database`): `tasks/<id>/api_conversation_history.json`.
+
+It is an array of Anthropic's messages, or since Roo's version 2 `{version, messages}` with those of the AI SDK.
+`history_item.json` next to it has the task's first words, folder and cost.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.database import MAGIC, guarded
+from sessiond.importers.draft import SessionDraft, moment
+from sessiond.importers.kilo_database import read_rows
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, read_records, rest_of, stem
-from sessiond.importers.tool import Tool, in_editors
+from sessiond.importers.source_file import beside, folder_name, listed, parent_of, read_records, rest_of, stem, word
+from sessiond.importers.tool import Tool, in_config, in_editors
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
 _FILE = "api_conversation_history.json"
+_DATABASE = "kilo.db"
 _MODE = b"<slug>"
 """Only this family describes its mode with these tags, in the details that it adds to each prompt."""
 _WRAPPED = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
@@ -47,16 +52,30 @@ class KiloCode(RooCode):
     name = "kilo"
     folders = ("kilocode.kilo-code", f".kilocode{os.sep}cli")
 
+    def recognise(self, path: str, head: bytes) -> int:
+        if os.path.basename(path) == _DATABASE:
+            return 95 if head.startswith(MAGIC) else 60
+        return super().recognise(path, head)
+
+    def read(self, path: str, open_: Opener) -> Iterator[Event]:
+        if os.path.basename(path) == _DATABASE:
+            yield from guarded(path, open_, lambda database: read_rows(self.name, database, path))
+        else:
+            yield from super().read(path, open_)
+
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         own = os.path.join(home, ".kilocode", "cli", "global", "tasks")
-        return [own, *in_editors(home, env, "globalStorage", self.folders[0], "tasks")]
+        return [
+            *in_config(home, env, "kilo", _DATABASE),
+            own,
+            *in_editors(home, env, "globalStorage", self.folders[0], "tasks"),
+        ]
 
 
 class _Reader:
     def __init__(self, tool: str, path: str, item: JsonObject) -> None:
         self._item = item
-        named = item.get("id")
-        source_id = named if isinstance(named, str) and named else folder_name(path)
+        source_id = word(item.get("id")) or folder_name(path)
         self._draft = SessionDraft(tool, path, source_id or stem(path))
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -82,14 +101,11 @@ class _Reader:
 
     def _start(self, first: JsonObject) -> Event:
         item = self._item
-        parent = item.get("parentTaskId")
         return self._draft.start(
             name=item.get("task"),
             cwd=item.get("workspace"),
             createdAt=moment(first.get("ts")) or moment(item.get("ts")),
-            parent={"sessionId": suggest_id(self._draft.tool, parent), "seq": None}
-            if isinstance(parent, str) and parent
-            else None,
+            parent=parent_of(self._draft.tool, item.get("parentTaskId")),
             metadata=rest_of(item, "id", "task", "workspace", "version"),
         )
 
@@ -114,5 +130,5 @@ def _take(turn: Turn, content: Any) -> str:
 
 def _summary(parts: Any) -> str:
     """The texts of a reasoning record's summary."""
-    found = parts if isinstance(parts, list) else []
+    found = listed(parts)
     return "\n\n".join(part["text"] for part in found if isinstance(part, dict) and isinstance(part.get("text"), str))

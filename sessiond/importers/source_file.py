@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from sessiond.importers.bytestream import utf8
 from sessiond.importers.document import items, members
-from sessiond.importers.draft import moment
+from sessiond.importers.draft import moment, suggest_id
 from sessiond.importers.lines import LineReader
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
@@ -52,6 +53,28 @@ def rest_of(record: JsonObject, *used: str) -> JsonObject:
     return {key: value for key, value in record.items() if key not in used and value not in (None, "", [], {})}
 
 
+def parent_of(tool: str, source_id: Any) -> JsonObject | None:
+    """The `parent` of a session, from the id that the tool's record gives; None if it gives none."""
+    if not isinstance(source_id, str) or not source_id:
+        return None
+    return {"sessionId": suggest_id(tool, source_id), "seq": None}
+
+
+def listed(value: Any) -> list[Any]:
+    """A value that should be a list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mapped(value: Any) -> JsonObject:
+    """A value that should be an object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def word(value: Any) -> str:
+    """A value that should be a text, such as a kind; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def read_records(make: Callable[[JsonObject], LineReader], path: str, open_: Opener, *arrays: str) -> Iterator[Event]:
     """A complete `read` for a JSON document: passes each object of `arrays` (or of a root array) to the reader that `make`
     returns for the document's other members, and what was skipped to the caller.
@@ -88,3 +111,13 @@ def conversations(path: str, open_: Opener, mark: str) -> Iterator[tuple[int, Js
             yield SkippedLine(path, item.line, f"not a conversation: it has no {mark}")
     if mark in single:
         yield 1, single
+
+
+def read_text(path: str, open_: Opener) -> Generator[SkippedLine, None, str]:
+    """The whole text of a file; reports bytes that had to be replaced."""
+    with utf8(path, open_) as file:
+        raw = file.read()
+    text = raw.decode("utf-8", "replace")
+    if "\ufffd" in text and "\ufffd".encode() not in raw:
+        yield SkippedLine(path, None, "replaced bytes that are not valid UTF-8", taken=True)
+    return text.replace("\r\n", "\n")

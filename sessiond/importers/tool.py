@@ -26,6 +26,10 @@ class Tool:
         """Files and folders where the tool keeps its sessions, whether or not they exist. Empty if only the user knows."""
         return []
 
+    def is_part(self, path: str) -> bool:
+        """Whether the file is a part of one of the tool's sources. Another file is the one to import."""
+        return False
+
 
 def in_config(home: str, env: Mapping[str, str], *names: str) -> list[str]:
     """A path in each folder where programs keep their configuration and data on Linux and macOS."""

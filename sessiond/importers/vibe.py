@@ -7,10 +7,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from sessiond.importers.draft import SessionDraft, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, folder_name, read_records, rest_of, stem, written_at
+from sessiond.importers.source_file import (
+    beside,
+    folder_name,
+    listed,
+    mapped,
+    parent_of,
+    read_records,
+    rest_of,
+    stem,
+    word,
+    written_at,
+)
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
 from sessiond.importers.vibe_store import read_store
@@ -49,16 +60,19 @@ class Vibe(Tool):
         else:
             yield from read_with(_Reader(path, beside(path, _META, open_)), path, open_)
 
+    def is_part(self, path: str) -> bool:
+        above = os.path.dirname(os.path.dirname(path))
+        return any(os.path.isfile(os.path.join(folder, "CURRENT")) for folder in (above, os.path.dirname(above)))
+
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [os.path.join(env.get("VIBE_HOME") or os.path.join(home, ".vibe"), "logs", "session")]
 
 
 def started(path: str, meta: JsonObject) -> SessionDraft:
     """The draft of a session, named as its metadata say."""
-    given = meta.get("session_id")
     own = stem(path) if os.path.basename(path) not in (_META, _MESSAGES) else folder_name(path)
-    fallback = meta.get("start_time") or written_at(path)
-    return SessionDraft(Vibe.name, path, given if isinstance(given, str) and given else own, fallback_time=fallback)
+    fallback = moment(meta.get("start_time")) or written_at(path)
+    return SessionDraft(Vibe.name, path, word(meta.get("session_id")) or own, fallback_time=fallback)
 
 
 def start(draft: SessionDraft, meta: JsonObject) -> Event:
@@ -67,11 +81,9 @@ def start(draft: SessionDraft, meta: JsonObject) -> Event:
         name=meta.get("title"),
         createdAt=meta.get("start_time"),
         updatedAt=meta.get("end_time"),
-        cwd=environment.get("working_directory") if isinstance(environment, dict) else None,
-        model=config.get("active_model") if isinstance(config, dict) else None,
-        parent={"sessionId": suggest_id(Vibe.name, parent), "seq": None}
-        if isinstance(parent, str) and parent
-        else None,
+        cwd=mapped(environment).get("working_directory"),
+        model=mapped(config).get("active_model"),
+        parent=parent_of(Vibe.name, parent),
         metadata=rest_of(meta, "session_id", "title", "start_time", "end_time", "parent_session_id", *_BULKY),
     )
 
@@ -80,7 +92,7 @@ class _Reader:
     """Messages in OpenAI's form."""
 
     def __init__(self, path: str, meta: object) -> None:
-        self._meta: JsonObject = meta if isinstance(meta, dict) else {}
+        self._meta = mapped(meta)
         self._draft = started(path, self._meta)
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -97,8 +109,8 @@ class _Reader:
             turn.result(record.get("tool_call_id"), record.get("content"))
         else:
             turn.take(record.get("content"))
-        for call in record.get("tool_calls") or []:
-            function = call.get("function") if isinstance(call, dict) else None
+        for call in listed(record.get("tool_calls")):
+            function = mapped(call).get("function")
             if isinstance(function, dict):
                 turn.call(call.get("id"), function.get("name"), function.get("arguments"))
         yield from turn.events(self._draft, line=line, id=record.get("message_id"), time=record.get("timestamp"))

@@ -13,7 +13,7 @@ from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import objects
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, rest_of
+from sessiond.importers.source_file import beside, listed, mapped, rest_of
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
@@ -42,8 +42,7 @@ def _snapshot(path: str, open_: Opener) -> Generator[Event, None, _Entries]:
         yield SkippedLine(path, None, "`CURRENT` does not name a generation")
         return entries
     state = beside(path, f"generations/{generation}/manifest.json", open_).get("projection_state")
-    chunks = state.get("chunks") if isinstance(state, dict) else None
-    for chunk in chunks if isinstance(chunks, list) else []:
+    for chunk in listed(mapped(state).get("chunks")):
         file = os.path.join(os.path.dirname(path), "chunks", f"{chunk}.json")
         if not _NAME.fullmatch(str(chunk)) or not os.path.isfile(file):
             yield SkippedLine(path, None, f"there is no chunk {chunk}")
@@ -64,15 +63,13 @@ def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
             if isinstance(item, SkippedLine):
                 yield item
                 continue
-            payload = item[1].get("payload")
-            delta = payload.get("delta") if isinstance(payload, dict) else None
-            for change in delta if isinstance(delta, list) else []:
+            for change in listed(mapped(item[1].get("payload")).get("delta")):
                 _apply(entries, change)
 
 
 def _apply(entries: _Entries, change: Any) -> None:
-    """Entries that the journal removes stay: an import loses nothing."""
-    op = change.get("op") if isinstance(change, dict) else None
+    """Entries that the journal removes are kept: an import loses nothing."""
+    op = mapped(change).get("op")
     if op in ("append_entry", "replace_entry"):
         _put(entries, change.get("entry"))
     elif op == "set_history_entries" and isinstance(change.get("entries"), list):
@@ -91,7 +88,7 @@ def _entry(draft: SessionDraft, entry: JsonObject) -> Iterator[Event]:
     if kind == "message":
         turn.take(entry.get("content"))
     elif kind == "reasoning":
-        turn.think(entry.get("text") or "\n\n".join(map(str, entry.get("summary") or [])))
+        turn.think(entry.get("text") or "\n\n".join(map(str, listed(entry.get("summary")))))
     elif kind == "effect":
         _take_effect(turn, entry)
     else:
@@ -102,8 +99,8 @@ def _entry(draft: SessionDraft, entry: JsonObject) -> Iterator[Event]:
 def _take_effect(turn: Turn, entry: JsonObject) -> None:
     """A call of a tool, and what it gave."""
     given, known = entry.get("detail"), entry.get("state")
-    detail: JsonObject = given if isinstance(given, dict) else {}
-    state: JsonObject = known if isinstance(known, dict) else {}
+    detail = mapped(given)
+    state = mapped(known)
     call_id = entry.get("id")
     turn.call(call_id, detail.get("toolName") or entry.get("title"), detail.get("input"))
     turn.metadata |= rest_of(detail, "toolName", "input", "display")

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiond.importers.database import Database, guarded, recognised
-from sessiond.importers.draft import SessionDraft, moment, suggest_id
+from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
-from sessiond.importers.source_file import rest_of
+from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.turn import Turn
 from sessiond.limits import MIB
@@ -83,13 +83,13 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         createdAt=row.get("created_at") or updated,
         updatedAt=updated,
         cwd=folders.splitlines()[0] if folders else None,
-        model=model.get("model") if isinstance(model, dict) else None,
-        parent={"sessionId": suggest_id(Zed.name, parent), "seq": None} if isinstance(parent, str) and parent else None,
+        model=mapped(model).get("model"),
+        parent=parent_of(Zed.name, parent),
         metadata={key: value for key, value in rest_of(thread, *_ABOUT).items() if value is not False},
     )
     usage = thread.get("request_token_usage")
     resumed = 0
-    for message in thread.get("messages") or []:
+    for message in listed(thread.get("messages")):
         if message == "Resume":
             resumed += 1
             continue
@@ -104,8 +104,8 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
 
 def _turn(message: Any) -> tuple[Turn, Any]:
     """A message, and its id if it has one."""
-    user = message.get("User") if isinstance(message, dict) else None
-    agent = message.get("Agent") if isinstance(message, dict) else None
+    user = mapped(message).get("User")
+    agent = mapped(message).get("Agent")
     if isinstance(user, dict):
         turn = Turn("user", rest_of(user, "id", "content"))
         _take(turn, user.get("content"))
@@ -122,7 +122,7 @@ def _turn(message: Any) -> tuple[Turn, Any]:
 
 
 def _take(turn: Turn, content: Any) -> None:
-    for part in content if isinstance(content, list) else []:
+    for part in listed(content):
         kind, value = next(iter(part.items())) if isinstance(part, dict) and len(part) == 1 else (None, part)
         if kind == "Text":
             turn.say(value)
@@ -157,8 +157,8 @@ def _older_turn(message: JsonObject) -> Turn:
         turn.take([{**rest_of(segment, "text"), "thinking": segment.get("text")}] if thinking else [segment])
     if turn.is_empty:
         turn.say(message.get("context"))
-    for call in message.get("tool_uses") or []:
+    for call in listed(message.get("tool_uses")):
         if isinstance(call, dict):
             turn.call(call.get("id"), call.get("name"), call.get("input"))
-    _take_results(turn, message.get("tool_results") or [])
+    _take_results(turn, listed(message.get("tool_results")))
     return turn

@@ -87,9 +87,9 @@ def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K,
     return joined
 
 
-def digest_of_message(wire: JsonObject) -> bytes:
-    """As `MessageRecord.digest`."""
-    return digest_of({key: value for key, value in wire.items() if key != "id"})
+def digest_of_message(wire: JsonObject, *, timed: bool = True) -> bytes:
+    """As `MessageRecord.digest`. `timed` False: as if the source gave it no time."""
+    return digest_of({key: value for key, value in wire.items() if key != "id" and (timed or key != "timestamp")})
 
 
 def said(message: Message) -> JsonObject:
@@ -120,10 +120,10 @@ def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Coll
     It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours.
     """
     plain = _unmarked(ours) if is_marked(ours) else ours
-    here = digest_of_message(plain)
-    if here == digest:
+    here = {digest_of_message(plain), digest_of_message(plain, timed=False)}
+    if digest in here:
         return plain is not ours
-    return here in before or _says_all_of(theirs, plain)
+    return not here.isdisjoint(before) or _says_all_of(theirs, plain)
 
 
 def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:

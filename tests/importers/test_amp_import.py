@@ -63,7 +63,7 @@ def thread(folder: Path, value: Any = THREAD) -> Path:
 
 
 def test_a_thread(tmp_path: Path) -> None:
-    """Each result is a message after the calls; what was stopped is marked."""
+    """Each result is a message after the calls; an answer that was stopped is marked."""
     path = thread(tmp_path)
     assert recognised(path) == "amp"
     stream = read(path)
@@ -85,7 +85,7 @@ def test_a_thread(tmp_path: Path) -> None:
 
 
 def test_a_cut_thread_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; what is not a message too."""
+    """Whole messages are imported; the cut, and elements that are not messages, are reported."""
     path = thread(tmp_path, {**THREAD, "messages": [5, {"no": 1}, *MESSAGES]})
     path.write_text(path.read_text()[: path.read_text().index("denied")])
     stream = read(path)
@@ -98,8 +98,8 @@ def test_a_cut_thread_gives_what_came_before(tmp_path: Path) -> None:
     assert read(thread(tmp_path, {**THREAD, "messages": []})).only == []
 
 
-def test_another_document_is_not_its(tmp_path: Path) -> None:
-    """The file's name says it, and the id in it."""
+def test_another_document_is_not_recognised(tmp_path: Path) -> None:
+    """The file's name and the id in it decide."""
     path = tmp_path / "T-shirt.json"
     path.write_text(json.dumps({"created": T, "messages": [{"role": "user", "content": "x"}]}))
     assert recognised(path) == "messages"

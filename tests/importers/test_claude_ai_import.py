@@ -61,7 +61,7 @@ def export(folder: Path) -> Path:
 
 
 def test_an_export(tmp_path: Path) -> None:
-    """An answer comes in the order in which it was made: thinking and call, result, the rest. Conversations stay apart."""
+    """An answer keeps its order: thinking and call, result, the rest. Each conversation is a session."""
     path = export(tmp_path)
     assert recognised(path) == "claude-ai"
     stream = read(path)
@@ -82,7 +82,7 @@ def test_an_export(tmp_path: Path) -> None:
     assert not stream.skipped
 
 
-def test_what_was_said_again_is_a_branch(tmp_path: Path) -> None:
+def test_a_second_answer_is_a_branch(tmp_path: Path) -> None:
     """Of two answers to one message, the one that is not on the way to the last message is marked."""
     messages = [
         message(1, "human", text("a"), parent_message_uuid="00000000-0000-4000-8000-000000000000"),
@@ -96,7 +96,7 @@ def test_what_was_said_again_is_a_branch(tmp_path: Path) -> None:
 
 
 def test_an_older_export_has_only_text(tmp_path: Path) -> None:
-    """Without blocks, the text is the message; what is not a message is reported."""
+    """Without blocks, the text is the message; other elements are reported."""
     path = tmp_path / "old.json"
     old = {"uuid": "m", "text": "hello", "sender": "human", "created_at": T.format(1)}
     path.write_text(json.dumps([{"uuid": "c", "chat_messages": [old, {"no": 1}]}, {"uuid": "d"}]))
@@ -117,7 +117,7 @@ def test_a_cut_export_gives_whole_conversations(tmp_path: Path) -> None:
     assert "cut off" in stream.skipped[0].reason
 
 
-def test_another_export_is_not_its(tmp_path: Path) -> None:
+def test_another_export_is_not_recognised(tmp_path: Path) -> None:
     """ChatGPT's file has the same name."""
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([{"title": "t", "create_time": 1, "mapping": {}, "current_node": "x"}]))

@@ -112,7 +112,7 @@ EXPECTED = [
 
 
 def test_a_session(tmp_path: Path) -> None:
-    """The rounds with the model are what counts; without them, what was shown: its pieces are one text, a call is there once."""
+    """The rounds with the model count; without them, what was shown does. Its pieces become one text, and a call appears once."""
     path = session(tmp_path)
     assert recognised(path) == "copilot-chat"
     stream = read(path)
@@ -145,12 +145,14 @@ def test_a_log_of_changes_gives_the_same(tmp_path: Path) -> None:
         ({"kind": 7, "k": ["a"]}, "a change of unknown kind 7"),
         ({"kind": 1, "k": ["requests", 9, "x"], "v": 1}, "a change of requests.9.x, which is not there"),
         ({"kind": 2, "k": []}, "a change without a path"),
+        ({"kind": 1, "k": [5], "v": 1}, "a change of 5, which is not there"),
+        ({"kind": 2, "k": ["requests"], "v": 5}, "a change of requests, which is not there"),
         ({"kind": 1, "k": [], "v": {}}, None),
         ({"kind": 1, "k": ["requests", 0], "v": {}}, None),
     ],
 )
 def test_changes_that_do_not_fit(change: dict[str, Any], reason: str | None) -> None:
-    """They are reported, and the others count."""
+    """The log reports them and applies the others."""
     log = ObjectLog()
     assert log.apply({"kind": 0, "v": {"requests": []}}) is None
     assert log.apply(change) == reason
@@ -174,8 +176,8 @@ def test_a_cut_document_gives_what_came_before(tmp_path: Path) -> None:
     assert "cut off" in stream.skipped[0].reason
 
 
-def test_another_document_is_not_its(tmp_path: Path) -> None:
-    """A list of requests may be anybody's."""
+def test_another_document_is_not_recognised(tmp_path: Path) -> None:
+    """Other programs write lists of requests too."""
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"requests": [], "sessionId": "s"}))
     assert recognised(path) is None

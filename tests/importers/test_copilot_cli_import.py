@@ -1,4 +1,4 @@
-"""Copilot CLI: events in the shape that version 1.0.40 wrote, driven by a fake model."""
+"""Copilot CLI: events in the shape that versions 1.0.40 and 1.0.102 wrote, driven by a fake model."""
 
 from __future__ import annotations
 
@@ -102,8 +102,17 @@ def test_a_session(tmp_path: Path) -> None:
     assert info["createdAt"] == "2026-11-23T13:21:00.375Z"
 
 
+def test_words_that_are_not_the_persons(tmp_path: Path) -> None:
+    """A prompt from a skill is injected; what a subagent says is marked."""
+    prompt = event(1, "user.message", content="Use the skill.", source="skill-x")
+    aside = event(2, "assistant.message", content="aside", toolRequests=["odd"], parentToolCallId="c1")
+    stream = read(session(tmp_path, EVENTS[0], prompt, aside))
+    assert stream.only[0]["metadata"] == {"source": "skill-x", "injected": True}
+    assert stream.only[1]["metadata"] == {"parentToolCallId": "c1", "sidechain": True}
+
+
 def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
-    """Known bookkeeping is counted; an event of a kind that nobody knows is kept."""
+    """Known bookkeeping is counted; an event of an unknown kind is kept."""
     stream = read(session(tmp_path))
     assert stream.ignored == {
         "session.model_change": 1,
@@ -113,6 +122,22 @@ def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
         "session.shutdown": 1,
     }
     assert stream.only_info["metadata"]["records"] == [EVENTS[12]]
+
+
+def test_what_a_request_cost(tmp_path: Path) -> None:
+    """Since version 1.0.102 a record before the answer says it: it is with the answer of the same call."""
+    usage = {"model": "m2", "inputTokens": 100, "outputTokens": 10, "apiCallId": "a1"}
+    records = [
+        EVENTS[0],
+        event(1, "session.usage_record", usage=usage),
+        event(2, "assistant.message", content="Hi.", model="m2", apiCallId="a1"),
+        event(3, "assistant.message", content="Ho.", model="m2", apiCallId="a2"),
+    ]
+    stream = read(session(tmp_path, *records))
+    assert stream.only[0]["metadata"]["usage"] == usage
+    assert "usage" not in stream.only[1]["metadata"]
+    assert stream.only_info["model"] == "m2"
+    assert stream.ignored == {"session.usage_record": 1}
 
 
 def test_a_title_and_an_older_name(tmp_path: Path) -> None:
@@ -128,18 +153,20 @@ def test_a_plain_name(tmp_path: Path) -> None:
     path = session(tmp_path)
     (path.parent / "workspace.yaml").write_text("name: Fruit salad\n")
     assert read(path).only_info["name"] == "Fruit salad"
+    (path.parent / "workspace.yaml").write_text("cwd: /work\n")
+    assert read(path).only_info["name"] == read(path).only_info["metadata"]["untitled"]
 
 
 def test_damage_costs_a_line(tmp_path: Path) -> None:
-    """A damaged line is reported, the others are imported; so is a session whose start is lost."""
+    """A damaged line is reported and the others are imported; a session whose start is lost is imported too."""
     stream = read(session(tmp_path, b"\0\0", *EVENTS[:4], b'{"type": "user.mess', *EVENTS[8:9]))
     assert [role for role, _ in told(stream.only)] == ["system", "user", "tool"]
     assert [one.line for one in stream.skipped] == [1, 6]
     assert told(read(lines(tmp_path / "x.jsonl", *EVENTS[3:5]), "copilot-cli").only) == [("user", "What is here?")]
 
 
-def test_events_of_another_tool_are_not_its(tmp_path: Path) -> None:
-    """The words alone do not make a file its."""
+def test_events_of_another_tool_are_not_recognised(tmp_path: Path) -> None:
+    """The words alone do not decide."""
     assert recognised(lines(tmp_path / "x.jsonl", {"role": "user", "content": '"session.start"'})) == "messages"
 
 

@@ -110,7 +110,7 @@ def test_conversations(tmp_path: Path) -> None:
 
 
 def test_a_bubble_that_is_not_listed_is_kept(tmp_path: Path) -> None:
-    """What was taken back is still in the file: it comes last, and is marked."""
+    """A message that was taken back is still in the file: it comes last, and is marked."""
     lost = {"bubbleId": "b9", "type": 1, "text": "taken back"}
     stream = read(
         state(tmp_path / "state.vscdb", ("bubbleId:c1:b9", json.dumps(lost)), ("bubbleId:c10:b9", json.dumps(lost)))
@@ -118,6 +118,32 @@ def test_a_bubble_that_is_not_listed_is_kept(tmp_path: Path) -> None:
     assert told(stream.messages["c1"])[-1] == ("user", "taken back")
     assert stream.messages["c1"][-1]["metadata"] == {"branch": True}
     assert len(stream.messages["c1"]) == 6
+
+
+def test_a_call_without_a_result(tmp_path: Path) -> None:
+    """The call says what became of it."""
+    running = {"bubbleId": "r1", "type": 2, "toolFormerData": {"tool": 5, "params": "{}", "status": "cancelled"}}
+    composer = {"composerId": "c3", "createdAt": T, "conversation": [running]}
+    (message,) = read(state(tmp_path / "state.vscdb", ("composerData:c3", json.dumps(composer)))).messages["c3"]
+    assert calls(message) == [("r1", "5", {})]
+    assert message["metadata"] == {"tool": {"status": "cancelled"}}
+
+
+def test_an_older_call(tmp_path: Path) -> None:
+    """Before bubbles had rows of their own, calls were among the conversation's capabilities. A model that Cursor chose has no name."""
+    capability = {
+        "type": 15,
+        "data": {"bubbleDataMap": json.dumps({"r1": {"tool": 1, "name": "ls", "params": "{}", "result": "a"}})},
+    }
+    bubbles = [
+        {"bubbleId": "r1", "type": 2, "modelInfo": {"modelName": "default"}},
+        {"bubbleId": "r2", "type": 2, "text": "ok"},
+    ]
+    composer = {"composerId": "c3", "createdAt": T, "conversation": bubbles, "capabilities": [capability, 5]}
+    stream = read(state(tmp_path / "state.vscdb", ("composerData:c3", json.dumps(composer))))
+    assert told(stream.messages["c3"]) == [("assistant", ""), ("tool", "a"), ("assistant", "ok")]
+    assert calls(stream.messages["c3"][0]) == [("r1", "ls", {})]
+    assert "model" not in stream.info["c3"]
 
 
 def test_a_damaged_value_costs_its_conversation(tmp_path: Path) -> None:
@@ -132,8 +158,8 @@ def test_a_damaged_value_costs_its_conversation(tmp_path: Path) -> None:
     assert "cannot be read" in broken.skipped[0].reason
 
 
-def test_vs_codes_own_state_is_not_its(tmp_path: Path) -> None:
-    """It has the same name and one of the tables."""
+def test_vs_codes_own_state_is_not_recognised(tmp_path: Path) -> None:
+    """VS Code's file has the same name and one of the tables."""
     path = tmp_path / "state.vscdb"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE ItemTable (key TEXT, value BLOB)")

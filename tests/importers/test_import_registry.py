@@ -17,8 +17,10 @@ from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
 from sessiond.importers.record import MessageRecord, SkippedLine, open_source
 from sessiond.importers.registry import Found, FoundPlace
+from sessiond.importers.tool import Tool
 from sessiond.model.session import Session
 from sessiond.model.values import is_session_id
+from tests.agents.agents import AGENTS
 
 S = "11111111-2222-4333-8444-555555555555"
 
@@ -145,6 +147,20 @@ def test_known_places_follow_the_environment(tmp_path: Path) -> None:
     ]
 
 
+def test_a_place_is_found_for_each_tool_that_has_one(tmp_path: Path) -> None:
+    """Every place of every importer is absolute, and is found once it exists."""
+    wanted = []
+    for importer in registry.IMPORTERS:
+        places = importer.places(str(tmp_path), {}) if isinstance(importer, Tool) else []
+        assert all(Path(place).is_relative_to(tmp_path) for place in places)
+        if places:
+            Path(places[-1]).mkdir(parents=True, exist_ok=True)
+            wanted.append(FoundPlace(importer.name, places[-1]))
+    found = registry.known_places(str(tmp_path), {})
+    assert len(wanted) > 15
+    assert [place for place in wanted if place not in found] == []
+
+
 def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
     """Growth shows, and so does a log next to a database."""
     path = lines(tmp_path / "a.jsonl", turn("a"))
@@ -163,6 +179,11 @@ def test_every_importer_says_how_it_was_verified() -> None:
     documented = {name for name in registry.BY_NAME if registry.verified(name) == "documented"}
     assert documented == {name for name, importer in registry.BY_NAME.items() if importer.experimental}
     assert {"claude-code", "codex", "pi", "aider", "cline", "qwen", "messages"} <= registry.BY_NAME.keys() - documented
+
+
+def test_the_tools_that_are_run_are_those_that_say_so() -> None:
+    """Those of tests/agents, which are installed and write the files themselves."""
+    assert {agent.tool for agent in AGENTS} == {one for one in registry.BY_NAME if registry.verified(one) == "run"}
 
 
 def test_docs_have_a_row_for_every_importer() -> None:

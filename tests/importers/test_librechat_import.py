@@ -55,7 +55,7 @@ def export(path: Path, messages: Any = MESSAGES, key: str = "messages") -> Path:
 
 
 def test_a_conversation(tmp_path: Path) -> None:
-    """Thinking, call and result in their order; the answer that was left is marked."""
+    """Thinking, call and result in their order; the abandoned answer is marked."""
     path = export(tmp_path / "fruit.json")
     assert recognised(path) == "librechat"
     stream = read(path)
@@ -79,7 +79,7 @@ def test_a_tree_gives_the_same(tmp_path: Path) -> None:
 
 
 def test_a_cut_export_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; an export without messages is an empty session."""
+    """Whole messages are imported and the cut is reported; an export without messages is an empty session."""
     path = export(tmp_path / "fruit.json")
     path.write_text(path.read_text()[: path.read_text().index("image_file")])
     stream = read(path)
@@ -88,8 +88,8 @@ def test_a_cut_export_gives_what_came_before(tmp_path: Path) -> None:
     assert read(export(tmp_path / "empty.json", [])).only == []
 
 
-def test_another_export_is_not_its(tmp_path: Path) -> None:
-    """An id of a conversation may be anybody's."""
+def test_another_export_is_not_recognised(tmp_path: Path) -> None:
+    """Other programs write ids of conversations too."""
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"conversationId": "c", "messages": [{"role": "user", "content": "x"}]}))
     assert recognised(path) == "messages"

@@ -82,7 +82,7 @@ def database(path: Path, *more: tuple[str, str]) -> Path:
 
 
 def test_chats(tmp_path: Path) -> None:
-    """Thinking, calls and results come out of the items and out of the HTML; the branch that was left comes first, and is marked."""
+    """Items and HTML both give thinking, calls and results; the abandoned branch comes first, and is marked."""
     path = database(tmp_path / "webui.db")
     assert recognised(path) == "open-webui"
     stream = read(path)
@@ -101,7 +101,7 @@ def test_chats(tmp_path: Path) -> None:
 
 
 def test_an_export(tmp_path: Path) -> None:
-    """The rows as a JSON array; what is not a chat or not a message is reported."""
+    """The rows are a JSON array; elements that are not chats or messages are reported."""
     chat = {**CHAT, "history": {"messages": {**CHAT["history"]["messages"], "x": 5}, "currentId": "u2"}}  # type: ignore[dict-item]
     path = tmp_path / "chat-export-1.json"
     path.write_text(json.dumps([{"id": "c1", "title": "Fruit", "chat": chat, "created_at": T}, {"id": "c9"}]))
@@ -115,7 +115,7 @@ def test_an_export(tmp_path: Path) -> None:
 
 
 def test_a_damaged_chat_costs_itself(tmp_path: Path) -> None:
-    """It is reported, and so is a cut export."""
+    """The damaged chat is reported, and so is a cut export."""
     stream = read(database(tmp_path / "webui.db", ("c3", '{"title": "x')))
     assert set(stream.messages) == {"c1", "c2"}
     assert [one.reason for one in stream.skipped] == ["chat c3 is not an object"]
@@ -126,8 +126,8 @@ def test_a_damaged_chat_costs_itself(tmp_path: Path) -> None:
     assert "cut off" in stream.skipped[0].reason
 
 
-def test_another_database_is_not_its(tmp_path: Path) -> None:
-    """Chats of something else."""
+def test_another_database_is_not_recognised(tmp_path: Path) -> None:
+    """Another program may have chats."""
     path = tmp_path / "x.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE chat (id TEXT, chat TEXT)")

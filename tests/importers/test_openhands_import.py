@@ -96,7 +96,7 @@ def conversation(folder: Path) -> Path:
 
 
 def test_a_conversation(tmp_path: Path) -> None:
-    """The events of the folder, in the order of their numbers; only the state is a file of the tool."""
+    """The events come in the order of their numbers; only the state file is recognised."""
     path = conversation(tmp_path)
     assert [
         (one.importer, Path(one.path).name) for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)
@@ -111,6 +111,25 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert stream.ignored == {"ConversationStateUpdateEvent": 1}
     info = stream.only_info
     assert (info["cwd"], info["model"], list(stream.starts)) == ("/work", "openai/fake", [STATE["id"]])
+
+
+def test_a_condensation_is_a_message(tmp_path: Path) -> None:
+    """Its summary is what the model sees of the events before it."""
+    path = conversation(tmp_path)
+    condensed = event(8, "Condensation", "environment", summary="We saw an apple.", forgotten_event_ids=["id1"])
+    (path.parent / "events" / "event-00008-aeccf339-322b.json").write_text(json.dumps(condensed))
+    last = read(path).only[-1]
+    assert (last["role"], last["content"]) == ("system", "We saw an apple.")
+    assert last["metadata"] == {"forgotten_event_ids": ["id1"]}
+
+
+def test_an_event_is_not_a_session(tmp_path: Path) -> None:
+    """Even if it looks like a list of messages."""
+    path = conversation(tmp_path).parent / "events" / "event-00009-aeccf339-322b.json"
+    path.write_text(json.dumps([{"role": "user", "content": "x"}]))
+    assert recognised(path) == "messages"
+    found = [one.path for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)]
+    assert [Path(one).name for one in found] == ["base_state.json"]
 
 
 def test_events_before_version_1(tmp_path: Path) -> None:
@@ -169,7 +188,7 @@ def test_a_fingerprint_changes_with_the_events(tmp_path: Path) -> None:
 
 
 def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:
-    """One that is cut off is reported with its path; a trajectory's elements too."""
+    """An event that is cut off is reported with its path; in a trajectory, an element that is not an event is."""
     path = conversation(tmp_path)
     broken = path.parent / "events" / "event-00001-aeccf339-322b.json"
     broken.write_text('{"kind": "Mess')
@@ -181,7 +200,7 @@ def test_a_damaged_event_costs_itself(tmp_path: Path) -> None:
     assert [one.reason for one in read(trajectory).skipped] == ["an event that is not an object"]
 
 
-def test_another_state_is_not_its(tmp_path: Path) -> None:
+def test_another_state_is_not_recognised(tmp_path: Path) -> None:
     """The file's name alone says nothing."""
     path = tmp_path / "base_state.json"
     path.write_text("{}")

@@ -43,7 +43,7 @@ def task(folder: Path, extension: str = "rooveterinaryinc.roo-cline", messages: 
 
 
 def test_a_task_of_roo(tmp_path: Path) -> None:
-    """What the person wrote comes without its tags; the details that Roo adds are in the metadata; a result follows its call."""
+    """A prompt loses its tags; the details that Roo adds go to the metadata; a result follows its call."""
     path = task(tmp_path)
     assert recognised(path) == "roo"
     stream = read(path)
@@ -87,8 +87,8 @@ def test_the_newer_layout(tmp_path: Path) -> None:
     ("extension", "tool"),
     [("kilocode.kilo-code", "kilo"), ("elsewhere", "roo"), ("saoudrizwan.claude-dev", "cline")],
 )
-def test_whose_a_file_is(tmp_path: Path, extension: str, tool: str) -> None:
-    """The extension's folder says it; elsewhere, the details that only Roo writes."""
+def test_which_tool_a_file_belongs_to(tmp_path: Path, extension: str, tool: str) -> None:
+    """The extension's folder decides; elsewhere, the details that only Roo writes do."""
     assert recognised(task(tmp_path, extension)) == tool
 
 
@@ -98,7 +98,7 @@ def test_without_roos_details_a_task_is_clines(tmp_path: Path) -> None:
 
 
 def test_a_cut_file_gives_what_came_before(tmp_path: Path) -> None:
-    """Whole messages are imported, and the cut is reported; what is not a message too."""
+    """Whole messages are imported; the cut, and elements that are not messages, are reported."""
     path = task(tmp_path, messages=["x", {"no": 1}, *MESSAGES])
     text = path.read_text()
     path.write_text(text[: text.index("apples")])

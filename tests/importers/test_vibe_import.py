@@ -8,6 +8,8 @@ from typing import Any
 
 from collected import lines, read, recognised
 
+from sessiond.importers import registry
+from sessiond.importers.record import SkippedLine
 from tests.importers.tools import calls, imported_twice, told
 
 S = "d0d01a1e-4eee-d5a7-2e10-5eff537ccc71"
@@ -94,7 +96,7 @@ def store(folder: Path) -> Path:
 
 
 def test_a_session(tmp_path: Path) -> None:
-    """Version 2: messages in OpenAI's form; what Vibe said in the user's name is marked. No message has a time of its own."""
+    """Version 2: messages in OpenAI's form; what Vibe said in the user's name is marked. The messages have no times."""
     path = session(tmp_path)
     assert recognised(path) == "vibe"
     stream = read(path)
@@ -110,7 +112,7 @@ def test_a_session(tmp_path: Path) -> None:
 
 
 def test_a_store(tmp_path: Path) -> None:
-    """Version 3: the chunks of the newest generation, then what the journal changed; what it removes, stays."""
+    """Version 3: the chunks of the newest generation, then what the journal changed; what it removes is kept."""
     path = store(tmp_path)
     assert recognised(path) == "vibe"
     stream = read(path)
@@ -127,6 +129,28 @@ def test_a_store(tmp_path: Path) -> None:
     assert stream.only[3]["toolCallId"] == "e3"
     assert stream.only[5]["metadata"]["record"]["words"] == "kept"
     assert stream.only[0]["timestamp"] == "2026-11-23T13:23:28.000Z"
+
+
+def test_a_tool_that_still_runs(tmp_path: Path) -> None:
+    """Its call is there, without a result."""
+    path = store(tmp_path)
+    running = {**EFFECT, "state": {"status": "running"}}
+    (path.parent / "chunks" / "aa.json").write_text(json.dumps([running]))
+    (path.parent / "chunks" / "bb.json").write_text("[]")
+    first = read(path).only[0]
+    assert calls(first) == [("e3", "bash", {"command": "ls"})]
+    assert first["metadata"]["state"] == {"status": "running"}
+
+
+def test_the_parts_of_a_store_are_not_sessions(tmp_path: Path) -> None:
+    """A chunk looks like a list of messages; only `meta.json` is imported, and a chunk that is named is refused."""
+    path = store(tmp_path)
+    chunk = path.parent / "chunks" / "aa.json"
+    assert recognised(chunk) == "messages"
+    found = [one.path for one in registry.walk(str(tmp_path)) if isinstance(one, registry.Found)]
+    assert found == [str(path)]
+    refused = registry.identify(str(chunk), None, named=True)
+    assert isinstance(refused, SkippedLine) and refused.reason == "only a part of what vibe wrote"
 
 
 def test_the_first_layout(tmp_path: Path) -> None:
@@ -162,7 +186,7 @@ def test_a_cut_line_costs_itself(tmp_path: Path) -> None:
     assert [one.line for one in stream.skipped] == [5, 6]
 
 
-def test_messages_of_another_tool_are_not_its(tmp_path: Path) -> None:
+def test_messages_of_another_tool_are_not_recognised(tmp_path: Path) -> None:
     """Nor is any other `meta.json`."""
     assert recognised(lines(tmp_path / "messages.jsonl", {"role": "user", "content": "x"})) == "messages"
     path = tmp_path / "meta.json"

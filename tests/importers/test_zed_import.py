@@ -60,7 +60,8 @@ OLDER = {
     "summary": "Older",
     "updated_at": T,
     "messages": [
-        {"id": 0, "role": "user", "segments": [{"type": "text", "text": "hi"}], "tool_uses": [], "tool_results": []},
+        {"id": 0, "role": "user", "segments": [], "context": "<files>a</files>", "tool_uses": [], "tool_results": []},
+        {"id": 2, "role": "user", "segments": [{"type": "text", "text": "hi"}], "tool_uses": [], "tool_results": []},
         {
             "id": 1,
             "role": "assistant",
@@ -84,7 +85,7 @@ def threads(path: Path, *more: tuple[str, str, bytes]) -> Path:
 
 
 def test_threads(tmp_path: Path) -> None:
-    """Compressed or not; a result follows its call; a mention stays a block; what is unknown is kept."""
+    """Compressed or not: a result follows its call, a mention stays a block, and an unknown message is kept."""
     path = threads(tmp_path / "threads.db")
     assert recognised(path) == "zed"
     stream = read(path)
@@ -110,8 +111,8 @@ def test_threads(tmp_path: Path) -> None:
 def test_an_older_thread(tmp_path: Path) -> None:
     """Before version 0.3: segments, and lists of calls and results."""
     messages = read(threads(tmp_path / "threads.db")).messages["z2"]
-    assert told(messages) == [("user", "hi"), ("assistant", "ho"), ("tool", "denied")]
-    assert (messages[1]["thinking"], messages[2]["metadata"]) == ("hm", {"isError": True})
+    assert told(messages) == [("user", "<files>a</files>"), ("user", "hi"), ("assistant", "ho"), ("tool", "denied")]
+    assert (messages[2]["thinking"], messages[3]["metadata"]) == ("hm", {"isError": True})
 
 
 def test_a_damaged_thread_costs_itself(tmp_path: Path, monkeypatch: Any) -> None:
@@ -140,15 +141,15 @@ def test_a_damaged_thread_costs_itself(tmp_path: Path, monkeypatch: Any) -> None
 
 
 def test_an_unknown_schema_is_reported(tmp_path: Path) -> None:
-    """A file with its name, but not its columns."""
+    """The file has Zed's name, but not its columns."""
     path = tmp_path / "threads.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE threads (id TEXT, summary TEXT)")
     assert "lacks updated_at, data_type, data" in read(path).skipped[0].reason
 
 
-def test_another_database_is_not_its(tmp_path: Path) -> None:
-    """Threads of something else."""
+def test_another_database_is_not_recognised(tmp_path: Path) -> None:
+    """Another program may have threads."""
     path = tmp_path / "x.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE threads (id TEXT, summary TEXT)")
@@ -157,4 +158,4 @@ def test_another_database_is_not_its(tmp_path: Path) -> None:
 
 async def test_a_second_import_brings_nothing(tmp_path: Path) -> None:
     """Each message has the same id in every import."""
-    await imported_twice(tmp_path / "home", threads(tmp_path / "threads.db"), 8)
+    await imported_twice(tmp_path / "home", threads(tmp_path / "threads.db"), 9)

@@ -1227,7 +1227,7 @@ MUTATIONS = [
     Planted(
         "what was changed here is overwritten by the source",
         "service/source_merge.py",
-        "    return here in before or _says_all_of(theirs, plain)\n",
+        "    return not here.isdisjoint(before) or _says_all_of(theirs, plain)\n",
         "    return True\n",
         ("tests/service/test_source_merge.py",),
     ),
