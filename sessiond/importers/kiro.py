@@ -1,7 +1,8 @@
 """Kiro, as a command and as an editor.
 
-The command writes `~/.kiro/sessions/cli/<id>.jsonl` with `<id>.json` next to it; its older versions, and Amazon Q before it, a
-row per folder in `data.sqlite3`. The editor's sessions have the form of Continue's.
+The command wrote, one after the other: a row per folder in `data.sqlite3` (as Amazon Q did), `~/.kiro/sessions/cli/<id>.jsonl`
+with `<id>.json` next to it, and `~/.kiro/sessions/<folder>/sess_<id>/messages.jsonl`. The editor's sessions have the form of
+Continue's.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from sessiond.importers.continue_ import Continue
 from sessiond.importers.database import MAGIC, guarded
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.kiro_database import read_rows, shown
+from sessiond.importers.kiro_events import KINDS, EventReader
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener
-from sessiond.importers.source_file import beside, listed, mapped, parent_of, rest_of, stem, word
+from sessiond.importers.source_file import beside, folder_name, listed, mapped, parent_of, rest_of, stem, word
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
+_EVENTS = "messages.jsonl"
 _ROLES = {"Prompt": "user", "AssistantMessage": "assistant", "ToolResults": "tool", "Compaction": "system"}
 
 
@@ -35,6 +38,8 @@ class Kiro(Tool):
         if path.endswith(".json"):
             is_editors = "kiro.kiroagent" in path.lower() and b'"sessionId"' in head
             return 95 if is_editors and _Editor().recognise(path, head) else 0
+        if os.path.basename(path) == _EVENTS and folder_name(path).startswith("sess_"):
+            return 92 if any(word(mapped(one.get("payload")).get("type")) in KINDS for one in head_objects(head)) else 0
         if path.endswith(".jsonl") and b'"kind"' in head:
             known = (
                 word(one.get("kind")) in _ROLES and isinstance(one.get("data"), dict) for one in head_objects(head)
@@ -46,6 +51,8 @@ class Kiro(Tool):
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         if path.endswith(".json"):
             yield from _Editor().read(path, open_)
+        elif os.path.basename(path) == _EVENTS:
+            yield from read_with(EventReader(self.name, path, beside(path, "session.json", open_)), path, open_)
         elif path.endswith(".jsonl"):
             yield from read_with(_Reader(path, beside(path, f"{stem(path)}.json", open_)), path, open_)
         else:

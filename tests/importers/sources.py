@@ -52,6 +52,7 @@ FILES: dict[str, tuple[str, Write]] = {
     "gemini-takeout": ("gemini-takeout", gemini_takeout.takeout),
     "kilo database": ("kilo", kilo.database),
     "kiro": ("kiro", kiro.session),
+    "kiro events": ("kiro", kiro.events),
     "kiro database": ("kiro", at(kiro.database, "data.sqlite3")),
     "librechat": ("librechat", at(librechat.export, "x.json")),
     "lm-studio": ("lm-studio", lm_studio.conversation),

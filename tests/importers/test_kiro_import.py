@@ -1,4 +1,4 @@
-"""Kiro: the command's two layouts, and the editor's."""
+"""Kiro: the command's three layouts, and the editor's."""
 
 from __future__ import annotations
 
@@ -71,6 +71,25 @@ HISTORY = [
 ]
 
 
+EVENTS = [
+    {"type": "user", "content": "What is in a?"},
+    {"type": "assistant", "operationType": "Say", "content": "I look."},
+    {"type": "tool_call", "toolCallId": "t1", "toolName": "read", "args": {"path": "a"}},
+    {"type": "tool_result", "toolCallId": "t1", "content": "denied", "success": False},
+    {"type": "assistant", "operationType": "Plan", "content": "Ask again."},
+    {"type": "usage_summary", "promptTurnSummaries": [{"usage": 0.5}]},
+    {"type": "of_next_week", "words": "kept"},
+]
+
+
+def events(folder: Path) -> Path:
+    records = [{"timestamp": f"2026-06-01T10:00:0{nth}.000Z", "payload": one} for nth, one in enumerate(EVENTS)]
+    path = lines(folder / "sessions" / "abc" / "sess_s1" / "messages.jsonl", *records)
+    about = {"id": "s1", "title": "Fruit", "modelId": "claude-x", "lastModifiedAt": "2026-06-01T10:00:09.000Z", "x": 1}
+    (path.parent / "session.json").write_text(json.dumps(about))
+    return path
+
+
 def session(folder: Path, *records: Any) -> Path:
     path = lines(folder / "sessions" / "cli" / f"{S}.jsonl", *(records or RECORDS))
     (path.parent / f"{S}.json").write_text(json.dumps(ABOUT))
@@ -106,6 +125,28 @@ def test_a_session_of_the_command(tmp_path: Path) -> None:
     assert (info["name"], info["cwd"], info["model"]) == ("Fruit", "/work", "claude-x")
     assert info["parent"] == {"sessionId": "kiro-p0", "seq": None}
     assert info["metadata"]["records"] == [RECORDS[4]]
+
+
+def test_a_session_of_events(tmp_path: Path) -> None:
+    """The newest layout has an event for each call and result; its summary of usage is counted."""
+    path = events(tmp_path)
+    assert recognised(path) == "kiro"
+    stream = read(path)
+    assert told(stream.only) == [
+        ("user", "What is in a?"),
+        ("assistant", "I look."),
+        ("assistant", ""),
+        ("tool", "denied"),
+        ("assistant", "Ask again."),
+    ]
+    _, _, called, result, planned = stream.only
+    assert calls(called) == [("t1", "read", {"path": "a"})]
+    assert (result["toolCallId"], result["metadata"]) == ("t1", {"isError": True})
+    assert planned["metadata"] == {"operationType": "Plan"}
+    assert stream.ignored == {"usage_summary": 1}
+    info = stream.only_info
+    assert (info["name"], info["model"], info["createdAt"]) == ("Fruit", "claude-x", "2026-06-01T10:00:00.000Z")
+    assert info["metadata"]["records"][0]["payload"] == EVENTS[6]
 
 
 def test_a_session_in_the_database(tmp_path: Path) -> None:
@@ -155,4 +196,5 @@ def test_other_kinds_are_not_recognised(tmp_path: Path) -> None:
 async def test_a_second_import_brings_nothing(tmp_path: Path) -> None:
     """Each message has the same id in every import."""
     await imported_twice(tmp_path / "home", session(tmp_path), 4)
+    await imported_twice(tmp_path / "third", events(tmp_path), 5)
     await imported_twice(tmp_path / "other", database(tmp_path / "data.sqlite3"), 4)
