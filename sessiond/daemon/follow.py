@@ -41,6 +41,8 @@ _POLL_S = 1.0
 _GATHER_S = 0.05
 _READERS = 3
 """Of files that are behind: most of the time of a new session goes into waiting for the disk."""
+_RETRY_S = 5.0
+"""When a file is tried again that could not be imported, for example because the disk was full."""
 _REST = 2.0
 _LARGE = 4 * MIB
 """Bytes of a file that keeps its reader busy for a moment."""
@@ -288,8 +290,11 @@ class Follower:
                     await asyncio.wait_for(self._work.wait(), None if pause is None else max(pause - now, 0.001))
 
     async def _take(self, path: str, place: _Place, *, small: bool) -> None:
+        source: str = await off_loop(registry.source_of, path)
         kind, size = await off_loop(_kind, path)
-        if kind == "folder":
+        if source != path and place.covers(source):
+            self._note(place, [source])
+        elif kind == "folder":
             for one in await self._importing.behind(await off_loop(_newest_first, path)):
                 self._behind.setdefault(one, place)
         elif kind == "gone":
@@ -311,6 +316,7 @@ class Follower:
             if place.problem not in self._told:
                 self._told.add(place.problem)
                 log.warning("%s", place.problem)
+            self._hinted.setdefault(path, _Waiting(place, loop.time() + _RETRY_S))
         else:
             place.problem = None if place.hints is not None else place.problem
             if sessions:

@@ -163,6 +163,21 @@ _BESIDE = {"base_state.json": "events", "0.json": "."}
 """Sources of many files, of which only the first is imported: the folder of the others, relative to it."""
 
 
+def source_of(path: str) -> str:
+    """The file to import when `path` was written: itself, or the first file of the source that it is part of. Blocks."""
+    folder = os.path.dirname(path)
+    for first, others in _BESIDE.items():
+        if others == ".":
+            source = os.path.join(folder, first)
+        elif os.path.basename(folder) == others:
+            source = os.path.join(os.path.dirname(folder), first)
+        else:
+            continue
+        if os.path.isfile(source):
+            return source
+    return path
+
+
 def fingerprint(path: str) -> str:
     """Changes whenever the file does: its size and modification time, and those of a log or of other files next to it.
     Raises OSError.

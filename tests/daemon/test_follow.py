@@ -266,3 +266,25 @@ def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: P
         raise
     finally:
         once.close()
+
+
+def test_a_source_of_many_files_is_followed(shell: Shell, user: Path) -> None:
+    """OpenHands writes a file for each event; the session is imported by the first file of its folder."""
+    folder = user / ".openhands" / "conversations" / "c1"
+    (folder / "events").mkdir(parents=True)
+
+    def event(number: int, source: str, text: str) -> None:
+        message = {"role": source, "content": [{"type": "text", "text": text}]}
+        record = {
+            "kind": "MessageEvent", "id": f"e{number}", "source": {"assistant": "agent"}.get(source, source),
+            "timestamp": f"2026-11-22T10:00:0{number}", "llm_message": message,
+        }  # fmt: skip
+        (folder / "events" / f"event-{number:05d}-e{number}.json").write_text(json.dumps(record))
+
+    state = {"id": "c1", "agent": {"llm": {"model": "fake"}}, "workspace": {"working_dir": "/w"}}
+    (folder / "base_state.json").write_text(json.dumps(state))
+    event(0, "user", "first")
+    shell.write_config(ON)
+    wait_for(shell, "openhands-c1", ["first"])
+    event(1, "assistant", "second")
+    wait_for(shell, "openhands-c1", ["first", "second"])

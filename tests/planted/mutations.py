@@ -1252,4 +1252,18 @@ MUTATIONS = [
         "            return Followed(place, start, before) if there else New(place, start, now)\n",
         ("tests/daemon/test_follow.py", "-k", "deleted_here"),
     ),
+    Planted(
+        "a followed file that could not be imported is forgotten",
+        "daemon/follow.py",
+        "            self._hinted.setdefault(path, _Waiting(place, loop.time() + _RETRY_S))\n",
+        "            pass\n",
+        ("tests/daemon/test_follower.py", "-k", "tried_again"),
+    ),
+    Planted(
+        "a large file keeps those waiting that are written now",
+        "daemon/follow.py",
+        "        elif small and size > _LARGE:\n",
+        "        elif False:\n",
+        ("tests/daemon/test_follower.py", "-k", "does_not_wait"),
+    ),
 ]

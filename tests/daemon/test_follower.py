@@ -1,0 +1,155 @@
+"""When a follower reads what: hints, files that are behind, places that come and go, and files that cannot be imported."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.daemon import follow
+from sessiond.daemon.follow import Follower
+from sessiond.errors import ReadOnly
+
+
+class Importing:
+    """Remembers what it is asked to import. `fails`: how often it refuses. `slow`: seconds that the first file takes."""
+
+    def __init__(self) -> None:
+        self.brought: list[str] = []
+        self.removed: list[str] = []
+        self.fails = 0
+        self.slow = 0.0
+
+    async def bring(self, path: str, tool: str) -> list[str]:
+        name = os.path.basename(path)
+        self.brought.append(name)
+        if self.fails:
+            self.fails -= 1
+            raise ReadOnly("the disk is full")
+        pause, self.slow = self.slow, 0.0
+        await asyncio.sleep(pause)
+        return [f"{tool}-{name}"]
+
+    async def behind(self, paths: Sequence[str]) -> list[str]:
+        return list(paths)
+
+    async def gone(self, paths: Sequence[str]) -> None:
+        self.removed += [os.path.basename(path) for path in paths]
+
+    async def known(self) -> list[str]:
+        return []
+
+    def now(self) -> str:
+        return "2026-11-22T10:00:00.000Z"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(follow, "_RETRY_S", 0.05)
+    monkeypatch.setattr(follow, "_LOOK_S", 0.2)
+    monkeypatch.setattr(follow, "_POLL_S", 0.1)
+    return tmp_path
+
+
+Started = Callable[..., Awaitable[tuple[Follower, Importing]]]
+
+
+@pytest.fixture
+async def started(home: Path) -> Any:
+    made: list[Follower] = []
+
+    async def start(*tools: str) -> tuple[Follower, Importing]:
+        importing = Importing()
+        follower = Follower(importing, tools or ("claude-code",), {})
+        made.append(follower)
+        await follower.start()
+        return follower, importing
+
+    yield start
+    for follower in made:
+        await follower.close()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("not within 10 s")
+
+
+def place(home: Path, *names: str) -> Path:
+    path = home / ".claude" / "projects" / "-w"
+    path.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (path / name).write_text("x")
+    return path
+
+
+async def test_a_file_that_cannot_be_imported_is_tried_again(home: Path, started: Started) -> None:
+    """Although nobody writes it; meanwhile the status says why."""
+    place(home, "a.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought == ["a.jsonl"])
+    importing.fails = 3
+    place(home, "b.jsonl")
+    await until(lambda: any(one.problem for one in follower.status()))
+    await until(lambda: importing.brought.count("b.jsonl") == 4)
+    await until(lambda: follower.status()[0].problem is None)
+    assert follower.status()[0].sessions == 2
+    assert follower.behind == 0
+
+
+async def test_the_newest_comes_first(home: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "_READERS", 1)
+    folder = place(home, "old.jsonl", "older.jsonl", "new.jsonl", "notes.py")
+    for age, name in ((200, "old.jsonl"), (300, "older.jsonl"), (100, "new.jsonl")):
+        os.utime(folder / name, (1_790_000_000 - age, 1_790_000_000 - age))
+    _, importing = await started()
+    await until(lambda: len(importing.brought) == 3)
+    assert importing.brought == ["new.jsonl", "old.jsonl", "older.jsonl"]
+
+
+async def test_who_writes_now_does_not_wait_for_what_is_behind(home: Path, started: Started) -> None:
+    folder = place(home, "old.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought)
+    importing.slow = 60.0
+    (folder / "large.jsonl").write_text("x" * (follow._LARGE + 1))
+    await until(lambda: "large.jsonl" in importing.brought)
+    place(home, "now.jsonl")
+    await until(lambda: "now.jsonl" in importing.brought)
+    assert follower.behind == 1
+
+
+async def test_a_place_comes_later_and_goes(home: Path, started: Started) -> None:
+    """It is found within a look; a removed file is told; a place that goes is forgotten and found again."""
+    follower, importing = await started()
+    assert follower.status() == []
+    folder = place(home, "a.jsonl")
+    await until(lambda: importing.brought == ["a.jsonl"])
+    (folder / "a.jsonl").unlink()
+    await until(lambda: importing.removed == ["a.jsonl"])
+    shutil.rmtree(home / ".claude")
+    await until(lambda: follower.status() == [])
+    place(home, "b.jsonl")
+    await until(lambda: "b.jsonl" in importing.brought)
+
+
+async def test_only_the_tools_that_are_named(home: Path, started: Started) -> None:
+    place(home, "a.jsonl")
+    (home / ".aider.chat.history.md").write_text("x")
+    follower, importing = await started("aider")
+    await until(lambda: importing.brought == [".aider.chat.history.md"])
+    (home / ".aider.chat.history.md").write_text("x y")
+    await until(lambda: len(importing.brought) == 2)
+    assert [one.tool for one in follower.status()] == ["aider"]
+    both, importing = await started("all")
+    await until(lambda: sorted(importing.brought) == [".aider.chat.history.md", "a.jsonl"])
+    assert len(both.status()) == 2
