@@ -17,13 +17,12 @@ from sessiond.errors import ReadOnly
 
 
 class Importing:
-    """Remembers what it is asked to import. `fails`: how often it refuses. `slow`: seconds that the first file takes."""
+    """Remembers what it is asked to import. `fails`: how often it refuses. A file called `large` takes for ever."""
 
     def __init__(self) -> None:
         self.brought: list[str] = []
         self.removed: list[str] = []
         self.fails = 0
-        self.slow = 0.0
 
     async def bring(self, path: str, tool: str) -> list[str]:
         name = os.path.basename(path)
@@ -31,8 +30,8 @@ class Importing:
         if self.fails:
             self.fails -= 1
             raise ReadOnly("the disk is full")
-        pause, self.slow = self.slow, 0.0
-        await asyncio.sleep(pause)
+        if name.startswith("large"):
+            await asyncio.sleep(3600)
         return [f"{tool}-{name}"]
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
@@ -116,16 +115,20 @@ async def test_the_newest_comes_first(home: Path, started: Started, monkeypatch:
     assert importing.brought == ["new.jsonl", "old.jsonl", "older.jsonl"]
 
 
-async def test_who_writes_now_does_not_wait_for_what_is_behind(home: Path, started: Started) -> None:
+async def test_what_is_written_now_does_not_wait_for_large_files(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_READERS", 1)
     folder = place(home, "old.jsonl")
     follower, importing = await started()
     await until(lambda: importing.brought)
-    importing.slow = 60.0
-    (folder / "large.jsonl").write_text("x" * (follow._LARGE + 1))
-    await until(lambda: "large.jsonl" in importing.brought)
+    for name in ("large1.jsonl", "large2.jsonl"):
+        (folder / name).write_text("x" * (follow._LARGE + 1))
+        await until(lambda: any(one.startswith("large") for one in importing.brought))
+    await asyncio.sleep(0.3)
     place(home, "now.jsonl")
     await until(lambda: "now.jsonl" in importing.brought)
-    assert follower.behind == 1
+    assert follower.behind == 2
 
 
 async def test_a_place_comes_later_and_goes(home: Path, started: Started) -> None:

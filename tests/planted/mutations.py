@@ -1264,6 +1264,6 @@ MUTATIONS = [
         "daemon/follow.py",
         "        elif small and size > _LARGE:\n",
         "        elif False:\n",
-        ("tests/daemon/test_follower.py", "-k", "does_not_wait"),
+        ("tests/daemon/test_follower.py", "-k", "large_files"),
     ),
 ]
