@@ -9,6 +9,7 @@ from sessiond.model.message import Message
 from sessiond.model.session import Session
 
 FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
+_FOR_READERS = ("markdown", "org", "html", "text")
 SUFFIXES = {"jsonl": ".jsonl", "json": ".json", "markdown": ".md", "org": ".org", "html": ".html", "text": ".txt"}
 
 
@@ -17,6 +18,10 @@ def export(session: Session, messages: Iterable[Message], format: str) -> Iterat
 
     `messages` may be fewer than the session has; `jsonl` writes the session as it is.
     """
+    if format in _FOR_READERS:
+        from sessiond.exporters.turns import worth_reading
+
+        messages = filter(worth_reading, messages)
     return _renderer(format)(session, messages)
 
 

@@ -25,6 +25,7 @@ MARKS = (
     ("sidechain", "sidechain"),
     ("branch", "other branch"),
     ("rewound", "taken back"),
+    ("compacted", "no longer in the tool's history"),
 )
 """Metadata of a message -> words."""
 _IMAGES = ("image", "image_url", "input_image")
@@ -82,6 +83,12 @@ def marks(message: Message) -> list[str]:
     if message.metadata.get("isError") is True:
         found.append("failed")
     return found
+
+
+def worth_reading(message: Message) -> bool:
+    """Whether a reader sees anything of it. Tools put records without words under the system's role, dozens in a row."""
+    empty = message.metadata.get("injected") is True and not message.content and not message.tool_calls
+    return not empty or bool(thinking(message))
 
 
 def calls(message: Message) -> list[tuple[str, str, Any]]:
