@@ -128,7 +128,7 @@ class _Reader:
             key: value for key, value in meta.items() if key not in ("id", "cwd", "timestamp") and value is not None
         }
         for key in [key for key, value in metadata.items() if len(encoded(value) or b"") > _META_BYTES]:
-            # Codex's own instructions. Every list of sessions would carry them.
+            # Codex's own instructions, which every list of sessions would repeat.
             del metadata[key]
             self._ignored[f"session_meta/{key}"] += 1
         if isinstance(git, dict) and git.get("branch"):
@@ -396,8 +396,8 @@ def _contains(path: str, open_: Opener, needle: bytes) -> bool:
 
 
 def _content(payload: JsonObject) -> Any:
-    """Without annotations that say nothing, so that a single text is a text. An item without an id keeps them: its id is made from
-    its content, and was made so before.
+    """The content without empty annotations, so that a single text is a plain string. An item without an id keeps them, because
+    its id is made from its content, and must stay what it was.
     """
     content = payload.get("content")
     if not isinstance(content, list) or not payload.get("id"):

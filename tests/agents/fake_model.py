@@ -64,7 +64,7 @@ class FakeModel:
 
     def conversation(self, first: str) -> list[Item]:
         """The whole conversation that began with the prompt `first`: the longest one that was sent, and its answer. What an agent
-        makes up before the first prompt, and questions of its own about the conversation, do not belong to it.
+        adds before the first prompt, and its own questions about the conversation, are left out.
         """
         found = [one for one in self.requests if one.prompts[:1] == [first] and _shell(one.tools)]
         asked = [one for one in found if one.items[-1][0] in ("user", "result")]

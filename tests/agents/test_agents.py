@@ -1,7 +1,7 @@
 """Real agents with a fake model: what came in is what the model was sent and what it answered, in order, once.
 
-Each is run through a prompt with a call of its shell, a second prompt that goes on, and another conversation in a process of
-its own. Its history is imported at once by one daemon, and followed by another while it is written.
+Each gets a prompt that makes it call its shell, a second prompt that continues the conversation, and another conversation in a
+process of its own. Its history is imported at once by one daemon, and followed by another while it is written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def items(messages: list[dict[str, Any]]) -> list[Item]:
         if message["role"] == "tool":
             found.append(("result", text))
         elif message["role"] == "user" and not message.get("metadata", {}).get("injected"):
-            found.append(("user", text.strip().strip('"')))  # opencode puts an argument with blanks into quotes
+            found.append(("user", text.strip().strip('"')))  # opencode puts quotes around an argument with spaces
         elif message["role"] == "assistant":
             found += [("assistant", text)] if text else []
             for call in message.get("toolCalls", []):
@@ -96,7 +96,7 @@ def conversations(shell: Shell) -> dict[str, list[Item]]:
 
 
 def words(conversation: list[Item]) -> list[Item]:
-    """Blanks at the ends of results are the tool's own."""
+    """With results stripped: white space at their ends is the tool's own."""
     return [(item[0], item[1].strip()) if item[0] == "result" else item for item in conversation]
 
 
