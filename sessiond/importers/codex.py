@@ -80,7 +80,7 @@ class _Reader:
         self._user_event: _Said | None = None
         self._events: list[_Said] = []
         self._last: dict[str, str] = {}
-        self._tells_users: bool | None = None
+        self._user_events: bool | None = None
         self._context: JsonObject = {}
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -236,7 +236,7 @@ class _Reader:
         said, self._user = self._user, None
         if said is not None:
             self._ignored["event_msg/user_message"] += event is not None
-            injected = event is None and (_INJECTED.match(said.text) is not None or self._file_tells_users())
+            injected = event is None and (_INJECTED.match(said.text) is not None or self._has_user_events())
             yield from self._emit_user(said, injected=injected)
         elif event is not None:
             yield from self._emit_event(event)
@@ -245,11 +245,11 @@ class _Reader:
         marks = {"injected": True} if injected else {}
         yield from self._message(said.line, said.record, said.payload, **marks)
 
-    def _file_tells_users(self) -> bool:
+    def _has_user_events(self) -> bool:
         """Whether the file has any `user_message` events: only then does a missing one mean anything."""
-        if self._tells_users is None:
-            self._tells_users = _contains(self._path, self._open, b'"user_message"')
-        return self._tells_users
+        if self._user_events is None:
+            self._user_events = _contains(self._path, self._open, b'"user_message"')
+        return self._user_events
 
     # Events
 

@@ -95,8 +95,8 @@ def conversations(shell: Shell) -> dict[str, list[Item]]:
     return found
 
 
-def words(conversation: list[Item]) -> list[Item]:
-    """With results stripped: white space at their ends is the tool's own."""
+def with_results_stripped(conversation: list[Item]) -> list[Item]:
+    """White space at the ends of results is the tool's own."""
     return [(item[0], item[1].strip()) if item[0] == "result" else item for item in conversation]
 
 
@@ -110,7 +110,10 @@ def test_what_came_in_is_what_the_model_was_sent(
     agent.run(env, folder, FIRST)
     agent.run(env, folder, SECOND, again=True)
     agent.run(env, folder, THIRD)
-    expected = {FIRST: words(model.conversation(FIRST)), THIRD: words(model.conversation(THIRD))}
+    expected = {
+        FIRST: with_results_stripped(model.conversation(FIRST)),
+        THIRD: with_results_stripped(model.conversation(THIRD)),
+    }
     kinds = [item[0] for item in expected[FIRST]]
     assert kinds == ["user", "assistant", "call", "result", "assistant", "user", "assistant"], expected
     assert "apple.txt" in expected[FIRST][3][1]
@@ -118,9 +121,9 @@ def test_what_came_in_is_what_the_model_was_sent(
     done = importing("import", str(home / agent.place))
     assert done.code == 0, done
     imported = conversations(importing)
-    assert {first: words(read) for first, read in imported.items()} == expected
+    assert {first: with_results_stripped(read) for first, read in imported.items()} == expected
     wait_until(lambda: conversations(following).keys() == expected.keys())
     wait_until(lambda: following("follow", "status", "--json").json["behind"] == 0)
-    assert {first: words(read) for first, read in conversations(following).items()} == expected
+    assert {first: with_results_stripped(read) for first, read in conversations(following).items()} == expected
     again = importing("import", str(home / agent.place), "--json").json
     assert again["sessions"] == []
