@@ -1,4 +1,4 @@
-"""`sessiond demo`: the main job, for real, on a throwaway home.
+"""`sessiond demo`: the main job, for real, in a throwaway home.
 
 Real relays, a real daemon, a real kill. Its output is the same on every machine but for the times in the file that it
 shows, so the README's copy of it is checked by a test.
@@ -45,7 +45,7 @@ _STOP_S = 60.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-@click.command("demo", short_help="The main job on a throwaway home, for real.")
+@click.command("demo", short_help="The main job in a throwaway home, for real.")
 @click.option("--keep", is_flag=True, help="Leave the throwaway home behind and say where it is.")
 def command(keep: bool) -> int:
     """Show the main job: three clients, one session, a kill -9 in the middle, nothing lost.

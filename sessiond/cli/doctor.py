@@ -183,7 +183,7 @@ def _folders(where: Places) -> Iterator[Finding]:
 
 
 def _unpromised(paths: list[str]) -> Iterator[Finding]:
-    """Only a note: nothing here could repair it, so the rest is checked as usual."""
+    """Notes, not problems: nothing here could repair them, and the rest is checked as usual."""
     for path in paths:
         kind = unpromised(path)
         if kind is not None:

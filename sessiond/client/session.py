@@ -56,7 +56,7 @@ class Session:
         return self._link.call(requests.update(self.id, {}), timeout_s).session
 
     def open(self, *, last: int | None = None, timeout_s: float | None = None) -> Snapshot:
-        """What the session is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
+        """Returns the session as it is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
         daemon's memory until `close`. Follow it from here with `changes(since=snapshot.session.seq)`.
         """
         params = {"sessionId": self.id, "last": OPENED_MESSAGES if last is None else last}

@@ -56,7 +56,7 @@ class Importing(Protocol):
         """Those of `paths` that were not read to their end in their present version."""
 
     async def gone(self, paths: Sequence[str]) -> None:
-        """These files are no longer there."""
+        """Note that these files are no longer there."""
 
     async def known(self) -> list[str]:
         """All files that sessions came from, except those that were found to be gone."""

@@ -19,7 +19,7 @@ is told to resync; answers are never dropped, and neither is the last notificati
 A peer that is not trusted must begin with `initialize` and the token. Anything else ends the connection.
 
 When the peer stops sending, it still gets its answers. When it is gone, its changes are still made, its reads are dropped,
-and only then is the service told, so that nothing of this connection happens after its end.
+and only then is the service told, so that the connection has no effect after its end.
 
 What must never happen: a request begins before an earlier one has its place; a request gets two answers, or no answer; a
 change is made but answered as cancelled.

@@ -1,6 +1,6 @@
 """A session that was imported before, and whose source was read again.
 
-New messages at its end are appended in its queue, like those of any client, so clients that have it open see it grow. If the
+New messages at its end are appended through its queue, like those of any client, so clients that have it open see it grow. If the
 source has completed, inserted or dropped messages since, the session is written again from the first of them on: one record of
 the journal takes the old end away and appends the new one, so a crash leaves the session as it was or as it is.
 """

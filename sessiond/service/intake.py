@@ -75,7 +75,7 @@ class _File(msgspec.Struct):
     explained: bool = False
     """A warning that applies to the whole file was given."""
     kept: int = 0
-    """How many sessions it turned out to have."""
+    """The number of sessions that were found in it."""
     named: bool = False
     """The client named this file itself; it was not found in a folder."""
     ignored: list[str] = msgspec.field(default_factory=list)

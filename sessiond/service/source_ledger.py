@@ -70,7 +70,7 @@ class SourceLedger:
         return await asyncio.to_thread(self._find, store, local_id, path)
 
     async def keep(self, store: str, local_id: str, path: str, digest: SourceDigest) -> None:
-        """`path` says this of the session, and the session holds it."""
+        """Remember what `path` says of the session, once the session holds it."""
         self._digests[store, local_id, path] = digest
         if len(self._digests) >= _WAITING:
             await self.flush()

@@ -58,7 +58,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
         return tuple(one for one in found if one is not None)
 
     def ahead(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
-        """Before the session is given this."""
+        """The digest to keep before the session is given these messages and fields."""
         changed = {key: value for key, value in messages.items() if self.messages.get(key) != value}
         return msgspec.structs.replace(
             self,
@@ -67,7 +67,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
         )
 
     def now(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
-        """The session has what the source says now."""
+        """The digest to keep once the session has what the source says now."""
         earlier = self.gone | {key: values[-1] for key, values in self.expected.items()} | self.messages
         gone = {key: value for key, value in earlier.items() if key not in messages}
         return SourceDigest(messages, gone, fields)

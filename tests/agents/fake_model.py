@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 PROMPT = re.compile(r"(?:First|Second|Third|Fourth) prompt[^\n\"<]*")
-"""What the tests type. Everything else that an agent sends under the user's role is its own."""
+"""The prompts that the tests type. Everything else that an agent sends under the user's role is the agent's own."""
 RUN = re.compile(r"RUN ([a-z. ]+)")
 _SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command")
 LOOKING = "I shall look."
