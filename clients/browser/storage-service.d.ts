@@ -28,7 +28,7 @@ export interface EventBus { emit(event: { type: keyof StorageEvents, payload: an
 export interface StorageOptions {
   connection: Connection
   sessionId?: string
-  /** A store of the daemon's; the default one if absent. */
+  /** The name of a store of the daemon; the default store if absent. */
   store?: string | null
   eventBus?: EventBus | null
   outbox?: Outbox | null

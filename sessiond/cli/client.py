@@ -1,7 +1,8 @@
 """How commands reach the daemon: through the Python client, with what only a command wants of it.
 
-A command waits for as long as the daemon takes, because a person can interrupt it. A request that ends two connections has
-failed. Commands that follow something, or must not start a daemon, have a single connection, which does not come back.
+A command waits for as long as the daemon takes, because a person can interrupt it. A request fails if
+its connection ends twice. Commands that follow something, or must not start a daemon, have a single connection, which does
+not come back.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Single:
 
 
 def _ended() -> ConnectionResetError:
-    """Without an errno: others would take an EPIPE for standard output's."""
+    """Without an errno, because callers would take an EPIPE for one of standard output."""
     return ConnectionResetError(ENDED)
 
 

@@ -1,4 +1,4 @@
-"""`sessiond demo`: the main job, for real, on a throwaway home.
+"""`sessiond demo`: the main job, for real, in a throwaway home.
 
 Real relays, a real daemon, a real kill. Its output is the same on every machine but for the times in the file that it
 shows, so the README's copy of it is checked by a test.
@@ -33,19 +33,19 @@ NAMES = ("emacs", "vim", "script")
 ROUNDS = 100
 """Messages that each client appends as fast as it can."""
 KILL_AFTER = 60
-"""The daemon is killed once so many of them are acknowledged."""
+"""The daemon is killed once this many messages are acknowledged."""
 SAID = (
     ("emacs", "user", "What happens if the lid closes while you answer?"),
     ("vim", "assistant", "Nothing: what was acknowledged is on the disk."),
     ("script", "user", "Then let us kill the daemon and count."),
 )
 _WAIT_S = 20.0
-"""Each wait of its own has this deadline at most; an answer's is the peer's."""
+"""The longest wait of the demo itself; waits for an answer have the deadline of the peer."""
 _STOP_S = 60.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-@click.command("demo", short_help="The main job on a throwaway home, for real.")
+@click.command("demo", short_help="The main job in a throwaway home, for real.")
 @click.option("--keep", is_flag=True, help="Leave the throwaway home behind and say where it is.")
 def command(keep: bool) -> int:
     """Show the main job: three clients, one session, a kill -9 in the middle, nothing lost.
@@ -66,12 +66,12 @@ def command(keep: bool) -> int:
         else:
             shutil.rmtree(home, ignore_errors=True)
     signal.signal(by, signal.SIG_DFL)
-    os.kill(os.getpid(), by)  # whoever sent it sees that it worked
+    os.kill(os.getpid(), by)  # so the sender sees that the signal ended the process
     return 1
 
 
 class _Ended(BaseException):
-    """By a signal: what was started is ended, and the home removed."""
+    """A signal arrived: the programs that were started are to be ended, and the home removed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -79,8 +79,8 @@ class _Ended(BaseException):
 
 
 class _Interrupts:
-    """Raises _Ended on the main thread, once: the cleaning up is not to be broken off. Not between the start of a program and
-    the moment when somebody is there to end it.
+    """Raises _Ended on the main thread, and only once, so that a second signal does not interrupt the cleanup. While `held`, it
+    waits: a program that has just been started must first be known to the code that will end it.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        if self._came is not None:  # what cleans up starts programs, too
+        if self._came is not None:  # the cleanup starts programs too
             yield
             return
         self._held = True
@@ -129,7 +129,7 @@ class _Demo:
         """What went wrong on the threads of the race."""
 
     def run(self) -> bool:
-        """The whole story. Whether all that was acknowledged was there in the end."""
+        """The whole story. Returns whether everything that was acknowledged was there in the end."""
         _tell("A throwaway home; your own sessions are not touched.")
         _tell()
         try:
@@ -198,7 +198,7 @@ class _Demo:
             yield host, int(port), token
         finally:
             if process is not None:
-                process.terminate()  # no SIGINT: what runs in the background of a shell ignores that
+                process.terminate()  # not SIGINT, which programs in the background of a shell ignore
                 try:
                     process.communicate(timeout=_WAIT_S)
                 except subprocess.TimeoutExpired:
@@ -228,7 +228,7 @@ class _Demo:
                 ]
                 if any(message.content == text for message in messages):
                     return
-        raise SessiondError(f"nobody was shown {text!r} within {_WAIT_S:g} s")
+        raise SessiondError(f"a client was not shown {text!r} within {_WAIT_S:g} s")
 
     def _append(self, peer: DemoEditor, message_id: str, role: str, text: str) -> None:
         message = NewMessage(id=message_id, role=role, content=text)
@@ -271,7 +271,7 @@ class _Demo:
                 return
 
     def _finish(self, peers: Mapping[str, DemoEditor]) -> bool:
-        """Send what had no answer again, under the same ids; then count."""
+        """Send again what had no answer, under the same ids; then count."""
         before = dict(self.acknowledged)
         for name, peer in peers.items():
             self._append_all(name, peer)
@@ -323,7 +323,7 @@ class _Demo:
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> str:
-    """Of its standard output, without the LF; "" where none comes in time."""
+    """The first line of its standard output, without the LF; "" if none comes in time."""
     assert process.stdout is not None
     fd = process.stdout.fileno()
     poll = select.poll()

@@ -38,9 +38,9 @@ _WRITTEN = {
 
 @click.command("doctor", short_help="Check that everything is healthy and every file is readable.")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, keeping a copy. The daemon must be stopped.")
-@click.option("--acknowledge", "known", is_flag=True, help="Stop reporting what a damaged journal has lost.")
+@click.option("--acknowledge", "acknowledging", is_flag=True, help="Stop reporting what a damaged journal has lost.")
 @as_json
-def command(repair: bool, known: bool, as_json: bool) -> int:
+def command(repair: bool, acknowledging: bool, as_json: bool) -> int:
     """Check the daemon, its folders, the journal and every session file. Exit code 1 if anything is unhealthy.
 
     Never starts a daemon, and never changes a file without --repair or --acknowledge. With --repair the exit code is 1 if
@@ -51,7 +51,7 @@ def command(repair: bool, known: bool, as_json: bool) -> int:
     shown: list[dict[str, str | None]] = []
     left = 0
     try:
-        if known:
+        if acknowledging:
             _acknowledged(where, fs, locked=repair, quietly=as_json)
         for finding in examine(where, fs, repairing=repair):
             mended = _mended(finding) if repair and finding.problem is not None else None
@@ -183,7 +183,7 @@ def _folders(where: Places) -> Iterator[Finding]:
 
 
 def _unpromised(paths: list[str]) -> Iterator[Finding]:
-    """Only a note: nothing here could repair it, so the rest is checked as usual."""
+    """Notes, not problems: nothing here could repair them, and the rest is checked as usual."""
     for path in paths:
         kind = unpromised(path)
         if kind is not None:

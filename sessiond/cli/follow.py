@@ -19,10 +19,10 @@ _tools = click.argument("tools", nargs=-1, metavar="[TOOL]...")
 
 @click.group("follow", short_help="Keep what other tools write, from now on.")
 def command() -> None:
-    """Import what other tools write while they write it: the daemon does it by itself, from its start on.
+    """Import what other tools write while they write it: the daemon does it by itself whenever it runs.
 
     What a tool later compacts, rewrites or deletes stays here. Which tools are followed is kept in config.toml, as tools under
-    [follow]. A daemon that follows tools does not exit when it is idle; `sessiond service` runs it from login on.
+    [follow]. A daemon that follows tools does not exit when it is idle; `sessiond service` starts it at login.
     """
 
 
@@ -58,7 +58,7 @@ def off(tools: tuple[str, ...], as_json: bool) -> None:
 @command.command("status", short_help="Say what is followed.")
 @as_json
 def status(as_json: bool) -> None:
-    """Say which tools are followed, where, what came in, and what is in the way."""
+    """Say which tools are followed, where, how much was imported, and which problems there are."""
     with connect() as client:
         answer = client.answer(requests.follow(None))
     _show(answer, as_json=as_json)

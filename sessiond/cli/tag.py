@@ -35,7 +35,7 @@ def command(session_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_
 def _change(
     client: Sessiond, session_id: str, add: tuple[str, ...], remove: tuple[str, ...]
 ) -> Answer[Shown] | Answer[SessionResult]:
-    """Read, then write provided that nothing changed in between: if two clients tag at once, both succeed."""
+    """Read, then write if nothing has changed in between: if two clients tag at once, both succeed."""
     for attempt in range(_TRIES):
         opened = client.answer(open_(session_id, last=0))
         info = opened.value.session

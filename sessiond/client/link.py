@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """What ends with the link that it belongs to."""
+    """Something that is closed together with its link."""
 
     def close(self) -> None: ...
 
 
 class Link:
-    """May be used from several threads; their requests go one after the other. `timeout_s`: unless a call says otherwise.
-    `attempts`: how many connections a request may go over.
+    """May be used from several threads; their requests go one after the other. `timeout_s`: the deadline of a call that names
+    none. `attempts`: how many connections a request may go over.
     """
 
     def __init__(self, target: Target, name: str, timeout_s: float, attempts: float = math.inf) -> None:
@@ -46,7 +46,7 @@ class Link:
         self._over("initialize", timeout_s, lambda connection, deadline: None, again=True)
 
     def call(self, request: Request[T], timeout_s: float | None = None) -> T:
-        """The result. The SessiondError that the daemon returned; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
+        """Returns the result. Raises the daemon's own SessiondError; DaemonUnreachable, NoAnswer, AnswerLost, Closed."""
         return self.answer(request, timeout_s).value
 
     def answer(self, request: Request[T], timeout_s: float | None = None) -> Answer[T]:
@@ -63,7 +63,7 @@ class Link:
     def play(self, tape: Tape, timeout_s: float | None, *, to_end: bool) -> None:
         """Send what a tape holds. With `to_end` until all of it is durable, else only until little enough is in flight.
 
-        As `call`.
+        Errors as for `call`.
         """
 
         def send(connection: Connection, deadline: float) -> None:
@@ -95,7 +95,7 @@ class Link:
                 feed.close()
 
     def owns(self, feed: Closable) -> None:
-        """To be closed with this link, if it is still there by then."""
+        """Close this feed together with the link, if the feed still exists by then."""
         self._feeds = [one for one in self._feeds if one() is not None]
         self._feeds.append(ref(feed))
 
@@ -162,7 +162,7 @@ class Link:
                 self._drop_if_unused()
 
     def _drop_if_unused(self) -> None:
-        """A descriptor is not closed while another thread waits on it: that thread does it when it has learned of the end."""
+        """Close the connection, unless another thread waits on its descriptor: that thread does it when it wakes."""
         if self._lock.acquire(blocking=False):
             try:
                 self._drop()

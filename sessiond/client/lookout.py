@@ -1,8 +1,8 @@
-"""Which sessions changed, for whoever follows all of them: lists are compared, and a session is opened only once it changed.
+"""Which sessions changed, for a client that follows all of them: lists are compared, and a session is opened only once it
+changed.
 
 No I/O. What happened between two looks is not missed: the session is opened since the seq that the last list showed. State
-alone does not move a session in the list, so it is told only of sessions that are open already.
-"""
+alone does not move a session in the list, so changes of state are seen only in sessions that are already open."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lookout:
         """Session that is open -> when something happened last (monotonic)."""
 
     def due(self, now: float) -> Request[ListPage] | None:
-        """The next page to ask for; None where it is too early."""
+        """The next page to ask for; None if it is too early."""
         if now < self.next_look:
             return None
         return requests.list_(self._cursor, LIST_LIMIT, "-updatedAt", {})
@@ -67,11 +67,11 @@ class Lookout:
         return [session_id for session_id, at in self._active.items() if now - at > QUIET_S]
 
     def left(self, session_id: str, known: int) -> None:
-        """It was closed; `known` is the last seq of it that was told."""
+        """It was closed; `known` is the seq of the last change of it that the program got."""
         self._active.pop(session_id, None)
         self._seqs[session_id] = known
 
     def gone(self, session_id: str) -> None:
-        """It was deleted. One of the same id that comes later is another."""
+        """It was deleted. A later one with the same id is a different session."""
         self._active.pop(session_id, None)
         self._seqs.pop(session_id, None)

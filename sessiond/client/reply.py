@@ -13,12 +13,12 @@ from sessiond.client.types import ToolCall
 from sessiond.errors import SessiondError
 
 LEAVE_S = 5.0
-"""How long a reply that was cut off may take to say so. The daemon finds out by itself when the connection ends."""
+"""The deadline for marking a reply as `interrupted`. The daemon finds out by itself when the connection ends."""
 
 
 class Reply:
-    """Made by `Session.stream`; a context manager. Left normally, the message is `done` and durable. Left by an exception, it is
-    `interrupted` and keeps what was written.
+    """Made by `Session.stream`; a context manager. If the block ends normally, the message is `done` and durable; if by an
+    exception, it is `interrupted` and keeps what was written.
     """
 
     def __init__(self, link: Link, session_id: str, message_id: str, seq: int, length: int) -> None:
@@ -33,7 +33,7 @@ class Reply:
         """Add text. Others see it at once; it is durable when `flush` or the end of the `with` block returns.
 
         Waits only while 32 pieces or a million characters are not acknowledged. The errors of an earlier piece are raised here
-        too: Conflict where somebody ended or removed the message, ReadOnly, TooLarge, DaemonUnreachable, NoAnswer.
+        too: Conflict if somebody ended or removed the message, ReadOnly, TooLarge, DaemonUnreachable, NoAnswer.
         """
         self._tape.add(text)
         self._link.play(self._tape, timeout_s, to_end=False)
@@ -68,5 +68,5 @@ class Reply:
         if kind is None:
             self.finish()
             return
-        with suppress(SessiondError):  # the caller hears of what cut it off
+        with suppress(SessiondError):  # the caller gets the exception that cut it off
             self.finish("interrupted", timeout_s=min(LEAVE_S, self._link.timeout_s))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A session by its id. Making one asks nothing of the daemon; SessionNotFound comes from the first use.
+    """A session by its id. Making one sends nothing to the daemon; the first use may raise SessionNotFound.
 
     Every method may raise SessionNotFound, BadFile, Unavailable, DaemonUnreachable and NoAnswer, and those that change
     something ReadOnly and Indeterminate. `timeout_s` is for this one call; the client's own if None.
@@ -56,7 +56,7 @@ class Session:
         return self._link.call(requests.update(self.id, {}), timeout_s).session
 
     def open(self, *, last: int | None = None, timeout_s: float | None = None) -> Snapshot:
-        """What the session is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
+        """Returns the session as it is at this moment, with its newest `last` messages (at most 1000; None: 200). It stays in the
         daemon's memory until `close`. Follow it from here with `changes(since=snapshot.session.seq)`.
         """
         params = {"sessionId": self.id, "last": OPENED_MESSAGES if last is None else last}
@@ -70,8 +70,8 @@ class Session:
         before: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Message]:
-        """All messages, oldest first; only those with a seq greater than `since`; or only the newest `last`, and with `before` the
-        newest of those with a smaller seq.
+        """Messages, oldest first: all of them, or only those with a seq greater than `since` and smaller than `before`. With
+        `last` only that many, the newest (of those before `before`); `since` has no effect then.
         """
         if last is not None:
             return self._newest(last, before, timeout_s)
@@ -133,8 +133,8 @@ class Session:
     ) -> AppendedMessage:
         """Append one message; returns when it is durable. After a lost connection it is sent again by its id, so it is there once.
 
-        With `expected_seq` it raises Conflict unless that is the session's seq. Conflict also where the `id` has other content,
-        TooLarge. After NoAnswer, calling it again with the same `id` is safe.
+        With `expected_seq` it raises Conflict unless that is the session's seq. Also raises Conflict if the message with this
+        `id` has other content, and TooLarge. After NoAnswer, calling it again with the same `id` is safe.
         """
         message = NewMessage(
             role=role,
@@ -167,8 +167,9 @@ class Session:
     ) -> Reply:
         """Begin a message that grows: `with chat.stream("assistant") as reply: reply.write("...")`.
 
-        It is there from now on, with `content` as its beginning, and others see it grow. After a lost connection it goes on by
-        offset. If this process ends, the daemon keeps what came as `interrupted`. Errors as for `append`.
+        It is there from now on, with `content` as its beginning, and others see it grow. After a lost connection it goes on at
+        the right offset. If this process ends, the daemon keeps what has arrived, and the message is `interrupted`. Errors as
+        for `append`.
         """
         from sessiond.client.reply import Reply
 
@@ -178,7 +179,7 @@ class Session:
         kept = self.append_all([message], timeout_s=timeout_s)[0]
         return Reply(self._link, self.id, kept.id, kept.seq, len(content))
 
-    # What is known of it
+    # Its fields, notes and state
 
     def update(
         self,
@@ -226,17 +227,17 @@ class Session:
     def set_state(
         self, values: Mapping[str, Any], *, expected_seq: int | None = None, timeout_s: float | None = None
     ) -> int:
-        """Set values; a None removes its key. The session's seq afterwards. Conflict and AnswerLost as for `update`."""
+        """Set values; a None removes its key. Returns the session's seq afterwards. Conflict and AnswerLost as for `update`."""
         return self._link.call(requests.state_set(self.id, values, expected_seq), timeout_s).seq
 
     # The whole session
 
     def clear(self, *, timeout_s: float | None = None) -> SessionInfo:
-        """Empty messages and summary. The old content is in the trash. AnswerLost where nobody knows whether it was done."""
+        """Remove all messages and the summary; they go to the trash. AnswerLost if it is not known whether that was done."""
         return self._link.call(requests.clear(self.id), timeout_s).session
 
     def truncate(self, after_seq: int, *, timeout_s: float | None = None) -> int:
-        """Take away messages with a seq greater than `after_seq`; returns how many. As `clear`."""
+        """Remove messages with a seq greater than `after_seq`; returns how many. As `clear`."""
         return self._link.call(requests.truncate(self.id, after_seq), timeout_s).removed
 
     def fork(self, *, at_seq: int | None = None, name: str | None = None, timeout_s: float | None = None) -> Session:
@@ -250,7 +251,7 @@ class Session:
         return Session(self._link, info.session_id)
 
     def delete(self, *, permanent: bool = False, timeout_s: float | None = None) -> None:
-        """Put it into the trash, or away for ever."""
+        """Move it to the trash, or delete it for good."""
         self._link.call(requests.delete(self.id, permanent=permanent), timeout_s)
 
     def save(self, *, timeout_s: float | None = None) -> SavedFile | None:
@@ -261,14 +262,14 @@ class Session:
     def export(
         self, format: str, path: str | None = None, *, overwrite: bool = False, timeout_s: float | None = None
     ) -> Exported:
-        """As `jsonl`, `json`, `markdown`, `org`, `html` or `text`, to an absolute path, or with None into `content`.
+        """Export it as `jsonl`, `json`, `markdown`, `org`, `html` or `text` to an absolute path; with None, into `content`.
 
-        AlreadyExists where there is a file and `overwrite` is false; TooLarge for a content over 48 MiB.
+        AlreadyExists if there is a file and `overwrite` is false; TooLarge if `content` would be over 48 MiB.
         """
         return self._link.call(requests.export(self.id, format, path, overwrite=overwrite), timeout_s)
 
     def close(self, *, timeout_s: float | None = None) -> None:
-        """Have the daemon save a session that this client made and let go of it. Nothing is lost without it; a program that
+        """Have the daemon save a session that this client made, and release it. Nothing is lost without this; a program that
         makes many sessions should do it. The session may be used again afterwards.
         """
         self._link.call(requests.close(self.id), timeout_s)

@@ -1,14 +1,14 @@
-"""The guard: imports what other programs write into their histories, while they write it, from the start of the daemon.
+"""Follows other tools: imports what they write into their histories while they write it, from the start of the daemon.
 
-For each tool that is followed, its places are looked for every few seconds, and a place that is there is watched. A file that
-may have changed goes into one of two lines:
+The places of each tool that is followed are looked for every ten seconds, and those that exist are watched. A file that may
+have changed goes into one of two queues:
 
-    hinted    somebody wrote it just now. It is read at once, then left alone for twice as long as reading took, so a large
+    hinted    it was written just now. It is read at once, then left alone for twice as long as reading took, so a large
               file that grows fast costs a third of a processor at most.
     behind    it changed while nobody watched: at the start, or when the system lost hints. The newest are read first, so that
-              whoever writes now does not wait for last year's files.
+              files written now do not wait for last year's.
 
-A few readers take from them; one of them only what is small and hinted. A file is read by one of them at a time. Reading is
+A few readers take files from them; one takes only small hinted files. A file is read by one of them at a time. Reading is
 `Transfer.import_`, which does nothing for a file that was read to its end in its present version.
 
 A file that is gone is not read; its sessions stay, and say so in `metadata.source.gone`.
@@ -45,13 +45,13 @@ _RETRY_S = 5.0
 """When a file is tried again that could not be imported, for example because the disk was full."""
 _REST = 2.0
 _LARGE = 4 * MIB
-"""Bytes of a file that keeps its reader busy for a moment."""
+"""Size in bytes above which a file keeps its reader busy for a moment."""
 _SIDES = ("-wal", "-shm", "-journal")
 """Files next to a database that are written with it."""
 
 
 class Importing(Protocol):
-    """What a follower needs of the service."""
+    """What a follower needs from the service."""
 
     async def bring(self, path: str, tool: str) -> list[str]:
         """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
@@ -60,10 +60,10 @@ class Importing(Protocol):
         """Those of `paths` that were not read to their end in their present version."""
 
     async def gone(self, paths: Sequence[str]) -> None:
-        """These files are no longer there."""
+        """Note that these files are no longer there."""
 
     async def known(self) -> list[str]:
-        """All files that sessions came from."""
+        """All files that sessions came from, except those that were found to be gone."""
 
     def now(self) -> str: ...
 
@@ -79,7 +79,7 @@ class _Place:
         self.problem: str | None = None
         """Why it is not watched, or why its last file could not be read."""
         self.sessions: set[str] = set()
-        """Those that were new or have changed since it is followed."""
+        """Sessions that were new or changed while it was followed."""
         self.last_at: str | None = None
 
     @property
@@ -147,14 +147,14 @@ class Follower:
     # Places
 
     async def _look(self) -> None:
-        """Look for places, begin and end to watch them, and poll what is not watched."""
+        """Look for places, start and stop watching them, and poll those that are not watched."""
         while True:
             try:
                 for _ in range(round(_LOOK_S / _POLL_S)):
                     await self._poll()
                     await asyncio.sleep(_POLL_S)
                 await self._settle(await off_loop(self._found))
-            except Exception:  # a bug of ours must not end the guard
+            except Exception:  # a bug of ours must not end the following
                 log.exception("the places of other tools could not be looked for")
                 await asyncio.sleep(_LOOK_S)
 
@@ -194,7 +194,7 @@ class Follower:
         try:
             await hints.open(place.root, inner)
         except (OSError, RuntimeError) as error:
-            place.problem = f"not watched, so only looked at now and then: {error}"
+            place.problem = f"cannot be watched: {error}"
             log.warning("%s: %s", place.path, place.problem)
         else:
             place.hints = hints
@@ -204,7 +204,7 @@ class Follower:
             await place.hints.close()
 
     def _lost(self, place: _Place, error: Exception) -> None:
-        """It is watched again, and compared, when places are looked for the next time."""
+        """Drop a place; it is watched again, and compared, when places are next looked for."""
         log.info("%s is no longer watched: %s", place.path, error)
         if self._places.get((place.tool, place.path)) is place:
             del self._places[place.tool, place.path]

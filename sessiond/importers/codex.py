@@ -85,7 +85,7 @@ class _Reader:
         self._queue: deque[Event | _Said] = deque()
         """What was read, in order; nothing overtakes an event that waits."""
         self._last: dict[str, str] = {}
-        self._tells_users: bool | None = None
+        self._user_events: bool | None = None
         self._context: JsonObject = {}
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
@@ -150,7 +150,7 @@ class _Reader:
             key: value for key, value in meta.items() if key not in ("id", "cwd", "timestamp") and value is not None
         }
         for key in [key for key, value in metadata.items() if len(encoded(value) or b"") > _META_BYTES]:
-            # Codex's own instructions. Every list of sessions would carry them.
+            # Codex's own instructions, which every list of sessions would repeat.
             del metadata[key]
             self._ignored[f"session_meta/{key}"] += 1
         if isinstance(git, dict) and git.get("branch"):
@@ -258,7 +258,7 @@ class _Reader:
         said, self._user = self._user, None
         if said is not None:
             self._ignored["event_msg/user_message"] += event is not None
-            injected = event is None and (_INJECTED.match(said.text) is not None or self._file_tells_users())
+            injected = event is None and (_INJECTED.match(said.text) is not None or self._has_user_events())
             yield from self._emit_user(said, injected=injected)
         elif event is not None:
             yield from self._emit_event(event)
@@ -267,12 +267,12 @@ class _Reader:
         marks = {"injected": True} if injected else {}
         yield from self._message(said.line, said.record, said.payload, **marks)
 
-    def _file_tells_users(self) -> bool:
+    def _has_user_events(self) -> bool:
         """Whether the file has any events of a user's words: only then does a missing one mean anything."""
-        if self._tells_users is None:
+        if self._user_events is None:
             told = (b'"user_message"', b'"UserMessage"')
-            self._tells_users = any(_contains(self._path, self._open, mark) for mark in told)
-        return self._tells_users
+            self._user_events = any(_contains(self._path, self._open, mark) for mark in told)
+        return self._user_events
 
     # Events
 
@@ -438,8 +438,8 @@ def _contains(path: str, open_: Opener, needle: bytes) -> bool:
 
 
 def _content(payload: JsonObject) -> Any:
-    """Without annotations that say nothing, so that a single text is a text. An item without an id keeps them: its id is made from
-    its content, and was made so before.
+    """The content without empty annotations, so that a single text is a plain string. An item without an id keeps them, because
+    its id is made from its content, and must stay what it was.
     """
     content = payload.get("content")
     if not isinstance(content, list) or not payload.get("id"):

@@ -6,23 +6,23 @@
 
 Theory of operation
 -------------------
-Messages come in order, and each request takes its place in that turn of the loop: `Method.order` says where. One that names
-a session runs at once up to its first wait, when it is in the queue of its session; from then on the session keeps the
-order. One that concerns many sessions remembers which earlier requests are in flight and waits for them. While a barrier (an
-import) is in flight, later requests wait in the backlog, except cancellations. Answers are sent when they are ready, in any
-order.
+Messages come in order, and each request takes its place in the turn of the loop in which it was read: `Method.order` says
+where. One that names a session runs at once up to its first wait; by then it is in the queue of its session, which keeps the
+order from there on. One that concerns many sessions remembers which earlier requests are in flight and waits for them. While a
+barrier (an import) is in flight, later requests wait in the backlog, except cancellations. Answers are sent when they are
+ready, in any order.
 
-The requests in flight, including the backlog, are bounded by weight: beyond it nothing more is read. A batch runs alone, its
-requests one after another. If a peer reads too slowly, nothing is read from it either, it loses notifications and is told to
-resync; answers are never dropped, and neither is the last notification about a session that it has open.
+The requests in flight, including the backlog, are bounded by weight: beyond that limit, nothing more is read. A batch runs
+alone, its requests one after another. If a peer reads too slowly, nothing is read from it either, it loses notifications and
+is told to resync; answers are never dropped, and neither is the last notification about a session that it has open.
 
 A peer that is not trusted must begin with `initialize` and the token. Anything else ends the connection.
 
 When the peer stops sending, it still gets its answers. When it is gone, its changes are still made, its reads are dropped,
-and only then is the service told, so that nothing of this connection happens after its end.
+and only then is the service told, so that the connection has no effect after its end.
 
 What must never happen: a request begins before an earlier one has its place; a request gets two answers, or no answer; a
-change is answered as cancelled but made.
+change is made but answered as cancelled.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Connection:
         self._reading.release(CHOKED)
         if self._dropped:
             self._dropped = False
-            self._server.settle()  # an answer may have been sent whose change would otherwise follow the resync
+            self._server.settle()  # otherwise the change of an answer that was already sent could follow the resync
             self._server.service.drained(self)
 
     def lost(self) -> None:

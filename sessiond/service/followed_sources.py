@@ -1,4 +1,4 @@
-"""What a follower asks of the service: import a file, tell which files are behind, note which are gone."""
+"""What a follower asks the service to do: import a file, find files that are behind, note files that are gone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Import = Callable[[str, str], Awaitable[ImportResult]]
 
 
 class FollowedSources:
-    """`import_(path, tool)` imports what nobody asked for."""
+    """`import_(path, tool)` imports a file without a client having asked for it."""
 
     def __init__(self, place: ImportTarget, sources: Sources, import_: Import) -> None:
         self._place = place
@@ -66,7 +66,7 @@ class FollowedSources:
         return self._sources.paths(_GONE)
 
     async def gone(self, paths: Sequence[str]) -> None:
-        """These files are no longer there: their sessions stay, and say so."""
+        """Note that these files are no longer there; their sessions stay, and say so."""
         for path in paths:
             if self._sources.mark(path) not in (None, _GONE):
                 await self._set_gone(path, True)
@@ -78,7 +78,7 @@ class FollowedSources:
                 try:
                     await self._mark_session(local_id, path, gone)
                 except SessiondError as error:
-                    log.warning("%s does not say whether %s is there: %s", local_id, path, error.message)
+                    log.warning("cannot note in %s whether %s is there: %s", local_id, path, error.message)
         if gone:
             tool = self._sources.tool(path)
             place.ledger.read_to_end(place.store.name, path, tool, _GONE)

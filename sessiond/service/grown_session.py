@@ -1,6 +1,6 @@
 """A session that was imported before, and whose source was read again.
 
-New messages at its end are appended in its queue, like those of any client, so clients that have it open see it grow. If the
+New messages at its end are appended through its queue, like those of any client, so clients that have it open see it grow. If the
 source has completed, inserted or dropped messages since, the session is written again from the first of them on: one record of
 the journal takes the old end away and appends the new one, so a crash leaves the session as it was or as it is.
 """
@@ -122,7 +122,7 @@ class Grown(ImportedSession):
         try:
             await self._held.one.alone(self._write_again)
         except TooLarge as error:
-            # Nothing is lost: what is here stays, and what is new is appended at the end.
+            # Nothing is lost: existing messages stay, and new ones are appended at the end.
             log.info("%s does not follow its source in everything: %s", self._held.one.wire_id, error.message)
 
     async def _write_again(self) -> None:
@@ -161,7 +161,7 @@ class Grown(ImportedSession):
         return position, wires
 
     def _lost(self, here: list[Message]) -> set[str]:
-        """Messages that the source had when it was last read, and has no more."""
+        """Messages that the source had when it was last read, and no longer has."""
         if not self.ended:
             return set()
         gone = self._before.known() - self.said.keys()
@@ -172,7 +172,7 @@ class Grown(ImportedSession):
     # Its fields
 
     async def _learn(self, mark: str | None) -> None:
-        """What the source says about the session, where nobody has changed it here."""
+        """Take over the fields that the source gives the session, except those that were changed here."""
         session = self._held.session
         ours: JsonObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
         theirs = {key: self.info.get(key) for key in SAID_FIELDS}
@@ -208,15 +208,15 @@ class Grown(ImportedSession):
 
 
 class Followed(ImportedSession):
-    """A session whose source is followed: it is read from its file only if the source says something new. A database holds all
-    the sessions of a tool, and usually one of them has changed.
+    """A session whose source is followed: the session is read from its own file only if the source says something new. A
+    database holds all the sessions of a tool, and usually only one of them has changed.
     """
 
     def __init__(self, place: ImportTarget, start: SessionStart, before: SourceDigest) -> None:
         super().__init__(place, start, before, followed=True)
         self._start = start
         self._waiting: list[tuple[JsonObject, bytes, int]] = []
-        """What it has taken while nothing of it was new."""
+        """What it has taken while nothing in it was new."""
         self._inner: ImportedSession | None = None
 
     async def take(self, wire: JsonObject, digest: bytes, weight: int) -> None:

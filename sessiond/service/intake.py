@@ -82,18 +82,18 @@ class _File(msgspec.Struct):
     whole: bool = True
     """Nothing was left out that a later import should bring."""
     explained: bool = False
-    """A warning that holds for the whole file was given."""
+    """A warning that applies to the whole file was given."""
     kept: int = 0
-    """How many sessions it turned out to have."""
+    """The number of sessions that were found in it."""
     named: bool = False
-    """Not found in a folder."""
+    """The client named this file itself; it was not found in a folder."""
     unknown: dict[str, int] = msgspec.field(default_factory=dict)
     """Kinds of records that its importer does not know, with their number."""
     ignored: list[str] = msgspec.field(default_factory=list)
     """Kinds of records that are not messages, with their number."""
 
     def without_sessions(self) -> str:
-        """What to say of a file that its importer knows, and that has no session."""
+        """The warning about a file that an importer recognised but that has no session."""
         text = f"is a {self.found.importer} file, but no conversation was found in it"
         return f"{text} ({', '.join(self.ignored)})" if self.ignored else text
 
@@ -139,7 +139,7 @@ class Intake:
                 await self._give_names()
         finally:
             await shielded(self._stored())
-            if not self._wanted.followed:  # otherwise now and then
+            if not self._wanted.followed:  # imports of a follower are flushed now and then
                 await shielded(self._place.ledger.flush())
         if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
@@ -243,7 +243,7 @@ class Intake:
             self._tell()
 
     async def _end(self, file: _File) -> None:
-        """The file has been read. Sessions that lack their end will not become more complete."""
+        """The file has been read. Sessions whose end is missing will not get one."""
         last, rest = file.ended, list(file.arriving.values())
         for one in rest:
             await self._finish(one, None, file)
@@ -251,7 +251,7 @@ class Intake:
         if last is None:
             return
         if len(file.local_ids) > 1:
-            await self._room_for(None)  # the last one may say that the file was read only when all others are durable
+            await self._room_for(None)  # the last one notes that the file was read, so all others must be durable first
         await self._finish(last, file.mark if file.whole else None, file)
         file.ended = None
 
@@ -388,7 +388,7 @@ class Intake:
             task.result()
 
     async def _stored(self) -> None:
-        """Let those under way finish, whatever else happened. Nothing more is read."""
+        """Let the sessions that are being stored finish, whatever else happened. Nothing more is read."""
         await asyncio.to_thread(self._reader.close)
         while self._storing:
             try:

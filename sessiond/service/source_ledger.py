@@ -1,7 +1,7 @@
 """What the sources of imported sessions said when they were last read: digests, never words.
 
 With it an import tells what the source changed from what was changed here, and what the source has lost from what it never
-had. It is a help, not a store: if the file is lost, nothing is marked as compacted until a source was read once more, and a
+had. It is a help, not a store: if the file is lost, nothing is marked as compacted until a source has been read again, and a
 followed session that was deleted here comes back.
 """
 
@@ -70,7 +70,7 @@ class SourceLedger:
         return await asyncio.to_thread(self._find, store, local_id, path)
 
     async def keep(self, store: str, local_id: str, path: str, digest: SourceDigest) -> None:
-        """`path` says this of the session, and the session holds it."""
+        """Remember what `path` says of the session, once the session holds it."""
         self._digests[store, local_id, path] = digest
         if len(self._digests) >= _WAITING:
             await self.flush()
@@ -141,7 +141,7 @@ class SourceLedger:
         return self._use(read, [])
 
     def _use(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """`work(connection)`; `otherwise` if the file cannot be used. A damaged file is begun again."""
+        """`work(connection)`; `otherwise` if the file cannot be used. A damaged file is replaced by an empty one."""
         with self._lock:
             for _ in range(2):
                 try:
@@ -152,7 +152,7 @@ class SourceLedger:
                     log.warning("what was imported cannot be remembered: %s", error)
                     return otherwise
                 except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-                    log.warning("%s is damaged and begins again: %s", self._path, error)
+                    log.warning("%s is damaged and is replaced by an empty file: %s", self._path, error)
                     self._discard()
         return otherwise
 

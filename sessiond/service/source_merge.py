@@ -30,7 +30,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
     """What a source said when it was last read, without a word of it.
 
     `expected` and `expected_fields` are written before the session is: what it is about to be given. If they are there, a crash
-    came in between, perhaps more than one, and the session may have any of it.
+    (or several) came in between, and the session may have any of these values.
     """
 
     messages: dict[bytes, bytes] = {}
@@ -63,7 +63,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
         return tuple(one for one in found if one is not None)
 
     def ahead(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
-        """Before the session is given this."""
+        """The digest to keep before the session is given these messages and fields."""
         changed = {key: value for key, value in messages.items() if self.messages.get(key) != value}
         return msgspec.structs.replace(
             self,
@@ -72,7 +72,7 @@ class SourceDigest(msgspec.Struct, frozen=True):
         )
 
     def now(self, messages: dict[bytes, bytes], fields: dict[str, bytes]) -> SourceDigest:
-        """The session has what the source says now."""
+        """The digest to keep once the session has what the source says now."""
         earlier = self.gone | {key: values[-1] for key, values in self.expected.items()} | self.messages
         gone = {key: value for key, value in earlier.items() if key not in messages}
         return SourceDigest(messages, gone, fields)
@@ -127,7 +127,7 @@ def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Coll
 
 
 def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
-    """The ids of both, in the order of the source. What only the session has stays behind the message that it follows."""
+    """The ids of both, in the order of the source. Messages that only the session has stay after the one that they followed."""
     known = set(source)
     behind: dict[str | None, list[str]] = {}
     anchor: str | None = None
@@ -146,8 +146,8 @@ def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
 def replaced(
     order: Sequence[str], lost: Collection[str], ours: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
 ) -> set[str]:
-    """Those of `lost` that were an earlier form of a new message: their id came from their words, and a message that is new
-    nearby has all of them. `order`: the ids of both, merged.
+    """Those of `lost` that were an earlier form of a new message: their id was derived from their words, and a new message nearby
+    has all these words. `order`: the ids of both, merged.
     """
     gone: set[str] = set()
     for place, one in enumerate(order):
@@ -163,7 +163,7 @@ def _covers(theirs: JsonObject, ours: JsonObject) -> bool:
     return (
         theirs.get("role") == ours.get("role")
         and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))
-        # What a cut leaves of a character or of a line's end is not a word.
+        # The rest of a character or line end that a cut left does not count as a word.
         and all(_text(ours.get(key)).rstrip(" \ufffd") in _text(theirs.get(key)) for key in ("content", "thinking"))
         and _has_calls(theirs.get("toolCalls"), ours.get("toolCalls"))
     )
@@ -176,7 +176,7 @@ def _text(value: Json) -> str:
 
 
 def learned(here: Mapping[str, Json], theirs: Mapping[str, Json], before: SourceDigest, prefix: str = "") -> JsonObject:
-    """The fields that the source knows, and that are missing here or are still as the source said them before. A field that
+    """Fields of the source that are missing here, or that here still have the value that the source gave before. A field that
     the source no longer has is None.
     """
     fresh: JsonObject = {}
@@ -202,7 +202,7 @@ def _metadata(wire: Mapping[str, Json]) -> JsonObject:
 
 
 def _says_all_of(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> bool:
-    """Whether theirs may be what ours has become, without a word lost."""
+    """Whether theirs may be a later version of ours that lacks none of its words."""
     return (
         theirs.get("role") == ours.get("role")
         and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))

@@ -197,9 +197,9 @@ class Transfer:
             session = await one.need(whole=True)
             async with turn:
                 await target.notice_removal()
-                told = await heavy(session, lost, session, store.format)
+                losses = await heavy(session, lost, session, store.format)
                 await self._move(one, target, session)
-                return MoveResult(session=self._open_sessions.info(target), lost=told)
+                return MoveResult(session=self._open_sessions.info(target), lost=losses)
 
         try:
             return await one.alone(move, self._moves.one)
@@ -247,14 +247,14 @@ def _cut_to(fork: Session, seq: int, now: str) -> None:
 def _holds(copy: Session, original: Session) -> bool:
     """Whether everything of `original` is in `copy`. It may have more notes: some folders share theirs among their sessions."""
     notes = {note.id: note for note in copy.notes}
-    mine = [notes.get(note.id) for note in original.notes]
-    told = copy.snapshot()
-    told.notes, told.seq = list(original.notes), original.seq
+    found = [notes.get(note.id) for note in original.notes]
+    rest = copy.snapshot()
+    rest.notes, rest.seq = list(original.notes), original.seq
     same_notes = all(
         a is not None and (a.heading, a.content, a.thread) == (b.heading, b.content, b.thread)
-        for a, b in zip(mine, original.notes, strict=True)
+        for a, b in zip(found, original.notes, strict=True)
     )
-    return same_notes and copy.seq >= original.seq and content_equal(told, original)
+    return same_notes and copy.seq >= original.seq and content_equal(rest, original)
 
 
 def _render(session: Session, fmt: str) -> bytes:

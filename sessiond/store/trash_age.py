@@ -1,9 +1,9 @@
-"""Counts how much time a trash has existed. Synchronous.
+"""Counts how long a trash has existed. Synchronous.
 
 A clock that jumped does not show how long anything was in the trash, and a single reading does not show that it jumped. So
 time is counted as it passes: at each look the time since the last one, but at most a day, and nothing if the clock went
 back. While a daemon runs and looks more often than that, the count is exact. A jump of any size counts as one day, and so
-does the time without a daemon: what is in the trash then remains longer.
+does the time without a daemon: the trash then keeps its entries longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How each agent is set up for the fake model, and how it is run: without a screen, a prompt a process."""
+"""How each agent is set up for the fake model, and how it is run: without a screen, one process for each prompt."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 PROMPT = re.compile(r"(?:First|Second|Third|Fourth) prompt[^\n\"<]*")
-"""What the tests type. Everything else that an agent sends under the user's role is its own."""
+"""The prompts that the tests type. Everything else that an agent sends under the user's role is the agent's own."""
 RUN = re.compile(r"RUN ([a-z. ]+)")
 _SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command")
 LOOKING = "I shall look."
@@ -64,7 +64,7 @@ class FakeModel:
 
     def conversation(self, first: str) -> list[Item]:
         """The whole conversation that began with the prompt `first`: the longest one that was sent, and its answer. What an agent
-        makes up before the first prompt, and questions of its own about the conversation, do not belong to it.
+        adds before the first prompt, and its own questions about the conversation, are left out.
         """
         found = [one for one in self.requests if one.prompts[:1] == [first] and _shell(one.tools)]
         asked = [one for one in found if one.items[-1][0] in ("user", "result")]

@@ -1,7 +1,7 @@
 """Real agents with a fake model: what came in is what the model was sent and what it answered, in order, once.
 
-Each is run through a prompt with a call of its shell, a second prompt that goes on, and another conversation in a process of
-its own. Its history is imported at once by one daemon, and followed by another while it is written.
+Each gets a prompt that makes it call its shell, a second prompt that continues the conversation, and another conversation in a
+process of its own. Its history is imported at once by one daemon, and followed by another while it is written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def items(messages: list[dict[str, Any]]) -> list[Item]:
         if message["role"] == "tool":
             found.append(("result", text))
         elif message["role"] == "user" and not message.get("metadata", {}).get("injected"):
-            found.append(("user", text.strip().strip('"')))  # opencode puts an argument with blanks into quotes
+            found.append(("user", text.strip().strip('"')))  # opencode puts quotes around an argument with spaces
         elif message["role"] == "assistant":
             found += [("assistant", text)] if text else []
             for call in message.get("toolCalls", []):
@@ -95,8 +95,8 @@ def conversations(shell: Shell) -> dict[str, list[Item]]:
     return found
 
 
-def words(conversation: list[Item]) -> list[Item]:
-    """Blanks at the ends of results are the tool's own."""
+def with_results_stripped(conversation: list[Item]) -> list[Item]:
+    """White space at the ends of results is the tool's own."""
     return [(item[0], item[1].strip()) if item[0] == "result" else item for item in conversation]
 
 
@@ -110,7 +110,10 @@ def test_what_came_in_is_what_the_model_was_sent(
     agent.run(env, folder, FIRST)
     agent.run(env, folder, SECOND, again=True)
     agent.run(env, folder, THIRD)
-    expected = {FIRST: words(model.conversation(FIRST)), THIRD: words(model.conversation(THIRD))}
+    expected = {
+        FIRST: with_results_stripped(model.conversation(FIRST)),
+        THIRD: with_results_stripped(model.conversation(THIRD)),
+    }
     kinds = [item[0] for item in expected[FIRST]]
     assert kinds == ["user", "assistant", "call", "result", "assistant", "user", "assistant"], expected
     assert "apple.txt" in expected[FIRST][3][1]
@@ -118,10 +121,10 @@ def test_what_came_in_is_what_the_model_was_sent(
     done = importing("import", str(home / agent.place))
     assert done.code == 0, done
     imported = conversations(importing)
-    assert {first: words(read) for first, read in imported.items()} == expected
+    assert {first: with_results_stripped(read) for first, read in imported.items()} == expected
     wait_until(lambda: conversations(following).keys() == expected.keys())
     wait_until(lambda: following("follow", "status", "--json").json["behind"] == 0)
-    assert {first: words(read) for first, read in conversations(following).items()} == expected
+    assert {first: with_results_stripped(read) for first, read in conversations(following).items()} == expected
     again = importing("import", str(home / agent.place), "--json").json
     assert again["sessions"] == []
 
@@ -134,14 +137,14 @@ def test_the_compaction_of_claude_code_takes_nothing_away(model: FakeModel, home
     assert following("follow", "status").code == 0
     env, folder = claude.prepare(home, model.url), home / "work"
     claude.run(env, folder, FIRST)
-    before = words(model.conversation(FIRST))
-    wait_until(lambda: conversations(following) == {FIRST: before})
+    before = with_results_stripped(model.conversation(FIRST))
+    wait_until(lambda: [with_results_stripped(one) for one in conversations(following).values()] == [before])
     claude.run(env, folder, "/compact", again=True)
     claude.run(env, folder, SECOND, again=True)
     assert importing("import", str(home / claude.place)).code == 0
     [info] = importing("list", "--json").json["sessions"]
     messages = importing("show", info["sessionId"], "--json").json["messages"]
-    read = items(messages)
+    read = with_results_stripped(items(messages))
     assert read[: len(before)] == before
     assert [item[1] for item in read if item[0] == "user" and "prompt" in item[1]] == [FIRST, SECOND]
     assert sum("continued from a previous conversation" in plain(message["content"]) for message in messages) == 1

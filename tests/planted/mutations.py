@@ -45,7 +45,7 @@ MUTATIONS = [
     Planted(
         "a resync is told before what is durable is brought in",
         "rpc/connection.py",
-        "            self._server.settle()  # an answer may have been sent whose change would otherwise follow the resync\n",
+        "            self._server.settle()  # otherwise the change of an answer that was already sent could follow the resync\n",
         "",
         ("tests/rpc/test_connection.py",),
     ),

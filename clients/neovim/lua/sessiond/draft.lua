@@ -87,7 +87,7 @@ function M.join(to)
   to.typed, to.kept, to.stored_at = '', '', -EVERY_MS
 end
 
--- A draft like this was sent just before Neovim died.
+-- The user's last message. A draft that is equal to it was sent just before Neovim died.
 local function last_said(of)
   for index = #of.t.messages, 1, -1 do
     if of.t.messages[index].role == 'user' then
@@ -170,7 +170,7 @@ function M.send(of)
   require('sessiond.outbox').say(of, text)
 end
 
--- Something was typed or sent: the daemon gets it now, or when the second is over.
+-- Something was typed or sent: the daemon gets it now, or a second after the last time.
 function M.touch(of)
   of.typed = M.text(of)
   if #of.outbox > 0 then
@@ -189,7 +189,7 @@ function M.touch(of)
   end, math.ceil(wait))
 end
 
--- Sends the text without waiting for its second. Does not read the buffer: on a deadly signal Neovim removes its text first.
+-- Sends the text without waiting until the second is over. Does not read the buffer: on a deadly signal Neovim removes its text first.
 function M.flush(of)
   if #of.outbox == 0 and worth(of.typed) ~= of.kept then
     store(of, worth(of.typed))

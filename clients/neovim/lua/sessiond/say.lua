@@ -1,7 +1,7 @@
 -- Words for the user, by vim.notify: `:messages`, or the user's replacement for it.
 local M = {}
 
--- As much of it as fits.
+-- The beginning of a text that fits into `cells` columns.
 local function beginning(text, cells)
   local fits = vim.fn.strcharpart(text, 0, cells)
   while vim.fn.strdisplaywidth(fits) > cells do
