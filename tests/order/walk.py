@@ -94,7 +94,7 @@ ROWS: dict[str, tuple[str, Params]] = {
 """Every request that takes its place in some order. What `store/adopt` and `daemon/backup` see and hold up has tests of its own, for they
 are about the whole home.
 """
-APART = ("store/adopt", "daemon/backup")
+APART = ("store/adopt", "daemon/backup", "daemon/follow")
 
 Pair = tuple[str, str]
 
