@@ -439,7 +439,7 @@ export interface NoteAppendParams {
   /** If absent, the note is for the whole session. */
   thread?: string | null
   tick?: number | null
-  /** Sending the same id again with the same content adds nothing. */
+  /** 1 to 256 characters; the daemon makes one if absent. Sending the same id again with the same content adds nothing. */
   id?: string | null
 }
 
@@ -946,7 +946,7 @@ export interface Requests {
   /** If absent, the note is for the whole session. */
   thread?: string | null
   tick?: number | null
-  /** Sending the same id again with the same content adds nothing. */
+  /** 1 to 256 characters; the daemon makes one if absent. Sending the same id again with the same content adds nothing. */
   id?: string | null
 }, result: NoteResult }
   /** Read notes. */

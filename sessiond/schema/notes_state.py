@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from sessiond.schema.sessions import SessionParams
 from sessiond.schema.types import Count, JsonObject, Note, Seq, Wire
 
@@ -14,8 +18,8 @@ class NoteAppendParams(SessionParams):
     thread: str | None = None
     """If absent, the note is for the whole session."""
     tick: int | None = None
-    id: str | None = None
-    """Sending the same id again with the same content adds nothing."""
+    id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    """1 to 256 characters; the daemon makes one if absent. Sending the same id again with the same content adds nothing."""
 
 
 class NoteResult(Wire):

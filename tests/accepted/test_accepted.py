@@ -143,6 +143,8 @@ _LONE = {"role": "user", "content": "x"}
         ("note/append", {"heading": "H", "content": "c"}),
     ],
 )
+@example({}, [("note/append", {"id": "n" * 257, "heading": "H", "content": "c"})])
+@example({}, [("note/append", {"id": "n" * 256, "heading": "H", "content": "c"})])
 @example({}, [("session/append", {"messages": [{**_LONE, "timestamp": "2026-W02-7T14:30:22.000Z"}]})])
 @settings(
     max_examples=examples,
