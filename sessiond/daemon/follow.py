@@ -38,6 +38,10 @@ _LOOK_S = 10.0
 """How often new places are looked for."""
 _POLL_S = 1.0
 """How often files are looked at that the system does not watch for us."""
+_COMPARE_S = 60.0
+"""How often the files of a folder are compared that cannot be watched."""
+_COMPARING_SHARE = 0.01
+"""The largest share of its time that a follower spends on comparing such a folder."""
 _GATHER_S = 0.05
 _READERS = 3
 """Of files that are behind: most of the time of a new session goes into waiting for the disk."""
@@ -76,6 +80,8 @@ class _Place:
         self.path = path
         self.is_folder = is_folder
         self.hints: Hints | None = None
+        self.compare_at = 0.0
+        """When it is compared next, if it cannot be watched (time of the loop)."""
         self.problem: str | None = None
         """Why it is not watched, or why its last file could not be read."""
         self.sessions: set[str] = set()
@@ -154,6 +160,7 @@ class Follower:
                     await self._poll()
                     await asyncio.sleep(_POLL_S)
                 await self._settle(await off_loop(self._found))
+                await self._compare()
             except Exception:  # a bug of ours must not end the following
                 log.exception("the places of other tools could not be looked for")
                 await asyncio.sleep(_LOOK_S)
@@ -218,6 +225,15 @@ class Follower:
         for path in await self._importing.behind(paths):
             self._behind.setdefault(path, place)
         await self._wake()
+
+    async def _compare(self) -> None:
+        """Compare the folders that cannot be watched, now and then."""
+        loop = asyncio.get_running_loop()
+        for place in list(self._places.values()):
+            began = loop.time()
+            if place.is_folder and place.hints is None and began >= place.compare_at:
+                await self._catch_up(place)
+                place.compare_at = loop.time() + max(_COMPARE_S, (loop.time() - began) / _COMPARING_SHARE)
 
     async def _poll(self) -> None:
         """Look at files that are not watched."""

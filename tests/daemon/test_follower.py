@@ -145,6 +145,24 @@ async def test_a_place_comes_later_and_goes(home: Path, started: Started) -> Non
     await until(lambda: "b.jsonl" in importing.brought)
 
 
+async def test_a_folder_that_cannot_be_watched_is_compared(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now and then, and the status says why; what was read in between does not hide it."""
+
+    async def full(*_: object) -> None:
+        raise OSError(28, "inotify watch limit reached")
+
+    monkeypatch.setattr(follow.Hints, "open", full)
+    monkeypatch.setattr(follow, "_COMPARE_S", 0.05)
+    place(home, "a.jsonl")
+    follower, importing = await started()
+    await until(lambda: "a.jsonl" in importing.brought)
+    place(home, "b.jsonl")
+    await until(lambda: "b.jsonl" in importing.brought)
+    assert "inotify watch limit reached" in (follower.status()[0].problem or "")
+
+
 async def test_only_the_tools_that_are_named(home: Path, started: Started) -> None:
     place(home, "a.jsonl")
     (home / ".aider.chat.history.md").write_text("x")

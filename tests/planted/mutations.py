@@ -1266,4 +1266,11 @@ MUTATIONS = [
         "        elif False:\n",
         ("tests/daemon/test_follower.py", "-k", "large_files"),
     ),
+    Planted(
+        "a followed folder that cannot be watched is forgotten",
+        "daemon/follow.py",
+        "                await self._compare()\n",
+        "                pass\n",
+        ("tests/daemon/test_follower.py", "-k", "cannot_be_watched"),
+    ),
 ]
