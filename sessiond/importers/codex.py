@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers.blocks import parts_of, text_of, tool_call
+from sessiond.importers.bytestream import utf8
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import encoded
 from sessiond.importers.lines import head_objects, read_with
@@ -428,7 +429,7 @@ def _same(a: str, b: str) -> bool:
 
 
 def _contains(path: str, open_: Opener, needle: bytes) -> bool:
-    with open_(path) as file:
+    with utf8(path, open_) as file:
         before = b""
         while chunk := file.read(1 << 18):
             if needle in before + chunk:

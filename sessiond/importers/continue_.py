@@ -35,6 +35,7 @@ class Continue:
         source_id = source_id or os.path.basename(path).removesuffix(".json")
         created = _created(path, source_id, open_) or _mtime(path)
         draft = SessionDraft(self.name, path, source_id, fallback_time=created)
+        answered = _answered(path, open_)
         rest = {key: value for key, value in about.items() if key not in ("sessionId", "title", "workspaceDirectory")}
         yield draft.start(
             name=about.get("title"), cwd=_folder(about.get("workspaceDirectory")), createdAt=created, metadata=rest
@@ -43,7 +44,7 @@ class Continue:
             if isinstance(item, SkippedLine):
                 yield item
             elif item.element:
-                yield from _turn(draft, item)
+                yield from _turn(draft, item, answered)
         yield from draft.end(model=about.get("chatModelTitle"))
 
 
@@ -72,7 +73,30 @@ def _folder(workspace: Any) -> str | None:
     return unquote(urlsplit(workspace).path) if workspace.startswith("file:") else workspace
 
 
-def _turn(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
+def _answered(path: str, open_: Opener) -> set[str]:
+    """Ids of the calls whose results are messages of their own."""
+    found: set[str] = set()
+    for item in items(path, open_, _ARRAYS):
+        if isinstance(item, DocumentItem) and item.element and isinstance(item.value, dict):
+            message = item.value.get("message", item.value)
+            if isinstance(message, dict) and isinstance(message.get("toolCallId"), str):
+                found.add(message["toolCallId"])
+    return found
+
+
+def _results(entry: JsonObject, answered: set[str]) -> Iterator[tuple[str, str, JsonObject]]:
+    """The results that are in the state of their calls: call id, text, and the rest of the state."""
+    states = entry.get("toolCallStates", [entry.get("toolCallState")])
+    for state in states if isinstance(states, list) else []:
+        call_id = state.get("toolCallId") if isinstance(state, dict) else None
+        output = state.get("output") if isinstance(state, dict) else None
+        if isinstance(call_id, str) and call_id not in answered and isinstance(output, list) and output:
+            texts = [one.get("content") if isinstance(one, dict) else one for one in output]
+            rest = {key: state[key] for key in ("status", "processedArgs") if state.get(key) is not None}
+            yield call_id, "\n".join(text if isinstance(text, str) else as_text(text) for text in texts), rest
+
+
+def _turn(draft: SessionDraft, item: DocumentItem, answered: set[str]) -> Iterator[Event]:
     entry = item.value
     message = entry.get("message", entry) if isinstance(entry, dict) else None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
@@ -96,6 +120,10 @@ def _turn(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
     yield from draft.message(
         role, content, line=item.line, id=message_id, time=entry.get("timestamp"), metadata=metadata, **fields
     )
+    for call_id, text, rest in _results(entry, answered):
+        yield from draft.message(
+            "tool", text, line=item.line, time=entry.get("timestamp"), metadata=rest, toolCallId=call_id
+        )
 
 
 def _call(call: JsonObject) -> JsonObject:

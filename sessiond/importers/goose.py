@@ -1,14 +1,19 @@
-"""Goose: `sessions.db` with `sessions` and `messages`; a message's content is a list of typed parts."""
+"""Goose: `sessions.db` with `sessions` and `messages`; a message's content is a list of typed parts. Before that a session was a
+JSON Lines file: a header, then the messages.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import simple, text_block, tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
-from sessiond.importers.draft import SessionDraft, utc_moment
+from sessiond.importers.draft import SessionDraft, local_moment, utc_moment
 from sessiond.importers.jsontext import as_text
+from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
 
@@ -20,10 +25,56 @@ class Goose:
     experimental = True
 
     def recognise(self, path: str, head: bytes) -> int:
+        if path.endswith(".jsonl"):
+            first = next(iter(head_objects(head)), {})
+            return 90 if "working_dir" in first and ("message_count" in first or "description" in first) else 0
         return recognised(path, head, name="sessions.db", words=(b"content_json", b"created_timestamp"))
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        yield from guarded(path, open_, lambda database: _read(database, path))
+        if path.endswith(".jsonl"):
+            yield from read_with(_Lines(path), path, open_)
+        else:
+            yield from guarded(path, open_, lambda database: _read(database, path))
+
+
+class _Lines:
+    """A session of an older version. Its id is the file's name, which is the time at which it began."""
+
+    def __init__(self, path: str) -> None:
+        self._draft = SessionDraft(Goose.name, path, os.path.basename(path).removesuffix(".jsonl"))
+
+    def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
+        del line
+        draft = self._draft
+        if not draft.started:
+            header = {} if "role" in record else record
+            rest = {key: value for key, value in header.items() if key not in _SESSION_USED and value not in (None, "")}
+            yield draft.start(
+                name=header.get("description"),
+                cwd=header.get("working_dir"),
+                createdAt=local_moment_of(draft.source_id),
+                metadata=rest,
+            )
+            if header:
+                return
+        if isinstance(record.get("role"), str) and "content" in record:
+            row = {
+                "role": record["role"],
+                "content_json": record["content"],
+                "created_timestamp": record.get("created"),
+            }
+            yield from _message(draft, {**row, "message_id": record.get("id"), "metadata_json": record.get("metadata")})
+        else:
+            draft.keep(record)
+
+    def end(self) -> Iterator[Event]:
+        yield from self._draft.end()
+
+
+def local_moment_of(stem: str) -> str | None:
+    """The time in a name such as `20250311_142530`; None if there is none."""
+    found = re.match(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)", stem)
+    return local_moment("{}-{}-{} {}:{}:{}".format(*found.groups())) if found else None
 
 
 def _read(database: Database, path: str) -> Iterator[Event]:
@@ -82,7 +133,7 @@ def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     yield from draft.message(
         "tool" if results else str(row["role"]),
         simple(blocks),
-        id=row.get("message_id") or row["id"],
+        id=row.get("message_id") or row.get("id"),
         time=row["created_timestamp"],
         metadata=metadata,
         thinking="\n\n".join(thoughts) if thoughts else None,

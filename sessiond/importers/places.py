@@ -6,8 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.tool import Verified, in_config, in_editors
+from sessiond.limits import MIB
 
+_LISTING_BYTES = MIB
 _Candidates: TypeAlias = Callable[[str, Mapping[str, str]], list[str]]
 
 
@@ -19,6 +22,24 @@ def _cline(home: str, env: Mapping[str, str]) -> list[str]:
 def _llm(home: str, env: Mapping[str, str]) -> list[str]:
     named = [env["LLM_USER_PATH"]] if env.get("LLM_USER_PATH") else []
     return [os.path.join(folder, "logs.db") for folder in [*named, *in_config(home, env, "io.datasette.llm")]]
+
+
+def _crush(home: str, env: Mapping[str, str]) -> list[str]:
+    """Crush keeps a database in each project, and a list of the projects beside its configuration."""
+    found = in_config(home, env, "crush", "crush.db")
+    for listing in in_config(home, env, "crush", "projects.json"):
+        try:
+            with open(listing, "rb") as file:
+                value, _ = decode(file.read(_LISTING_BYTES))
+        except (OSError, NotJson):
+            continue
+        projects = value.get("projects") if isinstance(value, dict) else value
+        for project in projects if isinstance(projects, list) else []:
+            if isinstance(project, dict) and isinstance(project.get("path"), str):
+                data = project.get("data_dir")
+                folder = data if isinstance(data, str) and data else os.path.join(project["path"], ".crush")
+                found.append(os.path.join(project["path"], folder, "crush.db"))
+    return found
 
 
 PLACES: dict[str, _Candidates] = {
@@ -42,8 +63,11 @@ PLACES: dict[str, _Candidates] = {
     ],
     "llm": _llm,
     "goose": lambda home, env: in_config(home, env, "goose", "sessions", "sessions.db"),
-    "opencode": lambda home, env: in_config(home, env, "opencode", "opencode.db"),
-    "crush": lambda home, env: in_config(home, env, "crush", "crush.db"),
+    "opencode": lambda home, env: [
+        *in_config(home, env, "opencode", "opencode.db"),
+        *in_config(home, env, "opencode", "storage", "session"),
+    ],
+    "crush": _crush,
 }
 
 VERIFIED: dict[str, Verified] = {

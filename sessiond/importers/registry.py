@@ -13,6 +13,7 @@ from sessiond.importers.agent_shell import AgentShell
 from sessiond.importers.aider import Aider
 from sessiond.importers.amp import Amp
 from sessiond.importers.avante import Avante
+from sessiond.importers.bytestream import ZSTD, utf8
 from sessiond.importers.chatgpt import ChatGpt
 from sessiond.importers.claude_ai import ClaudeAi
 from sessiond.importers.claude_code import ClaudeCode
@@ -56,6 +57,8 @@ _CERTAIN = 80
 MAX_FILES = 200_000
 MAX_DEPTH = 32
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".md", ".markdown", ".org", ".txt", ".db", ".sqlite", ".sqlite3", ".vscdb")
+_PACKED = ".zst"
+"""Codex packs old rollouts as `.jsonl.zst`."""
 _ENDINGS = (".jsonl", ".json", ".md", ".db")
 """A file that was named needs none of its own."""
 PASSED_OVER = frozenset({"node_modules", ".git", ".hg", ".svn", "__pycache__", ".venv", ".sessiond"})
@@ -141,14 +144,18 @@ def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
         return {}
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
+    if head.startswith(ZSTD):
+        with utf8(path, open_source) as unpacked:
+            head = unpacked.read(HEAD_BYTES)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         head = head.decode("utf-16", "ignore").encode()
     if not head:
         return {}
     for ending in endings:
-        scores = _scored(path + ending, head)
-        if not scores and (path + ending).endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
-            scores = _scored(path + ending, short_lines(path, open_source, HEAD_BYTES))
+        name = path.removesuffix(_PACKED) + ending
+        scores = _scored(name, head)
+        if not scores and name.endswith(LINE_SUFFIXES) and len(head) >= HEAD_BYTES // 2:
+            scores = _scored(name, short_lines(path, open_source, HEAD_BYTES))
         if scores:
             return scores
     return {}
@@ -222,7 +229,7 @@ def candidates(path: str) -> Iterator[str | SkippedLine]:
 
 def may_be_known(name: str) -> bool:
     """Whether a file with this name, found in a folder, is worth a look."""
-    return name.lower().endswith(_SUFFIXES)
+    return name.lower().removesuffix(_PACKED).endswith(_SUFFIXES)
 
 
 def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
+from sessiond.importers import registry
 from tests.importers.collected import lines, read, recognised
 
 S = "52f10111-4041-479b-86cb-b030cb98fcce"
@@ -383,3 +386,152 @@ def test_cline_keeps_title_and_folder_beside_and_wraps_prompts(tmp_path: Path) -
     assert (found.only_info["name"], found.only_info["cwd"]) == ("A title", "/w")
     (tmp_path / "id1.json").write_text("{cut")
     assert read(path).only_info["name"] == "say <b>hi</b>"
+
+
+def test_codex_packs_old_rollouts(tmp_path: Path) -> None:
+    """As `.jsonl.zst`: the same session as before it was packed, also in a folder; a cut one brings what is whole."""
+    records = [
+        {"timestamp": "2026-11-22T10:00:00Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/w"}},
+        *(
+            {"timestamp": "2026-11-22T10:00:01Z", "type": "response_item", "payload": {
+                "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"{n} " + secrets.token_hex(500)}],
+            }}
+            for n in range(300)
+        ),
+    ]  # fmt: skip
+    plain = lines(tmp_path / "rollout-x.jsonl", *records)
+    packed = tmp_path / "packed" / "rollout-x.jsonl.zst"
+    packed.parent.mkdir()
+    whole = zstandard.ZstdCompressor().compress(plain.read_bytes())
+    packed.write_bytes(whole)
+    assert read(packed).told() == read(plain).told()
+    assert [found.importer for found in registry.walk(str(packed.parent))] == ["codex"]
+    packed.write_bytes(whole[: len(whole) // 2])
+    assert 100 < len(read(packed).only) < 300
+    damaged = bytearray(whole)
+    damaged[-20_000:-10_000] = b"\xff" * 10_000
+    packed.write_bytes(damaged)
+    with pytest.raises(OSError, match="zstd"):
+        read(packed)
+
+
+def test_an_older_session_of_goose(tmp_path: Path) -> None:
+    """A JSON Lines file named after its beginning; times are seconds, and calls and results are parts."""
+    path = lines(
+        tmp_path / "20250311_142530.jsonl",
+        {"working_dir": "/w", "description": "List files", "message_count": 3, "total_tokens": 12},
+        {"role": "user", "created": 1741703130, "content": [{"type": "text", "text": "list"}]},
+        {"role": "assistant", "created": 1741703131, "content": [
+            {"type": "toolRequest", "id": "c", "toolCall": {"status": "success", "value": {"name": "shell", "arguments": {"command": "ls"}}}},
+        ]},
+        {"role": "user", "created": 1741703132, "content": [
+            {"type": "toolResponse", "id": "c", "toolResult": {"status": "success", "value": [{"type": "text", "text": "a file"}]}},
+        ]},
+    )  # fmt: skip
+    found = read(path)
+    assert recognised(path) == "goose"
+    assert [(m["role"], m["content"], m["timestamp"]) for m in found.only] == [
+        ("user", "list", "2025-03-11T14:25:30.000Z"), ("assistant", "", "2025-03-11T14:25:31.000Z"), ("tool", "a file", "2025-03-11T14:25:32.000Z"),
+    ]  # fmt: skip
+    info = found.only_info
+    assert (info["name"], info["cwd"], info["metadata"]["total_tokens"]) == ("List files", "/w", 12)
+
+
+def test_results_of_continue_are_messages(tmp_path: Path) -> None:
+    """Whether they are in the state of their calls or in messages of their own; each once."""
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    history = [
+        {"message": {"role": "user", "content": "list"}, "contextItems": []},
+        {
+            "message": {"role": "assistant", "content": "", "toolCalls": [call, {**call, "id": "c2"}]},
+            "toolCallStates": [
+                {"toolCallId": "c1", "status": "done", "output": [{"name": "ls", "content": "a file"}]},
+                {"toolCallId": "c2", "status": "done", "output": [{"name": "ls", "content": "said below"}]},
+            ],
+        },
+        {"message": {"role": "tool", "content": "said below", "toolCallId": "c2"}},
+    ]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"sessionId": "s", "title": "T", "workspaceDirectory": "/w", "history": history}))
+    found = read(path, "continue")
+    assert [(m["content"], m["toolCallId"]) for m in found.only if m["role"] == "tool"] == [
+        ("a file", "c1"), ("said below", "c2"),
+    ]  # fmt: skip
+
+
+def test_crush_says_where_its_projects_are(tmp_path: Path) -> None:
+    """Its databases lie in the projects; a list that is damaged or odd brings none."""
+    listing = tmp_path / ".local" / "share" / "crush" / "projects.json"
+    listing.parent.mkdir(parents=True)
+    for name in ("one", "two", "three"):
+        (tmp_path / name / ".crush").mkdir(parents=True)
+        (tmp_path / name / ".crush" / "crush.db").write_bytes(b"")
+    projects = [
+        {"path": str(tmp_path / "one")},
+        {"path": str(tmp_path / "two"), "data_dir": ".crush"},
+        {"path": 3},
+        "odd",
+    ]
+    listing.write_text(json.dumps({"projects": projects}))
+    found = [place.path for place in registry.known_places(str(tmp_path), {}) if place.tool == "crush"]
+    assert found == [str(tmp_path / name / ".crush" / "crush.db") for name in ("one", "two")]
+    listing.write_text("{cut")
+    assert [place for place in registry.known_places(str(tmp_path), {}) if place.tool == "crush"] == []
+
+
+OPENCODE = {"id": "ses_1", "projectID": "p", "title": "Files", "directory": "/w", "version": "1.1", "time": {"created": 1_790_000_000_000, "updated": 1_790_000_009_000}}  # fmt: skip
+OPENCODE_MESSAGES: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    (
+        {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1_790_000_001_000}},
+        [{"id": "prt_1", "messageID": "msg_1", "sessionID": "ses_1", "type": "text", "text": "list"}],
+    ),
+    (
+        {"id": "msg_2", "sessionID": "ses_1", "role": "assistant", "modelID": "fake", "time": {"created": 1_790_000_002_000}},
+        [
+            {"id": "prt_2", "messageID": "msg_2", "sessionID": "ses_1", "type": "text", "text": "I shall look."},
+            {"id": "prt_3", "messageID": "msg_2", "sessionID": "ses_1", "type": "tool", "callID": "c", "tool": "bash",
+             "state": {"status": "completed", "input": {"command": "ls"}, "output": "a file", "time": {"start": 1_790_000_002_100, "end": 1_790_000_002_200}}},
+        ],
+    ),
+]  # fmt: skip
+
+
+def opencode_told(path: Path) -> dict[str, Any]:
+    found = read(path)
+    assert recognised(path) == "opencode"
+    info = found.only_info
+    assert (info["name"], info["cwd"], info["model"], info["createdAt"]) == (
+        "Files",
+        "/w",
+        "fake",
+        "2026-09-21T14:13:20.000Z",
+    )
+    return {message["id"]: message for message in found.only}
+
+
+def test_what_opencode_exports_and_what_it_wrote_before_its_database(tmp_path: Path) -> None:
+    """`opencode export`, and a file for each session, message and part: the same messages, under the ids of the database."""
+    exported = tmp_path / "export.json"
+    entries = [{"info": info, "parts": parts} for info, parts in OPENCODE_MESSAGES]
+    exported.write_text(json.dumps({"info": OPENCODE, "messages": entries}))
+    storage = tmp_path / ".local" / "share" / "opencode" / "storage"
+    stored = storage / "session" / "p" / "ses_1.json"
+    files = {stored: OPENCODE}
+    for info, parts in OPENCODE_MESSAGES:
+        files[storage / "message" / "ses_1" / f"{info['id']}.json"] = info
+        files |= {storage / "part" / info["id"] / f"{part['id']}.json": part for part in parts}
+    for file, value in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(value))
+    told = opencode_told(exported)
+    assert told == opencode_told(stored)
+    assert [(m["role"], m["content"]) for m in told.values()] == [
+        ("user", "list"),
+        ("assistant", "I shall look."),
+        ("tool", "a file"),
+    ]
+    assert told["msg_2"]["toolCalls"][0]["arguments"] == {"command": "ls"}
+    [place] = [one for one in registry.known_places(str(tmp_path), {}) if one.tool == "opencode"]
+    assert [found.importer for found in registry.walk(place.path)] == ["opencode"]
+    (storage / "message" / "ses_1" / "msg_2.json").write_text("{cut")
+    assert "msg_1" in {message["id"] for message in read(stored).only}
