@@ -16,6 +16,7 @@ from sessiond.errors import ConfigError, InvalidParams, ReadOnly
 from sessiond.fs import FileSystem, off_loop
 from sessiond.schema.daemon import FollowResult
 from sessiond.service.sessions import Service
+from sessiond.shield import through
 
 if TYPE_CHECKING:
     from sessiond.daemon.follow import Follower
@@ -56,7 +57,10 @@ class Following:
             await self._follower.close()
 
     async def change(self, tools: list[str]) -> FollowResult:
-        """Follow these tools from now on. InvalidParams, ReadOnly."""
+        """Follow these tools from now on; once begun, this is completed even if it is cancelled. InvalidParams, ReadOnly."""
+        return await through(self._change(tools))
+
+    async def _change(self, tools: list[str]) -> FollowResult:
         known: list[str] = await off_loop(_known_tools)
         for name in tools:
             if name not in known and name != ALL:

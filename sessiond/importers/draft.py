@@ -24,6 +24,7 @@ from sessiond.importers.record import (
     digest_of_json,
 )
 from sessiond.limits import DEFAULT
+from sessiond.model.session import UNTITLED
 from sessiond.model.values import JsonObject, derived_id, normal_timestamp, timestamp
 
 _ID_CHARS = 256
@@ -33,8 +34,6 @@ _KIND_CHARS = 80
 _RECORDS_BYTES = 256 * 1024
 _NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
-UNTITLED = "untitled"
-"""In a session's metadata: the tool has given it no title, so its name is this, what the person said first."""
 _NAME_CHARS = 80
 _SENTENCE = re.compile(r".{8,}?[.!?](?=\s|$)|.{4,}?[。！？]")
 _NO_TIME = "1970-01-01T00:00:00.000Z"

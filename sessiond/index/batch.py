@@ -18,6 +18,7 @@ from sessiond.index.sessions import Known, Sessions, moment, shelf_of
 from sessiond.index.text import Texts, searchable, searchable_name, searchable_note
 from sessiond.index.values import IndexedInfo
 from sessiond.model.message import Message, Note
+from sessiond.model.session import UNTITLED
 
 
 class _Whole(msgspec.Struct):
@@ -218,7 +219,8 @@ class Batch:
             if not fresh:
                 self._docs.flush()
                 stored = next(iter(self._docs.of(known.no, NAME)), None)
-            if info.name:
+            # A name that was made of the first message would find that message twice.
+            if info.name and info.name != info.metadata.get(UNTITLED):
                 doc = Doc(known.no, NAME, 0, moment(info.updated_at), 0, "")
                 self._docs.put(doc, new, searchable_name(info.name), stored)
             elif stored is not None:

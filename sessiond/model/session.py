@@ -32,6 +32,8 @@ _MESSAGE_BYTES = 700
 """About how many bytes a message takes in memory in addition to its text."""
 _BLOCK_CHARS = 400
 """Assumed size of a content block, which is not examined."""
+UNTITLED = "untitled"
+"""In the metadata of an imported session: the tool has given it no title, so its name is this, what the person said first."""
 UPDATABLE = ("name", "model", "tags", "archived", "summary", "metadata", "cwd", "parent")
 
 

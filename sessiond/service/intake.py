@@ -19,7 +19,6 @@ import msgspec
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
-from sessiond.importers.draft import UNTITLED
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
 from sessiond.importers.record import (
     Event,
@@ -32,6 +31,7 @@ from sessiond.importers.record import (
     Unknown,
 )
 from sessiond.limits import MIB
+from sessiond.model.session import UNTITLED
 from sessiond.model.values import Json, timestamp
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.grown_session import Followed, Grown

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from tests.importers.test_agents_of_today import gemini
-from tests.service.test_follow_equals_import import CALL, GEMINI_HEAD, RESULT, OpenCodeDb, plain
+from tests.service.test_follow_equals_import import (  # noqa: F401, a fixture
+    CALL,
+    GEMINI_HEAD,
+    RESULT,
+    OpenCodeDb,
+    databases_are_closed,
+    plain,
+)
 from tests.shell import Shell, wait_until
 
 ON = '[follow]\ntools = ["all"]\n'

@@ -12,9 +12,9 @@ import os
 import random
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -168,10 +168,21 @@ async def test_each_record_of_qwen(tmp_path: Path) -> None:
     await following.service.close()
 
 
+@pytest.fixture(autouse=True)
+def databases_are_closed() -> Iterator[None]:
+    """At once, and not when memory is collected: their logs would go while another test looks at the folder."""
+    yield
+    while OpenCodeDb.opened:
+        OpenCodeDb.opened.pop().close()
+
+
 class OpenCodeDb:
     """A database as opencode 1.18 writes it: a message's row, then its parts one by one, each of them several times."""
 
+    opened: ClassVar[list[OpenCodeDb]] = []
+
     def __init__(self, path: Path) -> None:
+        self.opened.append(self)
         path.parent.mkdir(parents=True)
         self.path = path
         self._db = sqlite3.connect(path)
@@ -184,6 +195,9 @@ class OpenCodeDb:
                 time_updated INTEGER, data TEXT);"""
         )
         self._time = 1_790_000_000_000
+
+    def close(self) -> None:
+        self._db.close()
 
     def session(self, session_id: str, title: str) -> None:
         self._put("session", session_id, "p", None, title, "/w", "1.18", self._now(), self._now())

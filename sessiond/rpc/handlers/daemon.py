@@ -49,7 +49,7 @@ async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
             progress.end("")
 
 
-@method("daemon/follow", d.FollowParams, d.FollowResult, "readOnly", order="after")
+@method("daemon/follow", d.FollowParams, d.FollowResult, "readOnly", outlives=False, order="after")
 async def follow(call: Call, params: d.FollowParams) -> d.FollowResult:
     """Import what other tools write while they write it, now and from every start on. Without `tools`, only report."""
     return await call.daemon.follow(params.tools)
