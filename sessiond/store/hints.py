@@ -124,6 +124,8 @@ class Folders:
         self._poll = select.poll()
         self._poll.register(self._inotify.fileno(), select.POLLIN)
         self._poll.register(self._woken, select.POLLIN)
+        self._waking = select.poll()  # `select.select` takes no descriptor over 1023
+        self._waking.register(self._woken, select.POLLIN)
 
     def wake(self) -> None:
         os.write(self._waker, b"\0")
@@ -147,7 +149,7 @@ class Folders:
         return found
 
     def _is_woken(self) -> bool:
-        return bool(select.select([self._woken], [], [], 0)[0])
+        return bool(self._waking.poll(0))
 
     def _look(self) -> tuple[int, int]:
         stat = os.stat(self._root)

@@ -24,6 +24,10 @@ class InlineJournal:
         self.pending = {key: [record.entry.payload for record in records] for key, records in kept.items()}
         self.damage = contents.damage
 
+    def close(self) -> None:
+        """A process that runs thousands of tests may not keep the files of each."""
+        self._segments.close()
+
     @property
     def total_bytes(self) -> int:
         return self._segments.total_bytes

@@ -60,7 +60,7 @@ async def same(tmp_path: Path, source: Path, states: Iterable[Callable[[], objec
     for wire_id, exports in expected.items():
         for fmt, text in exports.items():
             assert found[wire_id][fmt].split("\n") == text.split("\n"), (wire_id, fmt)
-    await once.service.close()
+    await once.close()
     return following
 
 
@@ -96,7 +96,7 @@ async def test_a_real_file_that_grows(tmp_path: Path, name: str, kilobytes: int)
     cuts = chance.sample(ends, min(12, len(ends))) + [chance.randrange(len(whole)) for _ in range(12)]
     source = tmp_path / "source" / found.name
     following = await same(tmp_path, source, grow(source, whole, cuts))
-    await following.service.close()
+    await following.close()
 
 
 async def test_each_record_of_a_tree_with_branches(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_each_record_of_a_tree_with_branches(tmp_path: Path) -> None:
     states = [lambda n=n: lines(source, *records[:n]) for n in range(1, len(records) + 1)]
     following = await same(tmp_path, source, states)
     assert "A title" in str(await shown(following))
-    await following.service.close()
+    await following.close()
 
 
 GEMINI_HEAD = {"sessionId": "g1", "projectHash": "p", "startTime": "2026-11-22T10:00:00Z", "lastUpdated": "2026-11-22T10:00:00Z", "kind": "main"}  # fmt: skip
@@ -153,7 +153,7 @@ async def test_each_record_of_gemini(tmp_path: Path) -> None:
     assert [call["name"] for m in messages for call in m.get("toolCalls", [])] == ["run_shell_command"]
     assert [m["content"] for m in messages if m["role"] == "tool"] == ["a file"]
     assert next(m for m in messages if m["id"] == "m5")["metadata"]["rewound"] is True
-    await following.service.close()
+    await following.close()
 
 
 async def test_each_record_of_qwen(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_each_record_of_qwen(tmp_path: Path) -> None:
     ]  # fmt: skip
     source = tmp_path / "source" / "q.jsonl"
     following = await same(tmp_path, source, [lambda n=n: lines(source, *records[:n]) for n in range(1, 5)])
-    await following.service.close()
+    await following.close()
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +268,7 @@ async def test_each_transaction_of_opencode(tmp_path: Path) -> None:
     assert messages[1]["toolCalls"][0]["arguments"] == {"command": "ls"}
     assert messages[1]["thinking"] == "I should look"
     assert "Listing files" in exports["markdown"]
-    await following.service.close()
+    await following.close()
 
 
 async def test_some_transactions_are_missed(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ async def test_some_transactions_are_missed(tmp_path: Path) -> None:
         for first, last in zip([-1, *seen], seen, strict=False):
             states.append(lambda some=transactions[first + 1 : last + 1]: [one() for one in some])
         following = await same(tmp_path / str(seed), db.path, states)
-        await following.service.close()
+        await following.close()
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -324,8 +324,8 @@ async def test_a_crash_at_each_write_of_the_ledger(tmp_path: Path, seed: int, mo
     monkeypatch.setattr(SourceLedger, "keep", keep)
     await once.bring(db.path)
     assert await shown(following) == await shown(once)
-    await once.service.close()
-    await following.service.close()
+    await once.close()
+    await following.close()
 
 
 # What is here stays
@@ -335,7 +335,7 @@ async def test_a_crash_at_each_write_of_the_ledger(tmp_path: Path, seed: int, mo
 async def served(tmp_path: Path) -> Any:
     made = await Served(tmp_path / "home").start()
     yield made
-    await made.service.close()
+    await made.close()
 
 
 def told(path: Path, *texts: str) -> Path:

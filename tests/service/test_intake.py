@@ -50,8 +50,12 @@ class Served:
         return self
 
     async def restart(self) -> None:
-        await self.service.close()
+        await self.close()
         await self.start()
+
+    async def close(self) -> None:
+        await self.service.close()
+        self.house.journal.close()
 
     async def bring(self, path: Path, **wanted: Any) -> dict[str, Any]:
         return await self.service.import_(None, str(path), **wanted)
@@ -68,7 +72,7 @@ class Served:
 async def served(tmp_path: Path) -> Any:
     made = await Served(tmp_path / "home").start()
     yield made
-    await made.service.close()
+    await made.close()
 
 
 def record(number: int, session: str = S + "1", **more: Any) -> str:
