@@ -262,8 +262,9 @@ class _Process:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         if b"\n" not in self._buffer:
-            ready, _, _ = select.select([descriptor], [], [], seconds)
-            if not ready:
+            poll = select.poll()  # `select` takes no descriptor above 1,023
+            poll.register(descriptor, select.POLLIN)
+            if not poll.poll(seconds * 1000):
                 return None
             chunk = os.read(descriptor, 65536)
             if not chunk:
