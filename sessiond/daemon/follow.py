@@ -64,7 +64,7 @@ class Importing(Protocol):
         """Those of `paths` that were not read to their end in their present version."""
 
     async def gone(self, paths: Sequence[str]) -> None:
-        """Note that these files are no longer there."""
+        """Record that these files were removed."""
 
     async def known(self) -> list[str]:
         """All files that sessions came from, except those that were found to be gone."""
@@ -197,14 +197,13 @@ class Follower:
 
         if not place.is_folder and os.path.basename(place.path).startswith("."):
             return  # such files give no hints, and are polled
-        hints = Hints(told, failed)
+        place.hints = Hints(told, failed)
         try:
-            await hints.open(place.root, inner)
+            await place.hints.open(place.root, inner)
         except (OSError, RuntimeError) as error:
+            place.hints = None
             place.problem = f"cannot be watched: {error}"
             log.warning("%s: %s", place.path, place.problem)
-        else:
-            place.hints = hints
 
     async def _leave(self, place: _Place) -> None:
         if place.hints is not None:
@@ -212,7 +211,7 @@ class Follower:
 
     def _lost(self, place: _Place, error: Exception) -> None:
         """Drop a place; it is watched again, and compared, when places are next looked for."""
-        log.info("%s is no longer watched: %s", place.path, error)
+        log.info("stopped watching %s: %s", place.path, error)
         if self._places.get((place.tool, place.path)) is place:
             del self._places[place.tool, place.path]
             self._spawn(self._leave(place))

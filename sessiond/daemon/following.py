@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
 import logging
 import os
@@ -40,6 +39,7 @@ class Following:
     def begin(self) -> None:
         """Follow what is configured, as soon as the importers are loaded."""
         self._beginning = asyncio.create_task(self._begin(), name="follow")
+        self._beginning.add_done_callback(_said_if_failed)
 
     async def _begin(self) -> None:
         async with self._editing:
@@ -51,8 +51,7 @@ class Following:
     async def close(self) -> None:
         if self._beginning is not None:
             self._beginning.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._beginning
+            await asyncio.wait([self._beginning])
         if self._follower is not None:
             await self._follower.close()
 
@@ -97,6 +96,11 @@ class Following:
         if follower is None:
             return FollowResult(tools=list(self._config.follow_tools), places=[], behind=0)
         return FollowResult(tools=list(follower.tools), places=follower.status(), behind=follower.behind)
+
+
+def _said_if_failed(beginning: asyncio.Task[None]) -> None:
+    if not beginning.cancelled() and (error := beginning.exception()) is not None:
+        log.error("no tool is followed: %s", error, exc_info=error)
 
 
 def _known_tools() -> list[str]:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from sessiond.fs import inotify, off_loop
 from sessiond.fs.inotify import Inotify, Noticed
+from sessiond.shield import shielded
 
 _GATHER_S = 0.2
 """Hints within this time are passed on together."""
@@ -71,8 +72,11 @@ class Hints:
 
     async def open(self, path: str, inner: Callable[[str], bool]) -> None:
         """Every write after this returns is reported. `inner(folder)`: whether a folder (relative) may hold files of
-        sessions. OSError, RuntimeError.
+        sessions. OSError, RuntimeError. If it is cancelled, `close` still releases what it took.
         """
+        await shielded(self._open(path, inner))
+
+    async def _open(self, path: str, inner: Callable[[str], bool]) -> None:
         self._source = await off_loop(source_of, path, inner)
         self._thread = threading.Thread(target=self._run, args=(self._source,), name=f"watch {path}", daemon=True)
         self._thread.start()

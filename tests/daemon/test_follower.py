@@ -7,12 +7,14 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from sessiond.daemon import follow
 from sessiond.daemon.follow import Follower
+from sessiond.daemon.following import Following
 from sessiond.errors import ReadOnly
 
 
@@ -89,6 +91,20 @@ def place(home: Path, *names: str) -> Path:
     for name in names:
         (path / name).write_text("x")
     return path
+
+
+async def test_a_follower_that_cannot_begin_does_not_keep_the_daemon_from_closing(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class NoStore:
+        stores: ClassVar[dict[str, Any]] = {}
+
+    where = cast("Any", None)
+    config = cast("Any", SimpleNamespace(follow_tools=("codex",)))
+    following = Following(where, where, config, cast("Any", NoStore()), asyncio.Lock())
+    following.begin()
+    await until(lambda: "no tool is followed" in caplog.text)
+    await following.close()
 
 
 async def test_a_file_that_cannot_be_imported_is_tried_again(home: Path, started: Started) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from sessiond.fs import RealFileSystem
-from sessiond.store.hints import Folders, HintSource, Lost, Notify
+from sessiond.store import hints
+from sessiond.store.hints import Folders, Hints, HintSource, Lost, Notify
 from sessiond.store.port import Touched
 from sessiond.store.watch import Watch
 from tests.store.conftest import House, begun
@@ -30,6 +33,39 @@ def told(source: HintSource, path: Path) -> set[str]:
 def wait_for_ever(source: HintSource) -> None:
     while True:
         source.wait()
+
+
+async def test_hints_that_are_cancelled_while_they_open_are_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Source:
+        def wait(self) -> set[str]:
+            time.sleep(0.01)
+            return set()
+
+        def wake(self) -> None: ...
+
+        def close(self) -> None:
+            closed.set()
+
+    def source_of(*_: object) -> HintSource:
+        began.set()
+        assert may_end.wait(10)
+        return Source()
+
+    monkeypatch.setattr(hints, "source_of", source_of)
+    opened = Hints(lambda _: None, lambda _: None)
+    opening = asyncio.create_task(opened.open(str(tmp_path), lambda _: True))
+    await asyncio.to_thread(began.wait, 10)
+    opening.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await opened.close()
+    assert closed.is_set()
 
 
 @LINUX
