@@ -363,18 +363,12 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
     file = config.file
     text = _read(fs, file)
     _parse(file, text)
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
     name = store.name if STORE_NAME.fullmatch(store.name) else _toml(store.name)
-    added = f"{text}{gap}[stores.{name}]\npath = {_toml(store.path)}\nformat = {_toml(store.format)}\n"
-    flags = {key: config.values[key] for key, source in config.sources.items() if source == "flag"}
+    table = f"[stores.{name}]\npath = {_toml(store.path)}\nformat = {_toml(store.format)}\n"
     try:
-        settled = settle(file, added, where, os.environ, flags)
+        return _rewritten(fs, where, config, _with_table(text, table))
     except ConfigError as error:
         raise InvalidParams(error.message, hint=error.hint, **error.data) from None
-    fs.make_dirs(where.config, 0o700)
-    before = fs.stat(file)
-    atomic_write(fs, file, added.encode(), 0o600 if before is None else before.mode & 0o777)
-    return settled
 
 
 def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: Sequence[str]) -> Config:
@@ -382,13 +376,9 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
 
     InvalidParams (a flag or the environment sets it, or the file must be edited by hand), ConfigError, OSError.
     """
-    source = config.sources[name]
-    if source in ("flag", "environment"):
-        raise InvalidParams(
-            f"{name} is set by a {source} of the daemon"
-            if source == "flag"
-            else f"{name} is set by {SETTINGS[name].variable}"
-        )
+    setters = {"flag": "a flag of the daemon", "environment": SETTINGS[name].variable}
+    if config.sources[name] in setters:
+        raise InvalidParams(f"{name} is set by {setters[config.sources[name]]}")
     file = config.file
     text = _read(fs, file)
     before = _parse(file, text)
@@ -397,12 +387,23 @@ def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: 
     wanted = {**before, table: {**before.get(table, {}), key: list(value)}}
     if not _says(changed, wanted):
         raise InvalidParams(f"{file} cannot be changed safely", hint=f"set {key} under [{table}] by hand")
-    flags = {one: config.values[one] for one, source in config.sources.items() if source == "flag"}
-    settled = settle(file, changed, where, os.environ, flags)
+    return _rewritten(fs, where, config, changed)
+
+
+def _rewritten(fs: FileSystem, where: Places, config: Config, text: str) -> Config:
+    """Settle with `text` as `config.toml`; write it if that succeeds. ConfigError, OSError."""
+    flags = {name: config.values[name] for name, source in config.sources.items() if source == "flag"}
+    settled = settle(config.file, text, where, os.environ, flags)
     fs.make_dirs(where.config, 0o700)
-    there = fs.stat(file)
-    atomic_write(fs, file, changed.encode(), 0o600 if there is None else there.mode & 0o777)
+    before = fs.stat(config.file)
+    atomic_write(fs, config.file, text.encode(), 0o600 if before is None else before.mode & 0o777)
     return settled
+
+
+def _with_table(text: str, table: str) -> str:
+    """`text` with `table` at its end, after an empty line."""
+    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    return text + gap + table
 
 
 def _says(text: str, wanted: Mapping[str, Table]) -> bool:
@@ -421,8 +422,7 @@ def _with_entry(text: str, table: str, key: str, value: str) -> str:
         number for number, line in enumerate(lines) if re.fullmatch(rf"\s*\[\s*{table}\s*\]\s*(#.*)?", line.rstrip())
     ]
     if not heads:
-        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-        return f"{text}{gap}[{table}]\n{key} = {value}\n"
+        return _with_table(text, f"[{table}]\n{key} = {value}\n")
     start = heads[0] + 1
     lines[start - 1] = lines[start - 1].rstrip("\n") + "\n"
     for first in range(start, len(lines)):
