@@ -66,7 +66,7 @@ class FollowedSources:
         return self._sources.paths(_GONE)
 
     async def gone(self, paths: Sequence[str]) -> None:
-        """Note that these files are no longer there; their sessions stay, and say so."""
+        """Record that these files were removed. Their sessions stay, and say so."""
         for path in paths:
             if self._sources.mark(path) not in (None, _GONE):
                 await self._set_gone(path, True)

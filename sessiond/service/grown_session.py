@@ -11,6 +11,7 @@ import logging
 
 from sessiond.errors import TooLarge
 from sessiond.importers.record import SessionStart, digest_of
+from sessiond.importers.source_file import mapped
 from sessiond.model.changes import Appended, Change, Truncated
 from sessiond.model.message import Message
 from sessiond.model.session import Session
@@ -122,7 +123,9 @@ class Grown(ImportedSession):
         try:
             await self._held.one.alone(self._write_again)
         except TooLarge as error:
-            # Nothing is lost: existing messages stay, and new ones are appended at the end.
+            # Nothing is lost: existing messages stay, and new ones are appended at the end. The next reading tries again.
+            for message_id in self._later:
+                self.said.pop(digest_of(message_id), None)
             log.info("%s does not follow its source in everything: %s", self._held.one.wire_id, error.message)
 
     async def _write_again(self) -> None:
@@ -196,7 +199,7 @@ class Grown(ImportedSession):
         fresh = learned(session.metadata, theirs, self._before, "metadata.")
         # The line that records a mark repeats all metadata: not worth it if there is much.
         if mark is not None and (fresh or len(repr(session.metadata)) < _SMALL_METADATA):
-            source = {**self.info.get("metadata", {}).get("source", {}), **_dict(session.metadata.get("source"))}
+            source = {**self.info.get("metadata", {}).get("source", {}), **mapped(session.metadata.get("source"))}
             holder: JsonObject = {"metadata": {"source": source}}
             remember_mark(holder, mark)
             fresh["source"] = holder["metadata"]["source"]
@@ -256,7 +259,3 @@ class Followed(ImportedSession):
     async def abandon(self) -> None:
         if self._inner is not None:
             await self._inner.abandon()
-
-
-def _dict(value: object) -> JsonObject:
-    return value if isinstance(value, dict) else {}

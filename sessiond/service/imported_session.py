@@ -14,6 +14,7 @@ import msgspec
 
 from sessiond.errors import AlreadyExists, SessiondError, SessionNotFound, Unavailable
 from sessiond.importers.record import SessionStart, digest_of
+from sessiond.importers.source_file import mapped
 from sessiond.index.values import IndexedInfo
 from sessiond.limits import MIB
 from sessiond.model.message import Message, Note
@@ -163,7 +164,7 @@ class ImportedSession:
         self.place = place
         self.local_id = start.suggested_id
         self.info = dict(start.info)
-        self.path = str(_dict(_dict(self.info.get("metadata")).get("source")).get("path", ""))
+        self.path = str(mapped(mapped(self.info.get("metadata")).get("source")).get("path", ""))
         self.added = 0
         self.ended = False
         self._before = before or SourceDigest()
@@ -206,9 +207,11 @@ class ImportedSession:
         somebody asked for does without: it is far more, and is asked for again.
         """
         if self._followed:
-            self._before = self._before.ahead(self.said, fields_said(self.info))
-            await self._keep(self._before)
-            await self.place.ledger.flush()
+            ahead = self._before.ahead(self.said, fields_said(self.info))
+            if ahead != self._before:
+                self._before = ahead
+                await self._keep(ahead)
+                await self.place.ledger.flush()
 
     async def remember(self) -> None:
         """Record that the session has what the source said."""
@@ -354,18 +357,14 @@ class SkippedSession(ImportedSession):
 
 def fields_said(info: JsonObject) -> dict[str, bytes]:
     """What the source says of the session, as in `SourceDigest.fields`."""
-    metadata = {key: value for key, value in _dict(info.get("metadata")).items() if key != "source"}
+    metadata = {key: value for key, value in mapped(info.get("metadata")).items() if key != "source"}
     return digests({key: info.get(key) for key in (*SAID_FIELDS, "updatedAt")}) | digests(metadata, "metadata.")
 
 
 def remember_mark(info: JsonObject, mark: str) -> None:
     """Record in the session's metadata that its file was read to its end in the version `mark`."""
     metadata = info.get("metadata", {})
-    info["metadata"] = {**metadata, "source": {**_dict(metadata.get("source")), "fingerprint": mark}}
-
-
-def _dict(value: object) -> JsonObject:
-    return value if isinstance(value, dict) else {}
+    info["metadata"] = {**metadata, "source": {**mapped(metadata.get("source")), "fingerprint": mark}}
 
 
 async def _parts(messages: Sequence[Message]) -> AsyncIterator[list[Message]]:

@@ -37,6 +37,7 @@ _SCHEMA = f"""
 """
 _WAITING = 500
 """Entries that are written in one transaction."""
+_MOST_WAITING = 2000
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SourceDigest).decode
 
@@ -51,7 +52,10 @@ class FileRead(msgspec.Struct, frozen=True):
 
 
 class SourceLedger:
-    """`path` None: in memory. Every method may be called on the loop; the disk is used on a thread."""
+    """`path` None: in memory. Every method may be called on the loop; the disk is used on a thread.
+
+    What cannot be written stays in memory and is tried again at the next write, up to `_MOST_WAITING` entries.
+    """
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -61,6 +65,8 @@ class SourceLedger:
         self._digests: dict[tuple[str, str, str], SourceDigest] = {}
         """Not written yet."""
         self._files: dict[tuple[str, str], tuple[str, str]] = {}
+        self._failing = False
+        """The file cannot be used; it was said in the log."""
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
         """What `path` said of the session; None if it was not read yet."""
@@ -91,7 +97,10 @@ class SourceLedger:
         digests, files = dict(self._digests), dict(self._files)
         if not digests and not files:
             return
-        await asyncio.to_thread(self._write, digests, files)
+        if not await asyncio.to_thread(self._write, digests, files):
+            for key in list(self._digests)[:-_MOST_WAITING]:
+                del self._digests[key]
+            return
         # An entry stays at hand until it can be found in the file.
         self._digests = {key: one for key, one in self._digests.items() if digests.get(key) is not one}
         self._files = {key: one for key, one in self._files.items() if files.get(key) is not one}
@@ -104,16 +113,17 @@ class SourceLedger:
 
     def _write(
         self, digests: dict[tuple[str, str, str], SourceDigest], files: dict[tuple[str, str], tuple[str, str]]
-    ) -> None:
-        def write(connection: sqlite3.Connection) -> None:
+    ) -> bool:
+        def write(connection: sqlite3.Connection) -> bool:
             with connection:
                 rows = [(*key, _encode(value)) for key, value in digests.items()]
                 connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
                 connection.executemany(
                     "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", [(*key, *value) for key, value in files.items()]
                 )
+            return True
 
-        self._use(write, None)
+        return self._use(write, False)
 
     def _find(self, store: str, local_id: str, path: str) -> SourceDigest | None:
         def read(connection: sqlite3.Connection) -> SourceDigest | None:
@@ -147,9 +157,13 @@ class SourceLedger:
                 try:
                     if self._connection is None:
                         self._connection = self._opened()
-                    return work(self._connection)
-                except sqlite3.OperationalError as error:  # the disk is full, or not ours to write
-                    log.warning("what was imported cannot be remembered: %s", error)
+                    done = work(self._connection)
+                    self._failing = False
+                    return done
+                except (OSError, sqlite3.OperationalError) as error:  # the disk is full, or not ours to write
+                    if not self._failing:
+                        log.warning("%s cannot be used; what sources said is not remembered: %s", self._path, error)
+                    self._failing = True
                     return otherwise
                 except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
                     log.warning("%s is damaged and is replaced by an empty file: %s", self._path, error)

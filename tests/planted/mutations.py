@@ -1234,7 +1234,7 @@ MUTATIONS = [
     Planted(
         "a crash between a session and its ledger is not thought of",
         "service/imported_session.py",
-        "            self._before = self._before.ahead(self.said, fields_said(self.info))\n",
+        "            ahead = self._before.ahead(self.said, fields_said(self.info))\n",
         "            return\n",
         ("tests/service/test_follow_equals_import.py", "-k", "crash"),
     ),

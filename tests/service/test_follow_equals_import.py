@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sessiond.errors import Unavailable
+from sessiond.errors import TooLarge, Unavailable
+from sessiond.service.open_session import OpenSession
 from sessiond.service.source_ledger import SourceLedger
 from tests.fakes.peer import FakePeer, user
 from tests.importers.collected import corpus, lines
@@ -396,6 +397,27 @@ async def test_what_was_renamed_here_keeps_its_name(served: Served, tmp_path: Pa
     later = {**title, "customTitle": "theirs again"}
     [info] = (await served.bring(lines(source, *records, later, {**records[0], "uuid": "u2"})))["sessions"]
     assert info["name"] == "mine"
+
+
+async def test_a_revision_that_is_too_large_is_tried_again(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source" / "session-g1.jsonl"
+    *_, earlier, last = gemini_states()
+    await served.bring(lines(source, *gemini_states()[2]))
+    with monkeypatch.context() as patch:
+
+        async def cut(*_: object) -> None:
+            raise TooLarge("a change of 99 bytes is too large to be recorded", limit=1)
+
+        patch.setattr(OpenSession, "cut", cut)
+        await served.bring(lines(source, *earlier))
+    assert "toolCalls" not in str(await shown(served))
+    await served.bring(lines(source, *last))
+    once = await Served(tmp_path / "once").start()
+    await once.bring(source)
+    assert await shown(served) == await shown(once)
+    await once.close()
 
 
 async def test_an_attached_client_sees_a_message_completed(served: Served, tmp_path: Path) -> None:

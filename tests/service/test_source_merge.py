@@ -166,3 +166,22 @@ async def test_a_damaged_ledger_begins_again(tmp_path: Path, seed: int) -> None:
     ledger = SourceLedger(str(path))
     assert await ledger.digest("default", "s", "/file") in (digest, None)
     await ledger.close()
+
+
+async def test_a_ledger_that_cannot_be_written_is_a_help_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is missing: what it is told stays in memory, up to a limit, and is written once there is a folder."""
+    path = tmp_path / "data" / "imports.db"
+    ledger = SourceLedger(str(path))
+    for number in range(4000):
+        await ledger.keep("default", f"s{number}", "/file", SourceDigest(messages={b"a": b"b"}))
+    assert await ledger.files("default") == []
+    assert await ledger.digest("default", "s0", "/file") is None
+    assert await ledger.digest("default", "s3999", "/file") is not None
+    assert len([one for one in caplog.records if one.levelname == "WARNING"]) == 1
+    path.parent.mkdir()
+    await ledger.close()
+    ledger = SourceLedger(str(path))
+    assert await ledger.digest("default", "s3999", "/file") is not None
+    await ledger.close()
