@@ -11,6 +11,7 @@ from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import mapped, path_of, read_records, rest_of, stem, word, written_at
 from sessiond.importers.tool import Tool, in_editors, in_state
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import of_camel
 from sessiond.model.values import JsonObject
 
 _STATUS = {"cancelled": "interrupted", "error": "error"}
@@ -57,6 +58,7 @@ class _Reader:
             return
         state, meta, usage = (mapped(given) for given in (record.get(key) for key in ("state", "meta", "usage")))
         turn = Turn(record["role"], {**rest_of(record, *_USED), **rest_of(meta, "sentAt")})
+        turn.metadata |= of_camel(usage)
         turn.metadata |= {"stopReason": state["stopReason"]} if state.get("stopReason") else {}
         content = record.get("content")
         for block in content if isinstance(content, list) else [content]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Container, Iterator
 from typing import Any
 
+from sessiond.importers import usage
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.claude_code_tree import off_path
 from sessiond.importers.claude_code_user import marks
@@ -19,6 +20,7 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.qwen import is_qwen
 from sessiond.importers.record import Event, Ignored, InfoUpdate, Opener, open_source
+from sessiond.model.token_usage import amount
 from sessiond.model.values import JsonObject
 
 _NO_CONTENT = frozenset(
@@ -134,6 +136,7 @@ class _Reader:
             metadata |= marks(record, text_of(parts.content))
         if role == "assistant" and isinstance(message.get("model"), str) and message["model"] != "<synthetic>":
             self._draft.model = message["model"]
+            metadata |= _tokens(record, message)
         yield from self._draft.message(
             "tool" if parts.result_ids else str(role),
             parts.content,
@@ -222,6 +225,15 @@ def _message_metadata(message: JsonObject) -> JsonObject:
     if "id" in message:
         kept["messageId"] = message["id"]
     return kept
+
+
+def _tokens(record: JsonObject, message: JsonObject) -> JsonObject:
+    """A request's answer is several records, each with the usage so far; resumed sessions repeat them."""
+    request = ":".join(str(one) for one in (message.get("id"), record.get("requestId")) if one)
+    found = usage.anthropic(message.get("usage"), model=message.get("model"), request=request)
+    if found and amount(record.get("costUSD")) is not None:
+        found["tokens"]["cost"] = amount(record["costUSD"])
+    return found
 
 
 def _file_with_leaf(path: str, leaf: str) -> str | None:

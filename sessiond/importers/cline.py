@@ -13,6 +13,8 @@ from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.importers.source_file import mapped
+from sessiond.importers.usage import apart, usage
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject
 
@@ -124,6 +126,7 @@ def _message(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
         **({"mode": mode} if mode else {}),
         **{key: value for key, value in message.items() if key not in _USED},
         **parts.metadata,
+        **_tokens(message),
     }
     model = message.get("modelInfo")
     if isinstance(model, dict) and isinstance(model.get("id"), str):
@@ -142,4 +145,19 @@ def _message(draft: SessionDraft, item: DocumentItem) -> Iterator[Event]:
         time=message.get("ts"),
         metadata=metadata,
         **parts.fields(),
+    )
+
+
+def _tokens(message: JsonObject) -> JsonObject:
+    """The older layout has `metrics.tokens`. Cached tokens are in the input."""
+    metrics = mapped(message.get("metrics"))
+    older = mapped(metrics.get("tokens"))
+    read, written = metrics.get("cacheReadTokens", older.get("cached")), metrics.get("cacheWriteTokens")
+    return usage(
+        apart(metrics.get("inputTokens", older.get("prompt")), read, written),
+        metrics.get("outputTokens", older.get("completion")),
+        cache_read=read,
+        cache_write=written,
+        cost=metrics.get("cost"),
+        model=mapped(message.get("modelInfo")).get("id"),
     )

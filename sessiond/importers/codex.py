@@ -17,6 +17,7 @@ import msgspec
 
 from sessiond.importers.blocks import parts_of, text_of, tool_call
 from sessiond.importers.bytestream import utf8
+from sessiond.importers.codex_usage import UsageReports
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import encoded
 from sessiond.importers.lines import head_objects, read_with
@@ -88,11 +89,13 @@ class _Reader:
         self._last: dict[str, str] = {}
         self._user_events: bool | None = None
         self._context: JsonObject = {}
+        self._reports = UsageReports()
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         for event in self._read(line, record):
             self._queue.append(event)  # `_read` puts events that wait into the same queue
-        yield from self._ready()
+        yield from self._reports.pass_on(self._ready())
+        self._reports.take(record, self._context.get("model"))
 
     def _ready(self) -> Iterator[Event]:
         """What nothing that waits comes before."""
@@ -356,7 +359,8 @@ class _Reader:
     def end(self) -> Iterator[Event]:
         for event in self._settle():
             self._queue.append(event)
-        yield from self._ready()
+        yield from self._reports.pass_on(self._ready())
+        yield from self._reports.rest()
         if self._draft is not None:
             model = self._context.get("model")
             yield from self._draft.end(model=model, metadata={"turnContext": self._context} if self._context else None)

@@ -14,6 +14,7 @@ from sessiond.importers.record import Event, Ignored, Opener
 from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem, word
 from sessiond.importers.tool import Tool
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import of_camel
 from sessiond.model.values import JsonObject
 
 _FILE = "events.jsonl"
@@ -129,7 +130,8 @@ class _Reader:
         elif kind == "assistant.message":
             turn = Turn("assistant", rest_of(data, "content", "toolRequests", "reasoningText"))
             if self._usage and self._usage.get("apiCallId") == data.get("apiCallId"):
-                turn.metadata["usage"], self._usage = self._usage, {}
+                turn.metadata |= {"usage": self._usage} | of_camel(self._usage, request=data.get("apiCallId"))
+                self._usage = {}
             self._draft.model = word(data.get("model")) or self._draft.model
             turn.think(data.get("reasoningText"))
             turn.say(data.get("content"))

@@ -13,6 +13,7 @@ from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
 from sessiond.importers.source_file import listed, mapped, parent_of, rest_of, word
 from sessiond.importers.tool import Tool, in_editors
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import of_camel
 from sessiond.model.values import JsonObject
 
 _ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
@@ -116,6 +117,7 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Gener
         _take_tool(turn, tool, str(bubble.get("bubbleId")))
     if turn.is_empty:
         return 1
+    turn.metadata |= of_camel(mapped(bubble.get("tokenCount")) | {"model": _named(bubble.get("modelInfo"))})
     draft.model = _named(bubble.get("modelInfo")) or draft.model
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))
     return 0

@@ -21,6 +21,7 @@ from sessiond.importers.record import (
     SessionStart,
     SkippedLine,
     Unknown,
+    digest_of,
     digest_of_json,
 )
 from sessiond.limits import DEFAULT
@@ -236,6 +237,15 @@ class SessionDraft:
         if changed:
             yield InfoUpdate(self.source_id, self.suggested_id, changed)
         yield SessionEnd(self.source_id)
+
+
+def with_metadata(record: MessageRecord, more: JsonObject) -> MessageRecord:
+    """The record with `more` in its message's metadata."""
+    untimed = {key: value for key, value in record.message.items() if key not in ("id", "timestamp")}
+    timed = record.digest == digest_of({**untimed, "timestamp": record.message["timestamp"]})
+    message = {**record.message, "metadata": {**record.message.get("metadata", {}), **more}}
+    said = {key: value for key, value in message.items() if key != "id" and (timed or key != "timestamp")}
+    return MessageRecord(record.source_id, message, digest_of(said))
 
 
 def _is_marked(metadata: JsonObject | None) -> bool:

@@ -20,11 +20,14 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.google_parts import content
 from sessiond.importers.lines import head_objects, objects
 from sessiond.importers.record import Event, Opener, SkippedLine
+from sessiond.importers.source_file import mapped
+from sessiond.importers.usage import apart, usage
+from sessiond.model.token_usage import count
 from sessiond.model.values import JsonObject
 
 _ROLES = {"gemini": "assistant", "user": "user", "info": "system", "error": "system", "warning": "system"}
 _ARRAYS = frozenset({"messages"})
-_USED = frozenset({"id", "type", "timestamp", "content", "toolCalls", "thoughts"})
+_USED = frozenset({"id", "type", "timestamp", "content", "toolCalls", "thoughts", "tokens"})
 
 
 class GeminiCli:
@@ -163,7 +166,7 @@ def _message(draft: SessionDraft, line: int, record: JsonObject, marks: JsonObje
     metadata = {key: value for key, value in record.items() if key not in _USED and value is not None}
     if kind not in ("user", "gemini"):
         metadata["type"] = kind
-    metadata |= marks
+    metadata |= _tokens(record) | marks
     if isinstance(record.get("model"), str):
         draft.model = record["model"]
     calls = _calls(record)
@@ -182,6 +185,18 @@ def _message(draft: SessionDraft, line: int, record: JsonObject, marks: JsonObje
     for call in calls:
         if call.get("result") is not None:
             yield from _result(draft, line, record, call)
+
+
+def _tokens(record: JsonObject) -> JsonObject:
+    given = mapped(record.get("tokens"))
+    thoughts = count(given.get("thoughts"))
+    return usage(
+        apart(given.get("input"), given.get("cached")) + count(given.get("tool")),
+        count(given.get("output")) + thoughts,
+        cache_read=given.get("cached"),
+        reasoning=thoughts,
+        model=record.get("model"),
+    )
 
 
 def _result(draft: SessionDraft, line: int, record: JsonObject, call: JsonObject) -> Iterator[Event]:

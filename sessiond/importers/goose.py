@@ -127,7 +127,7 @@ def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
         if given.get("userVisible") is False and row["role"] == "user":
             metadata["injected"] = True
     if row.get("tokens") is not None:
-        metadata["tokens"] = row["tokens"]
+        metadata["tokenCount"] = row["tokens"]
     if len(results) > 1:
         metadata["toolCallIds"] = results
     yield from draft.message(

@@ -13,6 +13,7 @@ from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, Ignored
 from sessiond.importers.source_file import mapped, parent_of, rest_of, word
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import of_opencode
 from sessiond.model.values import JsonObject
 
 _SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
@@ -45,7 +46,10 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
 
 def _message(database: Database, draft: SessionDraft, row: JsonObject, silent: Counter[str]) -> Iterator[Event]:
     about = mapped(from_json(row["data"]))
-    turn = Turn(word(about.get("role")) or "unknown", rest_of(about, "role", "time"))
+    turn = Turn(
+        word(about.get("role")) or "unknown",
+        rest_of(about, "role", "time", "tokens") | of_opencode({**about, "id": row["id"]}),
+    )
     parts = [
         from_json(part["data"])
         for part in database.rows("SELECT data FROM part WHERE message_id = ? ORDER BY id", row["id"])

@@ -13,7 +13,7 @@ from typing import Any
 from sessiond.importers.blocks import tool_call
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, utc_moment
-from sessiond.importers.llm_threads import Threads
+from sessiond.importers.llm_threads import Threads, tokens_of
 from sessiond.importers.record import Event, Opener
 from sessiond.model.values import JsonObject
 
@@ -121,7 +121,7 @@ def _exchange(draft: SessionDraft, row: JsonObject, known: frozenset[str], extra
     if prompt:
         yield from draft.message("user", prompt, id=f"{response_id}-prompt", time=time)
     rest = {key: from_json(row[key]) for key in sorted(known - _USED) if row.get(key) not in (None, "")}
-    metadata = {"model": row.get("model"), **rest}
+    metadata = {"model": row.get("model"), **rest, **tokens_of(row)}
     calls = extras.calls(row["id"])
     yield from draft.message(
         "assistant",

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sessiond.importers import usage
 from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event
+from sessiond.importers.source_file import mapped
 from sessiond.model.values import JsonObject
 
 _MOST = 1_000_000
@@ -97,6 +99,7 @@ class Threads:
         metadata: JsonObject = {}
         if turn is not None and turn["tip_message_hash"] == row["hash"]:
             metadata = {k: from_json(v) for k, v in turn.items() if k not in _USED and v not in (None, "")}
+            metadata |= tokens_of(turn)
             draft.model = turn["model"] if isinstance(turn.get("model"), str) else draft.model
         if row.get("provider_metadata"):
             metadata["providerMetadata"] = from_json(row["provider_metadata"])
@@ -113,6 +116,14 @@ class Threads:
             )
         for nth, result in enumerate(results):
             yield from _result(draft, f"{row['hash']}-{nth}", time, result)
+
+
+def tokens_of(row: JsonObject) -> JsonObject:
+    """A row's `input_tokens`, `output_tokens` and `token_details`; the last are in the words of the model's vendor."""
+    details = mapped(from_json(row.get("token_details")))
+    given = {"input_tokens": row.get("input_tokens"), "output_tokens": row.get("output_tokens"), **details}
+    vendor = usage.anthropic if "cache_read_input_tokens" in given else usage.openai
+    return vendor(given, model=row.get("model"))
 
 
 def _result(draft: SessionDraft, message_id: str, time: str | None, result: JsonObject) -> Iterator[Event]:

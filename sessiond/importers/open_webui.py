@@ -16,6 +16,7 @@ from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import conversations, listed, mapped, rest_of
 from sessiond.importers.tool import Tool, in_state
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import openai
 from sessiond.model.values import JsonObject
 
 _ABOUT = ("id", "title", "chat", "created_at", "updated_at")
@@ -88,6 +89,7 @@ def _session(path: str, row: JsonObject) -> Iterator[Event]:
 
 def _message(draft: SessionDraft, key: str, message: JsonObject, *, branch: bool) -> Iterator[Event]:
     turn = Turn(str(message.get("role") or "unknown"), rest_of(message, *_USED))
+    turn.metadata |= openai(message.get("usage"), model=message.get("model"))
     if branch:
         turn.metadata["branch"] = True
     content, output = message.get("content"), message.get("output")

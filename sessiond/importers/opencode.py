@@ -14,6 +14,7 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import listed, mapped, rest_of, stem
+from sessiond.importers.usage import of_opencode
 from sessiond.model.values import JsonObject
 
 _ARRAYS = frozenset({"messages"})
@@ -158,7 +159,8 @@ def _message(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tupl
             blocks.append({"type": "text", "text": part["text"], **more})
         else:
             blocks.append(part)
-    metadata = {key: value for key, value in about.items() if key not in ("id", "role", "time")}
+    metadata = {key: value for key, value in about.items() if key not in ("id", "role", "time", "tokens")}
+    metadata |= of_opencode(about)
     if silent:
         metadata["parts"] = silent
     if (

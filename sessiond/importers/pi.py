@@ -14,6 +14,8 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.importers.source_file import mapped
+from sessiond.importers.usage import usage
 from sessiond.model.values import JsonObject
 
 _ROLES = {"toolResult": "tool"}
@@ -119,6 +121,7 @@ class _Reader:
             **_rest(record, "message", "content"),
             **{k: v for k, v in message.items() if k not in used},
             **parts.metadata,
+            **_tokens(record, message),
             **marks,
         }
         fields = parts.fields()
@@ -140,6 +143,22 @@ class _Reader:
             yield from self._draft.end(name=self._name, metadata=self._late)
         for kind, count in sorted(self._ignored.items()):
             yield Ignored(self._path, kind, count)
+
+
+def _tokens(record: JsonObject, message: JsonObject) -> JsonObject:
+    """A branched session has a copy of the records that it branched from."""
+    given = mapped(message.get("usage"))
+    request = f"{record['id']}:{record.get('timestamp')}" if record.get("id") else None
+    return usage(
+        given.get("input"),
+        given.get("output"),
+        cache_read=given.get("cacheRead"),
+        cache_write=given.get("cacheWrite"),
+        reasoning=given.get("reasoning"),
+        cost=mapped(given.get("cost")).get("total"),
+        model=message.get("model"),
+        request=request,
+    )
 
 
 def _text(value: Any) -> str:

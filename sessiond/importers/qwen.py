@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Iterator
 from typing import Any
 
-from sessiond.importers import google_parts
+from sessiond.importers import google_parts, usage
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, TreeRecord, off_path
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
@@ -73,6 +73,7 @@ class _Reader:
             yield self._draft.start(createdAt=record.get("timestamp"), cwd=record.get("cwd"), metadata=about)
         said, thinking, calls, results = google_parts.split(parts)
         metadata = {key: value for key, value in record.items() if key not in _USED}
+        metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"))
         if record.get("uuid") in self._off_path:
             metadata["branch"] = True
         if isinstance(record.get("model"), str):

@@ -14,6 +14,7 @@ from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
 from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
 from sessiond.importers.tool import Tool, in_config
 from sessiond.importers.turn import Turn
+from sessiond.importers.usage import anthropic
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject
 
@@ -96,6 +97,7 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         turn, message_id = _turn(message)
         if isinstance(usage, dict) and usage.get(message_id):
             turn.metadata["requestTokenUsage"] = usage[message_id]
+            turn.metadata |= anthropic(usage[message_id], model=mapped(model).get("model"))
         yield from turn.events(draft, id=message_id)
     yield from draft.end()
     if resumed:

@@ -18,7 +18,7 @@ from sessiond.service.catalog import Catalog
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
 
-_READING = 2
+_READING = 3
 """Increased when the importers find more in the same file than before: everything is read again then."""
 _PAGE = 1000
 

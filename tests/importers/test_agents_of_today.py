@@ -257,7 +257,7 @@ def test_threads_of_llm(tmp_path: Path) -> None:
     assert thread[1]["toolCalls"] == [{"id": "call_1", "name": "bash", "arguments": {"command": "ls"}}]
     assert thread[2]["toolCallId"] == "call_1"
     assert [one["timestamp"][17:19] for one in thread] == ["25", "25", "26", "26"]
-    assert thread[3]["metadata"] == {"model": "m", "input_tokens": 110}
+    assert thread[3]["metadata"] == {"model": "m", "input_tokens": 110, "tokens": {"input": 110, "model": "m"}}
     assert (stream.info["t1"]["name"], stream.info["t1"]["model"]) == ("Fruit", "m")
     assert set(stream.messages) == {"t1", "c"}
 

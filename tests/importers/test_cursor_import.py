@@ -99,7 +99,10 @@ def test_conversations(tmp_path: Path) -> None:
     assert thought["thinking"] == "hm"
     assert calls(called) == [("t1", "read_file", {"path": "a.txt"})]
     assert (result["toolCallId"], result["metadata"]) == ("t1", {"status": "completed"})
-    assert answer["metadata"] == {"tokenCount": {"inputTokens": 5, "outputTokens": 2}}
+    assert answer["metadata"] == {
+        "tokenCount": {"inputTokens": 5, "outputTokens": 2},
+        "tokens": {"input": 5, "output": 2},
+    }
     assert {one["timestamp"] for one in stream.messages["c1"]} == {"2025-09-01T10:00:00.000Z"}
     info = stream.info["c1"]
     assert (info["name"], info["cwd"], info["model"]) == ("Fruit", "/work", "gpt-x")

@@ -93,7 +93,7 @@ def test_sessions(tmp_path: Path) -> None:
     ]
     asked, called, result, again, failed, reminder, answer = messages
     assert (called["thinking"], calls(called)) == ("hm", [("c1", "bash", {"command": "ls"})])
-    assert called["metadata"]["tokens"] == {"input": 100, "output": 10}
+    assert called["metadata"]["tokens"] == {"input": 100, "output": 10, "model": "m", "request": called["id"]}
     assert (result["toolCallId"], result["metadata"]["title"]) == ("c1", "ls")
     assert (calls(again), failed["metadata"]["isError"]) == ([("c2", "bash", {})], True)
     assert (reminder["metadata"]["injected"], answer["status"]) == (True, "error")

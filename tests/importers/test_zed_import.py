@@ -100,7 +100,10 @@ def test_threads(tmp_path: Path) -> None:
     ]
     assert (messages[1]["thinking"], calls(messages[1])) == ("hm", [("t1", "read_file", {"path": "a"})])
     assert (messages[2]["toolCallId"], messages[0]["id"]) == ("t1", "u1")
-    assert messages[0]["metadata"] == {"requestTokenUsage": {"input_tokens": 5, "output_tokens": 2}}
+    assert messages[0]["metadata"] == {
+        "requestTokenUsage": {"input_tokens": 5, "output_tokens": 2},
+        "tokens": {"input": 5, "output": 2, "model": "claude-x"},
+    }
     assert messages[4]["metadata"]["record"] == {"OfNextWeek": {"words": "kept"}}
     info = stream.info["z1"]
     assert (info["name"], info["cwd"], info["model"], info["createdAt"]) == ("Fruit", "/work", "claude-x", T)

@@ -1,0 +1,91 @@
+"""Which message of a rollout reports which tokens.
+
+Codex reports the tokens of a request in records of their own, after the request's items, and some of them twice: as a
+`token_usage_record` and as a `token_count` event. Both have the total of the thread so far; a report whose total is the last one's
+says nothing new. A report goes to the last message of the assistant's, which is kept back for it until the next one comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from sessiond.importers import usage
+from sessiond.importers.draft import with_metadata
+from sessiond.importers.record import Event, MessageRecord
+from sessiond.importers.source_file import mapped, word
+from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
+from sessiond.model.values import JsonObject
+
+
+class UsageReports:
+    """Put events through `pass_on` and reports into `take`, in the file's order; then ask for the `rest`."""
+
+    def __init__(self) -> None:
+        self._kept_back: list[Event] = []
+        """The last message of the assistant's, and what came after it."""
+        self._waiting: TokenUsage | None = None
+        """Reported before any message."""
+        self._total: TokenUsage | None = None
+
+    def take(self, record: JsonObject, model: Any) -> None:
+        """A `token_usage_record`, or an event `token_count`; anything else is ignored."""
+        payload = mapped(record.get("payload"))
+        info = mapped(payload.get("info"))
+        total = _counts(payload.get("thread_token_usage") or info.get("total_token_usage"))
+        if total is None or total == self._total:
+            return
+        before, self._total = self._total, total
+        last = _counts(payload.get("usage") or info.get("last_token_usage"))
+        found = last or (total if before is None or total.total < before.total else _sum(total, before, -1))
+        found = msgspec.structs.replace(
+            found, model=word(model) or None, request=word(payload.get("response_id")) or None
+        )
+        self._waiting = found if self._waiting is None else _sum(self._waiting, found)
+        if self._kept_back:
+            self._settle()
+
+    def pass_on(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, MessageRecord) and event.message["role"] == "assistant":
+                yield from self.rest()
+                self._kept_back = [event]
+                self._settle()
+            elif self._kept_back:
+                self._kept_back.append(event)
+            else:
+                yield event
+
+    def rest(self) -> Iterator[Event]:
+        kept_back, self._kept_back = self._kept_back, []
+        yield from kept_back
+
+    def _settle(self) -> None:
+        """Give the message what was reported."""
+        message = self._kept_back[0]
+        if self._waiting is not None and isinstance(message, MessageRecord):
+            earlier = token_usage_of(message.message.get("metadata"))
+            found = self._waiting if earlier is None else _sum(earlier, self._waiting)
+            self._kept_back[0] = with_metadata(message, {KEY: found.wire()})
+            self._waiting = None
+
+
+def _counts(given: Any) -> TokenUsage | None:
+    return token_usage_of(usage.openai(given))
+
+
+def _sum(one: TokenUsage, other: TokenUsage, sign: int = 1) -> TokenUsage:
+    """Two requests that the same message reports; with -1, what one has more than the other."""
+    requests = [name for name in (one.request, other.request) if name]
+    return msgspec.structs.replace(
+        one,
+        input=max(one.input + sign * other.input, 0),
+        cache_read=max(one.cache_read + sign * other.cache_read, 0),
+        cache_write=max(one.cache_write + sign * other.cache_write, 0),
+        output=max(one.output + sign * other.output, 0),
+        reasoning=max(one.reasoning + sign * other.reasoning, 0),
+        model=other.model or one.model,
+        request="+".join(requests) or None,
+    )
