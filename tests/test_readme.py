@@ -25,7 +25,12 @@ TRANSCRIPT = [
     {"type": "user", "message": {"role": "user", "content": "Which lock order is right?"}},
     {
         "type": "assistant",
-        "message": {"role": "assistant", "content": [{"type": "text", "text": "The lock order is ..."}]},
+        "message": {
+            "role": "assistant",
+            "model": "claude-x",
+            "content": [{"type": "text", "text": "The lock order is ..."}],
+            "usage": {"input_tokens": 70, "output_tokens": 8},
+        },
     },
 ]
 STAY = ("sessiond web", f"sessiond tail {SESSION}")
@@ -98,10 +103,11 @@ def test_the_minute(reader: Reader) -> None:
     assert "A list" in done["sessiond list"]
     assert "http://127.0.0.1:" in done["sessiond web"]
     wait_until(lambda: "The lock order is" in reader.types('sessiond search "lock order" role:assistant').stdout)
+    wait_until(lambda: "claude-x\t1\t1\t70" in reader.types("sessiond stats --by model").stdout)
     assert "agent-q" in reader.types("sessiond status").stdout
     assert "remember the milk" in reader.types(f"sessiond show {SESSION}").stdout
     assert "remember the bread" in done[f"sessiond tail {SESSION}"]
-    assert len(done) == len(COMMANDS) == 9
+    assert len(done) == len(COMMANDS) == 10
 
 
 def first_line(reader: Reader, command: str) -> str:

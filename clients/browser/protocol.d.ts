@@ -368,6 +368,22 @@ export interface Message {
   cut?: number | null
 }
 
+/** The same of one model. */
+export interface ModelUsage {
+  requests?: number
+  input?: number
+  cacheRead?: number
+  cacheWrite?: number
+  output?: number
+  reasoning?: number
+  /** In US dollars: the sum over the requests whose tool said what they cost. */
+  cost?: number
+  /** How many requests these are. */
+  priced?: number
+  /** Null if the messages do not say. */
+  model: string | null
+}
+
 /** The target store; its format may differ. */
 export interface MoveParams {
   sessionId: string
@@ -729,6 +745,20 @@ export interface StoreStatus {
   problem: StoreProblem | null
 }
 
+/** What a number of requests to models used. `input` is what was sent without the tokens that were read from the model's cache or written to it; `reasoning` is a part of `output`. */
+export interface TokenTotals {
+  requests?: number
+  input?: number
+  cacheRead?: number
+  cacheWrite?: number
+  output?: number
+  reasoning?: number
+  /** In US dollars: the sum over the requests whose tool said what they cost. */
+  cost?: number
+  /** How many requests these are. */
+  priced?: number
+}
+
 /** A call that an assistant's message makes. Its result is a message of role `tool` whose `toolCallId` is this `id`. */
 export interface ToolCall {
   id: string
@@ -781,6 +811,48 @@ export interface UpdateParams {
   metadata?: JsonObject
   cwd?: string | null
   expectedSeq?: number | null
+}
+
+/** How to count what requests to models used. */
+export interface UsageParams {
+  by?: "day" | "model" | "month" | "project" | "session" | "tool"
+  /** RFC 3339; compared with the time of the message, inclusive. */
+  since?: string | null
+  /** RFC 3339; compared with the time of the message, exclusive. */
+  until?: string | null
+  /** Only sessions of this tool; `sessiond` for those that were not imported. */
+  tool?: string | null
+  /** In which days and months are counted, such as `Europe/Berlin`. Defaults to the daemon's. */
+  timeZone?: string | null
+  /** Rows; defaults to 1000, at most 10000. If there are more, the oldest or the least used are omitted. */
+  limit?: number | null
+  /** Of sessions. Archived sessions count too, unless it says otherwise. */
+  filter?: Filter | null
+}
+
+/** Days and months in order of time, anything else the most used first. */
+export interface UsageResult {
+  rows: Array<UsageRow>
+  /** How many rows there are beyond the `limit`; the total includes them. */
+  omitted: number
+  sessions: number
+  total: TokenTotals
+  models: Array<ModelUsage>
+  timeZone: string
+  /** The index is being rebuilt: there may be more. */
+  incomplete?: boolean
+}
+
+/** A day, model, tool, project or session. */
+export interface UsageRow {
+  /** `YYYY-MM-DD` (months: `YYYY-MM`), the model, the tool (`sessiond` for sessions that were not imported), the folder, or the id of the session. Null if it is unknown. */
+  key: string | null
+  /** Of the session; null for anything else. */
+  name: string | null
+  sessions: number
+  total: TokenTotals
+  /** The most used first. */
+  models: Array<ModelUsage>
 }
 
 /** Method -> its params and its result. */
@@ -914,6 +986,22 @@ export interface Requests {
   cursor?: string | null
   filter?: SearchFilter | null
 }, result: SearchResult }
+  /** Count the tokens that messages report (`metadata.tokens`). Each request to a model counts once. */
+  'session/usage': { params: {
+  by?: "day" | "model" | "month" | "project" | "session" | "tool"
+  /** RFC 3339; compared with the time of the message, inclusive. */
+  since?: string | null
+  /** RFC 3339; compared with the time of the message, exclusive. */
+  until?: string | null
+  /** Only sessions of this tool; `sessiond` for those that were not imported. */
+  tool?: string | null
+  /** In which days and months are counted, such as `Europe/Berlin`. Defaults to the daemon's. */
+  timeZone?: string | null
+  /** Rows; defaults to 1000, at most 10000. If there are more, the oldest or the least used are omitted. */
+  limit?: number | null
+  /** Of sessions. Archived sessions count too, unless it says otherwise. */
+  filter?: Filter | null
+}, result: UsageResult }
   /** Write a session in another format, to a file or into the response. */
   'session/export': { params: {
   sessionId: string

@@ -19,6 +19,7 @@ COMMANDS = {
     "append": "append",
     "tail": "tail",
     "search": "search",
+    "stats": "stats",
     "rename": "rename",
     "tag": "tag",
     "archive": "archive",

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Status,
         ToolCall,
     )
+    from sessiond.client.usage import ModelUsage, TokenTotals, UsageReport, UsageRow
     from sessiond.errors import (
         AlreadyExists,
         BadFile,
@@ -118,6 +119,7 @@ __all__ = [
     "Indeterminate",
     "InvalidParams",
     "Message",
+    "ModelUsage",
     "NewMessage",
     "NoAnswer",
     "Note",
@@ -136,12 +138,15 @@ __all__ = [
     "Snapshot",
     "StateSet",
     "Status",
+    "TokenTotals",
     "TooLarge",
     "ToolCall",
     "Truncated",
     "Unauthorized",
     "Unavailable",
     "Updated",
+    "UsageReport",
+    "UsageRow",
     "aconnect",
     "connect",
 ]
@@ -164,6 +169,7 @@ _WHERE = {
     "sessiond.client.session": "Session",
     "sessiond.client.types": "Adopted AppendedMessage BackedUp Exported FileWarning Followed Hit HitPage Imported Message NewMessage Note Progress "
     "SavedFile SessionInfo Snapshot Status ToolCall",
+    "sessiond.client.usage": "ModelUsage TokenTotals UsageReport UsageRow",
     "sessiond.errors": "AlreadyExists BadFile Cancelled Conflict DaemonUnreachable Indeterminate InvalidParams ReadOnly "
     "SessionNotFound SessiondError TooLarge Unauthorized Unavailable",
 }

@@ -26,6 +26,7 @@ from sessiond.client.types import (
 
 if TYPE_CHECKING:
     from sessiond.client.feed import Changes
+    from sessiond.client.usage import UsageReport
 
 T = TypeVar("T")
 
@@ -153,6 +154,26 @@ class Sessiond:
         before it.
         """
         return self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
+
+    def usage(
+        self,
+        by: str = "day",
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        tool: str | None = None,
+        time_zone: str | None = None,
+        limit: int | None = None,
+        timeout_s: float | None = None,
+        **filter: Any,
+    ) -> UsageReport:
+        """What requests to models used, as their messages report it (`metadata.tokens`).
+
+        `by`: day, month, model, tool, project or session. `since`, `until`: RFC 3339, on the time of the message. `tool`: only its
+        sessions. `time_zone`: a name such as Europe/Berlin; the daemon's if None. `filter`: the filters of `sessions`.
+        """
+        asked = requests.usage(by, since=since, until=until, tool=tool, time_zone=time_zone, limit=limit, filter=filter)
+        return self._link.call(asked, timeout_s)
 
     def changes(self, *, look_s: float = 1.0) -> Changes:
         """Live changes of all sessions, new ones included, from this call on. The `session_id` of a change says in which.

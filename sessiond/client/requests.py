@@ -6,7 +6,7 @@ import binascii
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -15,6 +15,9 @@ from sessiond.client import types as t
 from sessiond.client.failures import error_of
 from sessiond.client.wire import Incoming
 from sessiond.errors import AlreadyExists, DaemonUnreachable, SessiondError, SessionNotFound
+
+if TYPE_CHECKING:
+    from sessiond.client.usage import UsageReport
 
 T = TypeVar("T")
 OnProgress = Callable[[t.Progress], object]
@@ -253,6 +256,22 @@ def search(
 ) -> Request[t.HitPage]:
     params = _given(query=query, cursor=cursor, limit=limit, mode=mode, filter=_filter(filter))
     return Request("session/search", params, t.HitPage)
+
+
+def usage(
+    by: str,
+    *,
+    since: str | None,
+    until: str | None,
+    tool: str | None,
+    time_zone: str | None,
+    limit: int | None,
+    filter: Mapping[str, Any],
+) -> Request[UsageReport]:
+    from sessiond.client.usage import UsageReport  # few ask for it
+
+    params = _given(by=by, since=since, until=until, tool=tool, timeZone=time_zone, limit=limit, filter=_filter(filter))
+    return Request("session/usage", params, UsageReport)
 
 
 def _filter(given: Mapping[str, Any]) -> dict[str, Any] | None:

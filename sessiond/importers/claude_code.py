@@ -111,7 +111,7 @@ class _Reader:
         if isinstance(owner, str) and owner != self._stem and self._is_subagent(record, owner):
             parent = {"sessionId": suggest_id(ClaudeCode.name, owner), "seq": None}
         metadata = {key: record[key] for key in ("gitBranch", "version", "agentId", "sessionId") if record.get(key)}
-        if record.get("isSidechain") is True and parent:
+        if parent and (record.get("isSidechain") is True or self._stem.startswith("agent-")):
             metadata["sidechain"] = True
         time = record.get("timestamp")
         yield self._draft.start(createdAt=time, cwd=record.get("cwd"), parent=parent, metadata=metadata)

@@ -22,6 +22,7 @@ from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import encoded
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
+from sessiond.importers.source_file import mapped
 from sessiond.model.values import JsonObject
 
 _META_BYTES = 4096
@@ -160,6 +161,8 @@ class _Reader:
         if isinstance(git, dict) and git.get("branch"):
             metadata["gitBranch"] = git["branch"]
         parent = _parent_of(meta)
+        if parent and isinstance(mapped(meta.get("source")).get("subagent"), dict):
+            metadata["sidechain"] = True
         yield self._draft.start(
             createdAt=meta.get("timestamp") or record.get("timestamp"),
             cwd=meta.get("cwd"),

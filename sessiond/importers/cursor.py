@@ -73,8 +73,9 @@ def _composer(database: Database, path: str, source_id: str, composer: JsonObjec
         updatedAt=composer.get("lastUpdatedAt"),
         cwd=mapped(mapped(workspace).get("uri")).get("fsPath"),
         model=_named(config),
-        parent=parent_of(Cursor.name, mapped(subagent).get("parentComposerId")),
-        metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False},
+        parent=(parent := parent_of(Cursor.name, mapped(subagent).get("parentComposerId"))),
+        metadata={key: value for key, value in rest_of(composer, *_ABOUT).items() if value is not False}
+        | ({"sidechain": True} if parent else {}),
     )
     silent = 0
     known: set[str] = set()

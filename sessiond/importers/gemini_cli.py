@@ -59,7 +59,10 @@ class GeminiCli:
             name=about.get("summary"),
             cwd=directories[0] if isinstance(directories, list) and directories else _project_root(path),
             parent=parent,
-            metadata={key: value for key, value in about.items() if key not in ("sessionId", "summary", "startTime")},
+            metadata={
+                **{key: value for key, value in about.items() if key not in ("sessionId", "summary", "startTime")},
+                **({"sidechain": True} if parent else {}),
+            },
         )
         for entry in _entries(path, open_):
             if isinstance(entry, SkippedLine):

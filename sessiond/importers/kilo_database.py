@@ -34,7 +34,8 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
             createdAt=row.get("time_created"),
             updatedAt=row.get("time_updated"),
             parent=parent_of(tool, parent),
-            metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0},
+            metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0}
+            | ({"sidechain": True} if parent_of(tool, parent) else {}),
         )
         query = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
         for message in database.rows(query, row["id"]):

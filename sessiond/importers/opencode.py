@@ -54,6 +54,8 @@ def _read(database: Database, path: str) -> Iterator[Event]:
             if key not in _SESSION_USED and value not in (None, "")
         }
         parent = session.get("parent_id")
+        if isinstance(parent, str):
+            rest["sidechain"] = True
         model = rest.get("model")
         yield draft.start(
             name=session.get("title"),
@@ -124,7 +126,8 @@ def _start(draft: SessionDraft, info: JsonObject) -> Event:
         createdAt=times.get("created"),
         updatedAt=times.get("updated"),
         parent={"sessionId": suggest_id(OpenCode.name, parent), "seq": None} if isinstance(parent, str) else None,
-        metadata=rest_of(info, "id", "parentID", "title", "directory", "time"),
+        metadata=rest_of(info, "id", "parentID", "title", "directory", "time")
+        | ({"sidechain": True} if isinstance(parent, str) else {}),
     )
 
 

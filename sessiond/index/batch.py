@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from sessiond.index.documents import Doc, DocumentRow, DocumentTable
-from sessiond.index.prepared import Prepared, texts_of
+from sessiond.index.prepared import Prepared, texts_of, usage_of
 from sessiond.index.schema import MESSAGE, NAME, NOTE
 from sessiond.index.sessions import Known, Sessions, moment, shelf_of
 from sessiond.index.text import Texts, searchable, searchable_name, searchable_note
@@ -175,7 +175,9 @@ class Batch:
             if before is None and found.seq <= known.max_seq and not self._docs.waiting(known.no, MESSAGE, found.seq):
                 at = self._docs.at(known.no, MESSAGE, found.seq)
                 before = at if at is not None and self._docs.key(at) == found.key else None
-            self._put_doc(known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key), texts, before)
+            self._put_doc(
+                known, Doc(known.no, MESSAGE, found.seq, found.at, role, found.key, found.usage), texts, before
+            )
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """All of it was fed. Its fingerprint is trusted if nothing of it was lost since `begin_session`; an index file
@@ -237,7 +239,8 @@ class Batch:
         known.max_seq = max(known.max_seq, doc.seq)
 
     def _message_doc(self, known: Known, message: Message) -> Doc:
-        return Doc(known.no, MESSAGE, message.seq, moment(message.timestamp), self._role(message.role), message.id)
+        at, role = moment(message.timestamp), self._role(message.role)
+        return Doc(known.no, MESSAGE, message.seq, at, role, message.id, usage_of(message))
 
     def _note_doc(self, known: Known, note: Note) -> Doc:
         return Doc(known.no, NOTE, note.seq, moment(note.timestamp), 0, note.id)

@@ -1,4 +1,4 @@
-"""The documents of one transaction: the tables doc, chunk and fts. Runs on the writing thread.
+"""The documents of one transaction: the tables doc, usage, chunk and fts. Runs on the writing thread.
 
 `put` only collects; `flush` writes in few statements of many rows: every statement releases the interpreter lock and has to
 wait for it again while the daemon is busy.
@@ -18,6 +18,7 @@ from sessiond.index import chunks
 from sessiond.index.prepared import Packing, Prepared, columns
 from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
+from sessiond.model.token_usage import TokenUsage
 
 _MERGED_PAGES = 250
 """FTS5's own pages, of 4 KB."""
@@ -34,6 +35,7 @@ class Doc(msgspec.Struct, frozen=True):
     at: int
     role: int
     key: str
+    usage: TokenUsage | None = None
 
 
 class DocumentRow(msgspec.Struct, frozen=True, array_like=True):
@@ -75,6 +77,10 @@ class _Ready(msgspec.Struct):
             for i, (doc, role) in enumerate(zip(self.prepared.docs, self.roles, strict=True))
         ]
 
+    def usage_rows(self) -> list[tuple[Any, ...]]:
+        docs = enumerate(self.prepared.docs, self.doc)
+        return [_usage_row(number, self.session, doc.at, doc.usage) for number, doc in docs if doc.usage is not None]
+
     def word_rows(self) -> list[tuple[Any, ...]]:
         if self.shelf > ARCHIVED:
             return []
@@ -91,6 +97,8 @@ class DocumentTable:
         self.next_chunk = next_chunk
         self._pending: dict[tuple[int, int, int], _Pending] = {}
         self._rows_gone: list[int] = []
+        self._usage: dict[int, Doc] = {}
+        """By the ids of documents: what those that are written already report now."""
         self._words_gone: list[tuple[Any, ...]] = []
         self._chunk_refs: Counter[int] = Counter()
         self._chunk: tuple[int, bytes] = (-1, b"")
@@ -114,6 +122,7 @@ class DocumentTable:
             self._pending[place] = _Pending(self.next_doc, doc, shelf, texts, packed)
             self.next_doc += 1
             return
+        self._usage[before.id] = doc
         same = (before.seq, before.at, before.role) == (doc.seq, doc.at, doc.role)
         if same and self._packed(before) == packed:
             return
@@ -186,7 +195,9 @@ class DocumentTable:
         self._pending.clear()
         ready, self._ready = self._ready, []
         self._prepared = 0
+        self._flush_changed_usage()
         if pending or ready:
+            usage = [_usage_row(p.id, p.doc.session, p.doc.at, p.doc.usage) for p in pending if p.doc.usage is not None]
             rows = self._doc_rows(pending)
             words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
             written: list[tuple[int, int, bytes]] = []
@@ -194,11 +205,15 @@ class DocumentTable:
                 rows.extend(part.doc_rows())
                 words.extend(part.word_rows())
                 written.extend((part.chunk + i, *chunk) for i, chunk in enumerate(part.prepared.chunks))
+                usage.extend(part.usage_rows())
             self._insert("INSERT INTO chunk VALUES ", written, 3)
             self._insert("INSERT OR REPLACE INTO doc VALUES ", sorted(rows), 9)
+            self._insert("INSERT OR REPLACE INTO usage VALUES ", usage, 11)
             self._write_words(words)
         if self._rows_gone:
-            self._db.executemany("DELETE FROM doc WHERE id = ?", [(doc,) for doc in self._rows_gone])
+            gone = [(doc,) for doc in self._rows_gone]
+            self._db.executemany("DELETE FROM doc WHERE id = ?", gone)
+            self._db.executemany("DELETE FROM usage WHERE doc = ?", gone)
             self._rows_gone = []
         if self._chunk_refs:
             self._db.executemany(
@@ -207,6 +222,17 @@ class DocumentTable:
             self._db.executemany("DELETE FROM chunk WHERE id = ? AND live <= 0", [(c,) for c in self._chunk_refs])
             self._chunk_refs.clear()
             self._chunk = (-1, b"")
+
+    def _flush_changed_usage(self) -> None:
+        changed, self._usage = self._usage, {}
+        if changed:
+            self._db.executemany("DELETE FROM usage WHERE doc = ?", [(number,) for number in changed])
+            rows = [
+                _usage_row(number, doc.session, doc.at, doc.usage)
+                for number, doc in changed.items()
+                if doc.usage is not None
+            ]
+            self._insert("INSERT INTO usage VALUES ", rows, 11)
 
     def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
         """The rows of documents; this also puts their texts into new chunks."""
@@ -257,6 +283,11 @@ class DocumentTable:
                 some = rows[at : at + count]
                 self._db.execute(_many(head, count, width), [value for row in some for value in row])
                 at += count
+
+
+def _usage_row(number: int, session: int, at: int, usage: TokenUsage) -> tuple[Any, ...]:
+    counts = (usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning)
+    return (number, session, at, *counts, usage.cost, usage.model, usage.request)
 
 
 @lru_cache(maxsize=64)

@@ -96,11 +96,16 @@ class Conditions:
         return " AND ".join(self.all) or "1"
 
 
-def session_conditions(wanted: CheckedFilter, conditions: Conditions, *, keys: str = "s") -> None:
+def session_conditions(
+    wanted: CheckedFilter, conditions: Conditions, *, keys: str = "s", shelves: tuple[int, int] | None = None
+) -> None:
     """Add a filter's conditions on a session `s`. `keys` is the table from which updatedAt and name are read, unlike the
-    shelf (see session_list.py).
+    shelf (see session_list.py). `shelves`: any of these instead of the filter's one.
     """
-    conditions.add("s.shelf = ?", wanted.shelf)
+    if shelves is None:
+        conditions.add("s.shelf = ?", wanted.shelf)
+    else:
+        conditions.add("s.shelf IN (?, ?)", *shelves)
     if wanted.deleted and wanted.archived:
         conditions.add("s.archived = 1")
     if wanted.session_id is not None:

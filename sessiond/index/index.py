@@ -31,7 +31,7 @@ from sessiond.index.feed_queue import Step
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen
+from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
 from sessiond.model.message import Message, Note
@@ -303,6 +303,19 @@ class Index:
             next_cursor=page.next_cursor,
             incomplete=page.incomplete or incomplete or self.incomplete,
         )
+
+    async def usage(self, query: UsageQuery) -> UsageReport:
+        """InvalidParams naming the field; Cancelled after `search_s`. Counts what is committed."""
+        from sessiond.index.usage import usage_report
+
+        generation = self._writer.generation
+        try:
+            report = await self._readers.run(lambda db: usage_report(db, query), Ticket(self._limits.search_s))
+        except (sqlite3.Error, schema.Unusable, msgspec.DecodeError) as error:
+            self._met(error, generation)
+            report = UsageReport()
+        report.incomplete = self.incomplete
+        return report
 
     # Within
 

@@ -16,6 +16,7 @@ from sessiond.index.sessions import moment
 from sessiond.index.text import Texts, searchable
 from sessiond.index.tokens import identifiers, plain, stream
 from sessiond.model.message import Message
+from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
 
 BARRIER = " \u00b7 "
 """Between texts, and between the parts of two identifiers: a token that never occurs in a text, so that phrases do not cross it."""
@@ -37,6 +38,7 @@ class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
     start: int
     size: int
     columns: Columns
+    usage: TokenUsage | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
@@ -53,8 +55,15 @@ def prepare(messages: Iterable[Message]) -> Prepared:
         texts = searchable(message)
         chunk, start, size = packed.add(chunks.pack(message.id, texts))
         at = moment(message.timestamp)
-        docs.append(PreparedDoc(message.id, message.seq, at, message.role, chunk, start, size, columns(texts)))
+        words = columns(texts)
+        docs.append(
+            PreparedDoc(message.id, message.seq, at, message.role, chunk, start, size, words, usage_of(message))
+        )
     return Prepared(docs, packed.end())
+
+
+def usage_of(message: Message) -> TokenUsage | None:
+    return token_usage_of(message.rest.get("metadata"))
 
 
 def texts_of(prepared: Prepared) -> Iterator[tuple[PreparedDoc, Texts]]:
@@ -125,7 +134,7 @@ def requested(messages: Sequence[Message]) -> bytes:
     """
     return _encoder.encode(
         [
-            (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"))
+            (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"), usage_of(m))
             for m in messages
         ]
     )
@@ -141,9 +150,11 @@ def prepare_requested(request: bytes) -> Prepared:
             role=role,
             content=content,
             timestamp=timestamp,
-            rest={"toolCalls": calls, "thinking": thinking} if calls or thinking else {},
+            rest={"toolCalls": calls, "thinking": thinking, "metadata": {KEY: usage}}
+            if calls or thinking or usage
+            else {},
         )
-        for key, seq, role, content, timestamp, calls, thinking in rows
+        for key, seq, role, content, timestamp, calls, thinking, usage in rows
     )
 
 

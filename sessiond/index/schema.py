@@ -5,6 +5,7 @@
     history   earlier orders of lists: the keys that a session had before the change that came with `epoch`
     doc       one row for each message, note or session name, placed by (session, kind, seq); its key (the id of the message
               or note) and its texts are in a chunk
+    usage     what a message reports of used tokens (model/token_usage.py); costs in US dollars
     chunk     compressed texts (chunks.py); `live` documents still point into it
     fts       the words, no text. Its rowid is the doc's id plus its shelf's and kind's zone
 
@@ -27,7 +28,7 @@ from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
 
 APPLICATION_ID = 0x53455344  # "SESD"
-VERSION = 3
+VERSION = 4
 PAGE_BYTES = 16384
 """Chunks and FTS5's own pages of 4 KB fit well into it."""
 
@@ -62,6 +63,9 @@ CREATE TABLE doc (
     id INTEGER PRIMARY KEY, session INTEGER NOT NULL, kind INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
     role INTEGER NOT NULL, chunk INTEGER NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL);
 CREATE INDEX doc_place ON doc (session, kind, seq);
+CREATE TABLE usage (
+    doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, at INTEGER NOT NULL, input INTEGER NOT NULL, cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL, output INTEGER NOT NULL, reasoning INTEGER NOT NULL, cost REAL, model TEXT, request TEXT);
 CREATE TABLE role (no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE chunk (id INTEGER PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE VIRTUAL TABLE fts USING fts5(body, tool, parts, tool_parts, thought, thought_parts, content='', tokenize='ascii');

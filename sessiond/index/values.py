@@ -90,3 +90,66 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     total: int
     next_cursor: str | None = None
     incomplete: bool = False
+
+
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """As in `session/usage`."""
+
+    by: str
+    since: str | None = None
+    until: str | None = None
+    tool: str | None = None
+    time_zone: str | None = None
+    limit: int | None = None
+    filter: Mapping[str, Any] | None = None
+
+
+class TokenTotals(msgspec.Struct, kw_only=True, rename="camel"):
+    """What a number of requests to models used. `input` is what was sent without the tokens that were read from the model's
+    cache or written to it; `reasoning` is a part of `output`.
+    """
+
+    requests: int = 0
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cost: float = 0.0
+    """In US dollars: the sum over the requests whose tool said what they cost."""
+    priced: int = 0
+    """How many requests these are."""
+
+
+class ModelUsage(TokenTotals, kw_only=True, rename="camel"):
+    """The same of one model."""
+
+    model: str | None
+    """Null if the messages do not say."""
+
+
+class UsageRow(msgspec.Struct, kw_only=True, rename="camel"):
+    """A day, model, tool, project or session."""
+
+    key: str | None
+    """`YYYY-MM-DD` (months: `YYYY-MM`), the model, the tool (`sessiond` for sessions that were not imported), the folder, or the id
+    of the session. Null if it is unknown.
+    """
+    name: str | None
+    """Of the session; null for anything else."""
+    sessions: int
+    total: TokenTotals
+    models: list[ModelUsage]
+    """The most used first."""
+
+
+class UsageReport(msgspec.Struct, kw_only=True):
+    """As in `session/usage`."""
+
+    rows: list[UsageRow] = []
+    omitted: int = 0
+    sessions: int = 0
+    total: TokenTotals = msgspec.field(default_factory=TokenTotals)
+    models: list[ModelUsage] = []
+    time_zone: str = "UTC"
+    incomplete: bool = False

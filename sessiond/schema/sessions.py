@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import UNSET, UnsetType
 
-from sessiond.index.values import Hit
+from sessiond.index.values import Hit, ModelUsage, TokenTotals, UsageRow
 from sessiond.schema.types import (
     Count,
     ExportFormat,
@@ -251,6 +253,38 @@ class SearchResult(Wire):
     next_cursor: str | None
     incomplete: bool | UnsetType = UNSET
     """The index is being rebuilt, or vectors are being computed: there may be more."""
+
+
+class UsageParams(Wire):
+    """How to count what requests to models used."""
+
+    by: Literal["day", "month", "model", "tool", "project", "session"] = "day"
+    since: str | None = None
+    """RFC 3339; compared with the time of the message, inclusive."""
+    until: str | None = None
+    """RFC 3339; compared with the time of the message, exclusive."""
+    tool: str | None = None
+    """Only sessions of this tool; `sessiond` for those that were not imported."""
+    time_zone: str | None = None
+    """In which days and months are counted, such as `Europe/Berlin`. Defaults to the daemon's."""
+    limit: Limit | None = None
+    """Rows; defaults to 1000, at most 10000. If there are more, the oldest or the least used are omitted."""
+    filter: Filter | None = None
+    """Of sessions. Archived sessions count too, unless it says otherwise."""
+
+
+class UsageResult(Wire):
+    """Days and months in order of time, anything else the most used first."""
+
+    rows: list[UsageRow]
+    omitted: Count
+    """How many rows there are beyond the `limit`; the total includes them."""
+    sessions: Count
+    total: TokenTotals
+    models: list[ModelUsage]
+    time_zone: str
+    incomplete: bool | UnsetType = UNSET
+    """The index is being rebuilt: there may be more."""
 
 
 class ExportParams(SessionParams):

@@ -8,11 +8,11 @@ from collections.abc import Coroutine, Mapping
 import msgspec
 
 from sessiond.errors import InvalidParams, Unavailable
-from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery
+from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
 from sessiond.model.values import Json, join_wire_id, strict_timestamp
-from sessiond.schema.sessions import ListResult, SearchResult
+from sessiond.schema.sessions import ListResult, SearchResult, UsageResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
 from sessiond.service.catalog import Catalog
@@ -169,6 +169,28 @@ class Finder:
             result.incomplete = True
         return result
 
+    async def usage(self, query: UsageQuery) -> UsageResult:
+        """InvalidParams. Counts what is indexed; `incomplete` if that is not everything."""
+        if not self._catalog.ready.is_set():
+            await _within(_PATIENCE_S, self._catalog.ready.wait())
+        settled = await _within(self._patience, self._catalog.settled())
+        checked = _checked(query.filter or {})
+        for name in ("since", "until"):
+            if (given := getattr(query, name)) is not None:
+                query = msgspec.structs.replace(query, **{name: _moment(given, name)})
+        report = await self._catalog.index.usage(msgspec.structs.replace(query, filter=checked))
+        result = UsageResult(
+            rows=report.rows,
+            omitted=report.omitted,
+            sessions=report.sessions,
+            total=report.total,
+            models=report.models,
+            time_zone=report.time_zone,
+        )
+        if not settled or report.incomplete or self._catalog.index.incomplete:
+            result.incomplete = True
+        return result
+
     def _shown_hit(self, hit: Hit) -> Hit:
         """A name may come from a file, and be as long as the file."""
         most = self._limits.name_chars
@@ -201,13 +223,7 @@ def _checked(wanted: Mapping[str, Json]) -> dict[str, Json]:
         if not isinstance(value, _FILTER_TYPES[key]):
             raise InvalidParams(f"filter.{key}: expected {_FILTER_TYPES[key][0].__name__}", field=f"filter.{key}")
         if key in ("since", "until"):
-            try:
-                value = strict_timestamp(str(value))
-            except (ValueError, OverflowError) as error:
-                raise InvalidParams(
-                    f"filter.{key}: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z",
-                    field=f"filter.{key}",
-                ) from error
+            value = _moment(str(value), f"filter.{key}")
         if key == "tags" and not all(isinstance(tag, str) for tag in value):
             raise InvalidParams("filter.tags: expected a list of strings", field="filter.tags")
         checked[key] = value
@@ -240,3 +256,12 @@ def _offset(cursor: str | None) -> int:
     if not cursor.startswith("trash-") or not cursor[6:].isdecimal() or len(cursor) > _CURSOR_CHARS:
         raise InvalidParams("cursor: invalid for this list", hint="start again without a cursor", field="cursor")
     return int(cursor[6:])
+
+
+def _moment(given: str, field: str) -> str:
+    try:
+        return strict_timestamp(given)
+    except (ValueError, OverflowError) as error:
+        raise InvalidParams(
+            f"{field}: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field=field
+        ) from error

@@ -17,9 +17,11 @@ from sessiond.client import (
     SessionInfo,
     TooLarge,
     connect,
+    usage,
 )
 from sessiond.client import changes as client_changes
 from sessiond.client import types as client_types
+from sessiond.index import values
 from sessiond.schema import daemon, notes_state, notifications, sessions, types
 from tests.client.scripted import Raw, Scripted
 
@@ -191,6 +193,10 @@ MIRRORS = [
     (sessions.ToolReport, client_types.ToolReport),
     (daemon.FollowResult, client_types.Followed),
     (daemon.FollowedPlace, client_types.FollowedPlace),
+    (values.TokenTotals, usage.TokenTotals),
+    (values.ModelUsage, usage.ModelUsage),
+    (values.UsageRow, usage.UsageRow),
+    (sessions.UsageResult, usage.UsageReport),
     (notifications.Origin, client_types.Origin),
 ]
 

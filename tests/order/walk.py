@@ -89,6 +89,7 @@ ROWS: dict[str, tuple[str, Params]] = {
     "clear state": ("state/clear", _named()),
     "list": ("session/list", lambda p: {"filter": {"name": p.session}}),
     "search": ("session/search", lambda p: {"query": f'"word of {p.session}"'}),
+    "usage": ("session/usage", lambda p: {"filter": {"name": p.session}}),
     "import": ("session/import", _grown),
 }  # fmt: skip
 """Every request that takes its place in some order. What `store/adopt` and `daemon/backup` see and hold up has tests of its own, for they
@@ -239,7 +240,7 @@ def plain(answer: dict[str, Any], session: str) -> str:
     for hit in result.get("hits", ()):
         del hit["score"]
     for several in ("sessions", "hits"):  # equal times and scores have no order
-        if several in result:
+        if isinstance(result.get(several), list):  # `session/usage` counts sessions
             result[several].sort(key=lambda one: _MADE.sub("made", json.dumps(one)))
     text = json.dumps(answer, ensure_ascii=False, sort_keys=True).replace(session, "SESSION")
     return _MADE.sub("MADE", _TIME.sub("TIME", text))

@@ -89,7 +89,7 @@ def test_bash(user: Shell) -> None:
         . {library}
         _completion_loader sessiond
         complete -p sessiond
-        for words in "sessiond stat" "sessiond show lock"; do
+        for words in "sessiond statu" "sessiond show lock"; do
             COMP_WORDS=($words) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) COMPREPLY=()
             _sessiond_completion sessiond
             echo "${{COMPREPLY[@]}}"
@@ -104,7 +104,7 @@ def test_fish(user: Shell) -> None:
     """fish finds the file by itself."""
     fish = need("fish")
     assert user("new", "--id", "lock-order").code == 0
-    for line, expected in (("sessiond stat", "status"), ("sessiond show lock", "lock-order")):
+    for line, expected in (("sessiond statu", "status"), ("sessiond show lock", "lock-order")):
         said = run([fish, "--private", "-c", f"complete -C '{line}'"], env=user.env)
         assert [one.split("\t")[0] for one in said.splitlines()] == [expected]
 
@@ -129,7 +129,7 @@ def test_zsh(user: Shell) -> None:
         type_until(
             f"PS1='> ' fpath=('{functions}' $fpath); autoload -U compinit; compinit -D -u; echo rea''dy\n", "ready"
         )
-        type_until("sessiond stat\t", "sessiond status")
+        type_until("sessiond statu\t", "sessiond status")
         type_until("\x15sessiond comple\t", "sessiond completion")
     finally:
         process.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
@@ -25,6 +25,9 @@ from sessiond.client.types import (
     SessionInfo,
     Status,
 )
+
+if TYPE_CHECKING:
+    from sessiond.client.usage import UsageReport
 
 T = TypeVar("T")
 
@@ -160,6 +163,22 @@ class AsyncSessiond:
         before it.
         """
         return await self._link.call(requests.search(query, cursor, limit, mode, filter), timeout_s)
+
+    async def usage(
+        self,
+        by: str = "day",
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        tool: str | None = None,
+        time_zone: str | None = None,
+        limit: int | None = None,
+        timeout_s: float | None = None,
+        **filter: Any,
+    ) -> UsageReport:
+        """As `Sessiond.usage`."""
+        asked = requests.usage(by, since=since, until=until, tool=tool, time_zone=time_zone, limit=limit, filter=filter)
+        return await self._link.call(asked, timeout_s)
 
     async def changes(self, *, look_s: float = 1.0) -> AsyncChanges:
         """Live changes of all sessions, new ones included, from this call on. The `session_id` of a change says in which.

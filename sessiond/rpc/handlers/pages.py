@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sessiond.index.values import UsageQuery
 from sessiond.model.values import JsonObject
 from sessiond.rpc.methods import Call, method
 from sessiond.schema import sessions as s
@@ -43,6 +44,22 @@ async def search(call: Call, params: s.SearchParams) -> s.SearchResult:
         limit=params.limit,
         cursor=params.cursor,
         filter=_wire_names(params.filter),
+    )
+
+
+@method("session/usage", s.UsageParams, s.UsageResult, "cancelled", "unavailable", outlives=False, order="after")
+async def usage(call: Call, params: s.UsageParams) -> s.UsageResult:
+    """Count the tokens that messages report (`metadata.tokens`). Each request to a model counts once."""
+    return await call.service.finder.usage(
+        UsageQuery(
+            by=params.by,
+            since=params.since,
+            until=params.until,
+            tool=params.tool,
+            time_zone=params.time_zone,
+            limit=params.limit,
+            filter=_wire_names(params.filter),
+        )
     )
 
 

@@ -1,0 +1,238 @@
+"""`session/usage`: what requests to models used, by day, model, tool, project or session. Runs on a reading thread.
+
+Several messages may report the same request: the parts of one answer, and the copy that a resumed or forked session begins with.
+It counts once: by its largest report, and of equal ones by that of the oldest session. A subagent's session counts as part of
+the session that it works for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from sessiond.errors import InvalidParams
+from sessiond.index.filters import Conditions, page_limit, parse_filter, session_conditions
+from sessiond.index.schema import ARCHIVED, LIVE
+from sessiond.index.values import ModelUsage, TokenTotals, UsageQuery, UsageReport, UsageRow
+from sessiond.model.values import epoch_ms
+
+_DEFAULT_ROWS, _MOST_ROWS = 1000, 10_000
+_SLOT_MS = 900_000
+"""A quarter of an hour: no time zone's days begin within one."""
+_DEEPEST = 100
+"""Subagents of subagents."""
+_OWN = "sessiond"
+"""The tool of sessions that were not imported."""
+_COUNTS = ("requests", "input", "cache_read", "cache_write", "output", "reasoning", "cost", "priced")
+
+
+class _Source(msgspec.Struct):
+    tool: Any = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    source: Any = None
+    sidechain: Any = None
+
+
+class _Parent(msgspec.Struct, rename="camel"):
+    session_id: str
+
+
+class _About(msgspec.Struct, rename="camel"):
+    """As much of a session's info as decides where its requests belong."""
+
+    session_id: str
+    name: str | None = None
+    cwd: str | None = None
+    parent: _Parent | None = None
+    metadata: _Metadata = _Metadata()
+
+    @property
+    def tool(self) -> str:
+        source = self.metadata.source
+        tool = source.get("tool") if isinstance(source, dict) else None
+        return tool if isinstance(tool, str) and tool else _OWN
+
+
+class _Used(msgspec.Struct, frozen=True):
+    """What requests of one session, model and quarter of an hour used; `counts` in the order of `_COUNTS`."""
+
+    session: int
+    slot: int
+    model: str | None
+    counts: tuple[float, ...]
+
+
+_about = msgspec.json.Decoder(_About).decode
+
+
+def usage_report(db: sqlite3.Connection, query: UsageQuery) -> UsageReport:
+    """InvalidParams, naming the field."""
+    zone, zone_name = _zone(query.time_zone)
+    limit = page_limit(query.limit, _DEFAULT_ROWS, _MOST_ROWS)
+    sessions = _Sessions(db)
+    used = _used(db, query, by_time=query.by in ("day", "month"))
+    if query.tool is not None:
+        used = [one for one in used if sessions.about(one.session).tool == query.tool]
+    groups: dict[str | None, _Group] = {}
+    whole = _Group()
+    key_of = _key(query.by, zone, sessions)
+    for one in used:
+        group = groups.setdefault(key_of(one), _Group())
+        owner = sessions.owner(one.session)
+        group.add(one, owner)
+        whole.add(one, owner)
+    names = {key: sessions.name(key) for key in groups} if query.by == "session" else {}
+    rows = [group.row(key, names.get(key)) for key, group in groups.items()]
+    if query.by in ("day", "month"):
+        rows.sort(key=lambda row: row.key or "")
+        shown = rows[-limit:]
+    else:
+        rows.sort(key=lambda row: (-_tokens(row.total), row.key or ""))
+        shown = rows[:limit]
+    return UsageReport(
+        rows=shown,
+        omitted=len(rows) - len(shown),
+        sessions=len(whole.sessions),
+        total=whole.total,
+        models=whole.models(),
+        time_zone=zone_name,
+    )
+
+
+def _used(db: sqlite3.Connection, query: UsageQuery, *, by_time: bool) -> list[_Used]:
+    wanted = parse_filter(query.filter)
+    conditions = Conditions()
+    # Archived sessions were paid for, too.
+    both = (query.filter or {}).get("archived") is None and not wanted.deleted
+    session_conditions(wanted, conditions, shelves=(LIVE, ARCHIVED) if both else None)
+    for name, sign in (("since", ">="), ("until", "<")):
+        if (given := getattr(query, name)) is not None:
+            conditions.add(f"u.at {sign} ?", _moment(given, name))
+    slot = f"u.at / {_SLOT_MS}" if by_time else "0"
+    rows = db.execute(
+        "SELECT session, slot, model, count(*), sum(input), sum(cache_read), sum(cache_write), sum(output),"  # noqa: S608
+        " sum(reasoning), total(cost), count(cost) FROM ("
+        f"SELECT u.*, {slot} AS slot, row_number() OVER (PARTITION BY coalesce(u.request, u.doc)"
+        " ORDER BY u.input + u.cache_read + u.cache_write + u.output DESC, s.created, u.at, u.doc) AS nth"
+        f" FROM usage u JOIN session s ON s.no = u.session WHERE {conditions.sql()})"
+        " WHERE nth = 1 GROUP BY session, slot, model",
+        conditions.params,
+    )
+    return [_Used(session, slot, model, tuple(counts)) for session, slot, model, *counts in rows]
+
+
+class _Sessions:
+    """The sessions, by their numbers and ids; each is looked up once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._by_number: dict[int, _About] = {}
+        self._by_id: dict[str, _About | None] = {}
+
+    def about(self, number: int) -> _About:
+        found = self._by_number.get(number)
+        if found is None:
+            [info] = self._db.execute("SELECT info FROM session WHERE no = ?", (number,)).fetchone()
+            found = self._by_number[number] = _about(info)
+            self._by_id[found.session_id] = found
+        return found
+
+    def owner(self, number: int) -> str:
+        """The id of the session that it counts as part of: its own, unless it is a subagent's."""
+        one = self.about(number)
+        for _ in range(_DEEPEST):
+            parent = self._find(one.parent.session_id) if one.parent and one.metadata.sidechain is True else None
+            if parent is None:
+                break
+            one = parent
+        return one.session_id
+
+    def folder(self, number: int) -> str | None:
+        """The project: the folder of the session that it counts as part of."""
+        owner = self._find(self.owner(number))
+        return (owner.cwd if owner else None) or self.about(number).cwd
+
+    def name(self, session_id: str | None) -> str | None:
+        found = self._find(session_id or "")
+        return found.name if found else None
+
+    def _find(self, session_id: str) -> _About | None:
+        if session_id not in self._by_id:
+            row = self._db.execute("SELECT info FROM session WHERE id = ?", (session_id,)).fetchone()
+            self._by_id[session_id] = _about(row[0]) if row and row[0] else None
+        return self._by_id[session_id]
+
+
+class _Group:
+    """One row while it is being added up."""
+
+    def __init__(self) -> None:
+        self.total = TokenTotals()
+        self.sessions: set[str] = set()
+        self._models: dict[str | None, ModelUsage] = {}
+
+    def add(self, used: _Used, owner: str) -> None:
+        self.sessions.add(owner)
+        model = self._models.setdefault(used.model, ModelUsage(model=used.model))
+        for name, value in zip(_COUNTS, used.counts, strict=True):
+            setattr(self.total, name, getattr(self.total, name) + value)
+            setattr(model, name, getattr(model, name) + value)
+
+    def models(self) -> list[ModelUsage]:
+        return sorted(self._models.values(), key=lambda one: (-_tokens(one), one.model or ""))
+
+    def row(self, key: str | None, name: str | None) -> UsageRow:
+        return UsageRow(key=key, name=name, sessions=len(self.sessions), total=self.total, models=self.models())
+
+
+def _key(by: str, zone: tzinfo | None, sessions: _Sessions) -> Callable[[_Used], str | None]:
+    days: dict[int, str] = {}
+
+    def day(used: _Used) -> str:
+        if used.slot not in days:
+            moment = datetime.fromtimestamp(used.slot * _SLOT_MS // 1000, UTC).astimezone(zone)
+            days[used.slot] = moment.date().isoformat()
+        return days[used.slot]
+
+    keys: dict[str, Callable[[_Used], str | None]] = {
+        "day": day,
+        "month": lambda used: day(used)[:7],
+        "model": lambda used: used.model,
+        "tool": lambda used: sessions.about(used.session).tool,
+        "project": lambda used: sessions.folder(used.session),
+        "session": lambda used: sessions.owner(used.session),
+    }
+    if by not in keys:
+        raise InvalidParams(f"by: unknown {by!r} (one of {', '.join(keys)})", field="by")
+    return keys[by]
+
+
+def _zone(name: str | None) -> tuple[tzinfo | None, str]:
+    """The time zone and its name; None is the machine's own."""
+    if name is None:
+        return None, datetime.now().astimezone().tzname() or "UTC"
+    try:
+        return ZoneInfo(name), name
+    except (KeyError, OSError, ValueError) as error:
+        hint = "give a name such as Europe/Berlin or UTC, or leave it out for the daemon's own"
+        raise InvalidParams(f"timeZone: unknown time zone {name!r}", hint=hint, field="timeZone") from error
+
+
+def _moment(given: str, field: str) -> int:
+    try:
+        return epoch_ms(given)
+    except (ValueError, OverflowError) as error:
+        raise InvalidParams(
+            f"{field}: expected an RFC 3339 timestamp such as 2026-01-11T14:30:22.000Z", field=field
+        ) from error
+
+
+def _tokens(total: TokenTotals) -> int:
+    return total.input + total.cache_read + total.cache_write + total.output
