@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from sessiond.index import chunks
-from sessiond.index.prepared import Packing, Prepared, columns
+from sessiond.index.prepared import Packing, Prepared, UsageColumns, columns
 from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
-from sessiond.model.token_usage import TokenUsage
 
 _MERGED_PAGES = 250
 """FTS5's own pages, of 4 KB."""
@@ -35,7 +34,7 @@ class Doc(msgspec.Struct, frozen=True):
     at: int
     role: int
     key: str
-    usage: TokenUsage | None = None
+    usage: UsageColumns | None = None
 
 
 class DocumentRow(msgspec.Struct, frozen=True, array_like=True):
@@ -79,7 +78,7 @@ class _Ready(msgspec.Struct):
 
     def usage_rows(self) -> list[tuple[Any, ...]]:
         docs = enumerate(self.prepared.docs, self.doc)
-        return [_usage_row(number, self.session, doc.at, doc.usage) for number, doc in docs if doc.usage is not None]
+        return [(number, self.session, doc.at, *doc.usage) for number, doc in docs if doc.usage is not None]
 
     def word_rows(self) -> list[tuple[Any, ...]]:
         if self.shelf > ARCHIVED:
@@ -197,7 +196,7 @@ class DocumentTable:
         self._prepared = 0
         self._flush_changed_usage()
         if pending or ready:
-            usage = [_usage_row(p.id, p.doc.session, p.doc.at, p.doc.usage) for p in pending if p.doc.usage is not None]
+            usage = [(p.id, p.doc.session, p.doc.at, *p.doc.usage) for p in pending if p.doc.usage is not None]
             rows = self._doc_rows(pending)
             words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
             written: list[tuple[int, int, bytes]] = []
@@ -228,9 +227,7 @@ class DocumentTable:
         if changed:
             self._db.executemany("DELETE FROM usage WHERE doc = ?", [(number,) for number in changed])
             rows = [
-                _usage_row(number, doc.session, doc.at, doc.usage)
-                for number, doc in changed.items()
-                if doc.usage is not None
+                (number, doc.session, doc.at, *doc.usage) for number, doc in changed.items() if doc.usage is not None
             ]
             self._insert("INSERT INTO usage VALUES ", rows, 11)
 
@@ -283,11 +280,6 @@ class DocumentTable:
                 some = rows[at : at + count]
                 self._db.execute(_many(head, count, width), [value for row in some for value in row])
                 at += count
-
-
-def _usage_row(number: int, session: int, at: int, usage: TokenUsage) -> tuple[Any, ...]:
-    counts = (usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning)
-    return (number, session, at, *counts, usage.cost, usage.model, usage.request)
 
 
 @lru_cache(maxsize=64)

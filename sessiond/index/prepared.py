@@ -16,13 +16,15 @@ from sessiond.index.sessions import moment
 from sessiond.index.text import Texts, searchable
 from sessiond.index.tokens import identifiers, plain, stream
 from sessiond.model.message import Message
-from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
 
 BARRIER = " \u00b7 "
 """Between texts, and between the parts of two identifiers: a token that never occurs in a text, so that phrases do not cross it."""
 
 Columns: TypeAlias = tuple[str, str, str, str, str, str]
 """body, tool, parts, tool_parts, thought, thought_parts: a document's words as FTS5 gets them."""
+
+UsageColumns: TypeAlias = tuple[int, int, int, int, int, float | None, str | None, str | None]
+"""What a message reports of used tokens, in the order of the table `usage`."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -38,7 +40,7 @@ class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
     start: int
     size: int
     columns: Columns
-    usage: TokenUsage | None = None
+    usage: UsageColumns | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True):
@@ -62,8 +64,17 @@ def prepare(messages: Iterable[Message]) -> Prepared:
     return Prepared(docs, packed.end())
 
 
-def usage_of(message: Message) -> TokenUsage | None:
-    return token_usage_of(message.rest.get("metadata"))
+def usage_of(message: Message) -> UsageColumns | None:
+    metadata = message.rest.get("metadata")
+    if not isinstance(metadata, dict) or "tokens" not in metadata:
+        return None
+    from sessiond.model.token_usage import token_usage_of  # a start is faster
+
+    found = token_usage_of(metadata)
+    if found is None:
+        return None
+    counts = (found.input, found.cache_read, found.cache_write, found.output, found.reasoning)
+    return (*counts, found.cost, found.model, found.request)
 
 
 def texts_of(prepared: Prepared) -> Iterator[tuple[PreparedDoc, Texts]]:
@@ -134,10 +145,15 @@ def requested(messages: Sequence[Message]) -> bytes:
     """
     return _encoder.encode(
         [
-            (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"), usage_of(m))
+            (m.id, m.seq, m.role, m.content, m.timestamp, m.rest.get("toolCalls"), m.rest.get("thinking"), _tokens(m))
             for m in messages
         ]
     )
+
+
+def _tokens(message: Message) -> Any:
+    metadata = message.rest.get("metadata")
+    return metadata.get("tokens") if isinstance(metadata, dict) else None
 
 
 def prepare_requested(request: bytes) -> Prepared:
@@ -150,11 +166,11 @@ def prepare_requested(request: bytes) -> Prepared:
             role=role,
             content=content,
             timestamp=timestamp,
-            rest={"toolCalls": calls, "thinking": thinking, "metadata": {KEY: usage}}
-            if calls or thinking or usage
+            rest={"toolCalls": calls, "thinking": thinking, "metadata": {"tokens": tokens}}
+            if calls or thinking or tokens
             else {},
         )
-        for key, seq, role, content, timestamp, calls, thinking, usage in rows
+        for key, seq, role, content, timestamp, calls, thinking, tokens in rows
     )
 
 

@@ -285,4 +285,4 @@ def test_a_lost_index_is_said(shell: Shell, client: Sessiond) -> None:
     shell.kill()
     shutil.rmtree(shell.path / "cache", ignore_errors=True)
     wait_until(lambda: client.usage().total.output == 7)
-    assert settled(client)
+    wait_until(lambda: settled(client))
