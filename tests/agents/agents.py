@@ -16,7 +16,7 @@ _DEADLINE_S = 120
 def cache() -> Path:
     """Where `install` puts the agents."""
     versions = dict(re.findall(r"^(\w+)=([\d.]+)$", _INSTALL, re.MULTILINE))
-    names = ("claude", "codex", "opencode", "pi", "qwen", "llm")
+    names = ("claude", "codex", "opencode", "pi", "qwen", "llm", "ccusage")
     base = os.environ.get("SESSIOND_CACHE") or str(Path.home() / ".cache" / "sessiond-tests")
     return Path(base) / ("agents-" + "-".join(versions[name] for name in names))
 

@@ -223,6 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
+        self.send_header("request-id", f"req_{len(self.model.requests)}")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(raw)
@@ -231,6 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Server-sent events, each with its name if it has one."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
+        self.send_header("request-id", f"req_{len(self.model.requests)}")  # as Anthropic's
         self.send_header("Connection", "close")
         self.end_headers()
         for name, data in events:
