@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import random
 import sys
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from PIL import Image
@@ -61,6 +63,36 @@ def fill(web: Web) -> None:
     ])  # fmt: skip
 
 
+AGENTS = [
+    ("codex", "gpt-5.3-codex"),
+    ("claude-code", "claude-opus-4-8"),
+    ("pi", "claude-opus-4-8"),
+    ("gemini-cli", "gemini-3-pro"),
+]
+
+
+def use(web: Web) -> None:
+    """Thirty days with four agents."""
+    chance, client, now = random.Random(1), web.client(), datetime.now(UTC)
+    for number, (tool, model) in enumerate(AGENTS):
+        messages = []
+        for _ in range(40 - 8 * number):
+            at = now - timedelta(days=chance.randrange(30))
+            tokens = {
+                "model": model, "input": chance.randrange(50_000), "cacheRead": chance.randrange(900_000),
+                "cacheWrite": chance.randrange(80_000), "output": chance.randrange(60_000),
+                **({"cost": chance.random() * 3} if tool != "gemini-cli" else {}),
+            }  # fmt: skip
+            stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            messages.append(
+                {"role": "assistant", "content": "Done.", "timestamp": stamp, "metadata": {"tokens": tokens}}
+            )
+        name, tags = OTHERS[number]
+        about = {"source": {"tool": tool}}
+        folder = f"/home/me/{('engine', 'engine', 'site', 'notes')[number]}"
+        client.call("session/new", name=name, tags=tags, model=model, cwd=folder, messages=messages, metadata=about)
+
+
 def picture(page: Page, file: Path) -> None:
     """A small one: 128 colours."""
     page.evaluate("document.activeElement.blur()")
@@ -71,6 +103,7 @@ def picture(page: Page, file: Path) -> None:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sd-") as home, chromium() as browser, Web(Path(home), browser) as web:
+        use(web)
         fill(web)
         for look in ("light", "dark"):
             page = web.open(viewport={"width": 1080, "height": 760}, color_scheme=look)
@@ -89,6 +122,11 @@ def main(folder: Path) -> None:
             phone.wait_for_selector(".streaming")
             until(phone, "document.fonts.status === 'loaded'")
             picture(phone, folder / f"web-phone-{look}.png")
+            page.fill("#query", "")
+            page.click(".timeline summary")
+            page.goto(f"{web.url}#/usage")
+            page.wait_for_selector(".charts > .chart:nth-child(2) table")
+            picture(page, folder / f"web-usage-{look}.png")
         assert web.errors == []
 
 

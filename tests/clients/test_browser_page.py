@@ -453,7 +453,7 @@ def test_axe_finds_nothing_serious(web: Web, look: Any, width: int) -> None:
     )
     client.call("session/append", sessionId="s", messages=[
         {"role": "assistant", "content": "answer", "thinking": "t", "toolCalls": [{"id": "c", "name": "n", "arguments": {"a": 1}}]},
-        {"role": "tool", "content": "result", "toolCallId": "c"}])  # fmt: skip
+        {"role": "tool", "content": "result", "toolCallId": "c", "metadata": {"tokens": {"input": 5, "model": "m"}}}])  # fmt: skip
     client.call("state/set", sessionId="s", values={"plan": 1})
     page = web.open(color_scheme=look, viewport={"width": width, "height": 760}, bypass_csp=True)
     page.wait_for_selector("a.row")
@@ -480,6 +480,11 @@ def test_axe_finds_nothing_serious(web: Web, look: Any, width: int) -> None:
     check("session")
     press(page, "Rename")
     check("dialog")
+    page.keyboard.press("Escape")
+    page.goto(web.url + "#/usage/all")
+    page.wait_for_selector(".charts > .chart:nth-child(2) table")
+    page.evaluate("document.querySelectorAll('.usage details').forEach((one) => { one.open = true })")
+    check("usage")
     page.keyboard.press("Escape")
     page.evaluate("sessionStorage.clear()")
     page.goto(web.url + "page/index.html")

@@ -8,12 +8,14 @@ import { h, oneLine } from './dom.js'
 import { draftOf, recall, remember } from './settings.js'
 import { ListView } from './views/list.js'
 import { SessionView } from './views/session.js'
+import { UsageView } from './views/usage.js'
 
 const TITLE = 'Sessions'
 
 class App {
   connection = null
   session = null
+  #usage = null
   #notices = []
 
   constructor() {
@@ -105,7 +107,8 @@ class App {
   // `asked`: the user went there. After a reconnect the view remains where it is.
   #route({ asked = false } = {}) {
     const found = /^#\/s\/([^/]+)(?:\/(\d+))?$/.exec(location.hash)
-    document.body.classList.toggle('reading', found !== null)
+    const usage = /^#\/usage(?:\/(\w+))?$/.exec(location.hash)
+    document.body.classList.toggle('reading', found !== null || usage !== null)
     if (this.connection === null || (this.connection.state !== 'open' && this.session === null)) return
     const sessionId = found === null ? null : decoded(found[1])
     if (this.session !== null && this.session.sessionId !== sessionId) {
@@ -114,6 +117,8 @@ class App {
       this.main.replaceChildren()
     }
     this.list.mark(sessionId)
+    this.#showUsage(usage)
+    if (usage !== null) return
     if (sessionId === null) {
       document.title = TITLE
       this.#welcome()
@@ -126,6 +131,27 @@ class App {
       if (found[2] === undefined) this.session.window.element.focus({ preventScroll: true })
     }
     if (found[2] !== undefined && (asked || fresh)) this.attempt(() => this.session.show(Number(found[2])))
+  }
+
+  // `found`: what the address says of it, or null. After a reconnect it is read again.
+  #showUsage(found) {
+    const link = document.getElementById('usage')
+    if (found === null) link.removeAttribute('aria-current')
+    else link.setAttribute('aria-current', 'page')
+    if (found === null) {
+      if (this.#usage === null) return
+      this.#usage.close()
+      this.#usage = null
+      this.main.replaceChildren()
+      return
+    }
+    document.title = 'Usage'
+    if (this.#usage === null) {
+      this.#usage = new UsageView(this)
+      this.main.replaceChildren(this.#usage.element)
+      this.#usage.element.focus({ preventScroll: true })
+    }
+    this.attempt(() => this.#usage.show(found[1]))
   }
 
   #welcome() {
@@ -223,7 +249,7 @@ class App {
     const typing = event.target.closest('input, textarea, select, dialog')
     if (event.key === 'Escape' && !event.target.closest('dialog')) {
       if (typing) typing.blur()
-      else if (this.session !== null) location.hash = '#/'
+      else if (this.session !== null || this.#usage !== null) location.hash = '#/'
       return
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return
@@ -231,6 +257,7 @@ class App {
     if (move !== undefined && this.session !== null) this.attempt(() => this.session.move(move))
     else if (event.key === '/') document.getElementById('query').focus()
     else if (event.key === 'n' && this.connection?.state === 'open') this.create()
+    else if (event.key === 'u') location.hash = '#/usage'
     else if (event.key === 'r' && this.session !== null) this.session.write()
     else if (event.key === '?') showKeys()
     else return

@@ -13,6 +13,14 @@ export function h(name, attributes = {}, ...children) {
   return element
 }
 
+/** An element of a drawing, as `h`, without listeners. */
+export function svg(name, attributes = {}, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name)
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value))
+  element.append(...children)
+  return element
+}
+
 /** One line without control characters or marks that change the direction of the text around it. */
 export function oneLine(text, most = 200) {
   const line = String(text).slice(0, most * 4).replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, ' ').replace(/\s+/g, ' ').trim()
