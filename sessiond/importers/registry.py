@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from sessiond.importers import exported, places
+from sessiond.importers.acpx import Acpx
 from sessiond.importers.agent_shell import AgentShell
 from sessiond.importers.aider import Aider
 from sessiond.importers.amp import Amp
@@ -104,6 +105,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Windsurf(),
     Warp(),
     CursorAgent(),
+    Acpx(),
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}

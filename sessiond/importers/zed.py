@@ -5,7 +5,6 @@ version 0.3 messages with segments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sessiond.importers.database import Database, guarded, recognised
 from sessiond.importers.draft import SessionDraft, moment
@@ -13,8 +12,8 @@ from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
 from sessiond.importers.source_file import listed, mapped, parent_of, rest_of
 from sessiond.importers.tool import Tool, in_config
-from sessiond.importers.turn import Turn
 from sessiond.importers.usage import anthropic
+from sessiond.importers.zed_messages import turn_of
 from sessiond.limits import MIB
 from sessiond.model.values import JsonObject
 
@@ -22,8 +21,6 @@ _MAX_THREAD_BYTES = 256 * MIB
 """A thread that is larger than this once it is decompressed is skipped."""
 _ABOUT = ("title", "summary", "messages", "updated_at", "model", "version", "request_token_usage", "initial_project_snapshot",
           "ui_scroll_position", "draft_prompt", "detailed_summary")  # fmt: skip
-_OLD_USED = ("id", "role", "segments", "tool_uses", "tool_results", "context")
-_RESULT_USED = ("tool_use_id", "content", "is_error")
 
 
 class Zed(Tool):
@@ -94,7 +91,7 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         if message == "Resume":
             resumed += 1
             continue
-        turn, message_id = _turn(message)
+        turn, message_id = turn_of(message)
         if isinstance(usage, dict) and usage.get(message_id):
             turn.metadata["requestTokenUsage"] = usage[message_id]
             turn.metadata |= anthropic(usage[message_id], model=mapped(model).get("model"))
@@ -102,65 +99,3 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
     yield from draft.end()
     if resumed:
         yield Ignored(path, "Resume", resumed)
-
-
-def _turn(message: Any) -> tuple[Turn, Any]:
-    """A message, and its id if it has one."""
-    user = mapped(message).get("User")
-    agent = mapped(message).get("Agent")
-    if isinstance(user, dict):
-        turn = Turn("user", rest_of(user, "id", "content"))
-        _take(turn, user.get("content"))
-        return turn, user.get("id")
-    if isinstance(agent, dict):
-        turn = Turn("assistant", rest_of(agent, "content", "tool_results"))
-        _take(turn, agent.get("content"))
-        results = agent.get("tool_results")
-        _take_results(turn, list(results.values()) if isinstance(results, dict) else [])
-        return turn, None
-    if isinstance(message, dict) and isinstance(message.get("segments"), list):
-        return _older_turn(message), None
-    return Turn("system", {"record": message}), None
-
-
-def _take(turn: Turn, content: Any) -> None:
-    for part in listed(content):
-        kind, value = next(iter(part.items())) if isinstance(part, dict) and len(part) == 1 else (None, part)
-        if kind == "Text":
-            turn.say(value)
-        elif kind == "Thinking" and isinstance(value, dict):
-            turn.take([{"type": "thinking", "thinking": value.get("text") or "", **rest_of(value, "text")}])
-        elif kind == "ToolUse" and isinstance(value, dict):
-            rest = rest_of(value, "id", "name", "raw_input", "input", "is_input_complete")
-            turn.call(value.get("id"), value.get("name"), value.get("input", value.get("raw_input")), **rest)
-        else:
-            turn.add({"type": kind.lower(), "value": value} if kind else part)
-
-
-def _take_results(turn: Turn, results: list[Any]) -> None:
-    for one in results:
-        if isinstance(one, dict):
-            rest = rest_of(one, *_RESULT_USED)
-            turn.result(one.get("tool_use_id"), _shown(one.get("content")), rest, error=one.get("is_error") is True)
-
-
-def _shown(content: Any) -> Any:
-    """A result's content: `{Text}`, or a list of such."""
-    if isinstance(content, list):
-        return [_shown(one) for one in content] if len(content) != 1 else _shown(content[0])
-    text = content.get("Text", content.get("text")) if isinstance(content, dict) else None
-    return text if isinstance(text, str) else content
-
-
-def _older_turn(message: JsonObject) -> Turn:
-    turn = Turn(str(message.get("role")), rest_of(message, *_OLD_USED))
-    for segment in message["segments"]:
-        thinking = isinstance(segment, dict) and segment.get("type") == "thinking"
-        turn.take([{**rest_of(segment, "text"), "thinking": segment.get("text")}] if thinking else [segment])
-    if turn.is_empty:
-        turn.say(message.get("context"))
-    for call in listed(message.get("tool_uses")):
-        if isinstance(call, dict):
-            turn.call(call.get("id"), call.get("name"), call.get("input"))
-    _take_results(turn, listed(message.get("tool_results")))
-    return turn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import test_acpx_import as acpx
 import test_agent_shell_import as agent_shell
 import test_amp_import as amp
 import test_avante_import as avante
@@ -38,6 +39,8 @@ def at(write: Callable[..., Path], name: str) -> Write:
 
 
 FILES: dict[str, tuple[str, Write]] = {
+    "acpx": ("acpx", acpx.document),
+    "acpx journal": ("acpx", acpx.journal),
     "amp": ("amp", amp.thread),
     "avante": ("avante", avante.history),
     "avante entries": ("avante", lambda folder: avante.history(folder, messages=[], entries=avante.ENTRIES)),

@@ -53,7 +53,7 @@ def variants(text: str) -> Iterator[str]:
 def documents(file: Path) -> Iterator[None]:
     """Write a file again and again, each time with one odd value. At the end it is as it was."""
     whole = file.read_text()
-    if file.suffix == ".jsonl":
+    if file.suffix in (".jsonl", ".ndjson"):
         lines = whole.splitlines()
         for nth, line in enumerate(lines):
             for text in variants(line):
