@@ -159,7 +159,13 @@ def spoken(body: str) -> list[tuple[str, str]]:
     """(role, text without blanks) of a chat, by its lines' marks alone."""
     runs: list[tuple[str, list[str]]] = []
     for line in body.split("\n"):
-        role = "user" if line.startswith("#### ") else "tool" if line.startswith("> ") else "assistant"
+        role = (
+            "user"
+            if line.startswith("#### ") and line.endswith("  ")
+            else "tool"
+            if line.startswith("> ")
+            else "assistant"
+        )
         if not runs or runs[-1][0] != role:
             runs.append((role, []))
         runs[-1][1].append(line[{"user": 5, "tool": 2, "assistant": 0}[role] :])

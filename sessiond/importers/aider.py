@@ -1,8 +1,8 @@
 """Aider: `.aider.chat.history.md`, one Markdown file with many chats.
 
 `# aider chat started at <local time>` begins a chat, `#### ` marks what the user typed, `> ` marks the tool's output,
-and the rest is the assistant's. Only chats have times. Text before the first chat is the end of an older one and becomes
-a separate session.
+and the rest is the assistant's. Aider ends its own lines with two blanks; a `#### ` without them is a heading of the
+model's. Only chats have times. Text before the first chat is the end of an older one and becomes a separate session.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sessiond.limits import MIB
 _HEADING_WORDS = b"# aider chat started at "
 _HEADING = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
+_NOT_ENDED = b"not ended"
 _MAX_MESSAGE_BYTES = 16 * MIB
 _HOUSE_NAME = ".aider.chat.history.md"
 
@@ -37,7 +38,9 @@ class Aider:
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         reader = _Reader(path, _first_heading(path, open_))
         for number, raw in _settled(path, open_):
-            if raw is None:
+            if raw is _NOT_ENDED:
+                yield SkippedLine(path, number, "the last line is not ended yet")
+            elif raw is None:
                 yield SkippedLine(path, number, f"longer than {MAX_LINE_BYTES} bytes")
             else:
                 yield from reader.feed(number, raw)
@@ -111,7 +114,7 @@ class _Reader:
 
 def _speaker(line: str) -> tuple[str, str]:
     """The speaker of a line, and the line without Aider's marks (the prefix and the two blanks of a Markdown line break)."""
-    if line.startswith("#### "):
+    if line.startswith("#### ") and line.endswith("  "):
         return "user", line[5:].removesuffix("  ")
     if line.startswith("> "):
         return "tool", line[2:].removesuffix("  ")
@@ -119,16 +122,17 @@ def _speaker(line: str) -> tuple[str, str]:
 
 
 def _settled(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:
-    """The lines, without a last one that Aider is still writing and that may become a mark: read now, it would be the
-    assistant's text.
+    """The lines. Of a last one that Aider is still writing and that may become a mark, nothing but `_NOT_ENDED`: read now, it
+    would be somebody else's text.
     """
     before: tuple[int, bytes | None] | None = None
     for line in raw_lines(path, open_):
         if before is not None:
             yield before
         before = line
-    if before is not None and not (before[1] and _may_become_a_mark(before[1]) and _is_open(path)):
-        yield before
+    if before is not None:
+        open_mark = before[1] and _may_become_a_mark(before[1]) and _is_open(path)
+        yield (before[0], _NOT_ENDED) if open_mark else before
 
 
 def _is_open(path: str) -> bool:
@@ -138,7 +142,9 @@ def _is_open(path: str) -> bool:
 
 
 def _may_become_a_mark(raw: bytes) -> bool:
-    return raw.startswith(_HEADING_WORDS) or any(mark.startswith(raw) for mark in (b"#### ", b"> ", _HEADING_WORDS))
+    return raw.startswith((_HEADING_WORDS, b"#### ")) or any(
+        mark.startswith(raw) for mark in (b"#### ", b"> ", _HEADING_WORDS)
+    )
 
 
 def _first_heading(path: str, open_: Opener) -> str | None:

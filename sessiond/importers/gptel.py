@@ -1,5 +1,8 @@
 """gptel: the user's own Org or Markdown file. Bounds (an Org property, or file-local variables at the end) give the
-positions of responses as Emacs character positions, starting at 1. Text outside all bounds is the user's."""
+positions of responses as Emacs character positions, starting at 1. Text outside all bounds is the user's, without a prefix such
+as `### ` that waits for it. What gptel leaves out of its requests (`ignore`) is no message: thoughts belong to the response after
+them, other text is in the metadata of the next message.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,11 @@ _DRAWER = re.compile(r"\A(?:#[^\n]*\n|[ \t]*\n)*:PROPERTIES:\n(?:[ \t]*:[^\n]*\n
 _LOCALS = re.compile(r"^[^\n]{0,10}Local Variables:", re.MULTILINE)
 _TOKEN = re.compile(r"\(|\)|\.(?=\s)|\d+|\"(?:[^\"\\]|\\.)*\"|[^\s()]+")
 _MAX_TOKENS = 200_000
+_PREFIX = re.compile(r"[#*]+")
+"""What gptel puts where the user is about to write."""
+_THOUGHT = re.compile(
+    r"\s*(?:#\+begin_reasoning|```+\s*reasoning)[^\n]*\n(.*?)\n?(?:#\+end_reasoning|```+)\s*", re.DOTALL | re.IGNORECASE
+)
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -91,11 +99,24 @@ def _chat(path: str, text: str) -> Iterator[Event]:
     system = about.get("system")
     if system:
         yield from draft.message("system", system.replace("\\n", "\n"))
+    ignored: list[str] = []
     for role, start, end, call_id in _turns(text, spans):
         said = text[start:end].strip("\n")
-        if said.strip():
-            yield from draft.message(role, said, line=text.count("\n", 0, start) + 1, toolCallId=call_id)
-    yield from draft.end()
+        if role == "ignored":
+            ignored.append(said)
+        elif said.strip() and not _PREFIX.fullmatch(said.strip()):
+            thoughts = [found[1] for one in ignored if role == "assistant" and (found := _THOUGHT.fullmatch(one))]
+            rest = [one for one in ignored if role != "assistant" or not _THOUGHT.fullmatch(one)]
+            yield from draft.message(
+                role,
+                said,
+                line=text.count("\n", 0, start) + 1,
+                metadata={"ignored": rest} if rest else None,
+                thinking="\n\n".join(thoughts) or None,
+                toolCallId=call_id,
+            )
+            ignored = []
+    yield from draft.end(metadata={"ignored": ignored} if ignored else None)
 
 
 def _about(text: str) -> dict[str, str]:
@@ -161,7 +182,7 @@ def _turns(text: str, spans: list[Span]) -> Iterator[tuple[str, int, int, str | 
         elif span.kind == "tool":
             yield "tool", start, end, span.call_id
         else:
-            yield "user", start, end, None
+            yield "ignored", start, end, None
         at = end
     if at < stop:
         yield "user", at, stop, None

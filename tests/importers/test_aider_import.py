@@ -23,7 +23,7 @@ def blocks(body: str) -> list[tuple[str, str]]:
     for line in body.split("\n"):
         role, text = (
             ("user", line[5:])
-            if line.startswith("#### ")
+            if line.startswith("#### ") and line.endswith("  ")
             else ("tool", line[2:])
             if line.startswith("> ")
             else ("assistant", line)
@@ -65,7 +65,7 @@ def test_lines_are_as_they_were_typed(tmp_path: Path) -> None:
     path.write_text(
         "\n# aider chat started at 2025-03-04 05:06:07\n\n> Aider v0.70.0  \n> Model: gpt-x with diff edit format  \n\n"
         "#### first  \n####   indented  \n\n"
-        "#### second\n\n# A heading of the model\n\n>>>>>>> REPLACE\nDone.\n\n> Commit abc  \n"
+        "#### second  \n\n# A heading of the model\n\n>>>>>>> REPLACE\nDone.\n\n> Commit abc  \n"
     )
     stream = read(path)
     assert stream.told() == [
@@ -84,7 +84,7 @@ def test_chats_of_one_second_and_of_no_words_are_sessions(tmp_path: Path) -> Non
     """Two chats with the same heading are two sessions, an empty chat is one too."""
     path = tmp_path / "h.md"
     path.write_text(
-        "# aider chat started at 2025-01-01 00:00:00\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x\n"
+        "# aider chat started at 2025-01-01 00:00:00\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x  \n"
     )
     stream = read(path)
     assert len(stream.starts) == 2
@@ -94,10 +94,10 @@ def test_chats_of_one_second_and_of_no_words_are_sessions(tmp_path: Path) -> Non
 def test_a_grown_file_keeps_its_sessions_and_ids(tmp_path: Path) -> None:
     """What is appended changes no earlier session and no earlier id."""
     path = tmp_path / ".aider.chat.history.md"
-    path.write_text("# aider chat started at 2025-01-01 00:00:00\n\n#### x\n\nanswer\n")
+    path.write_text("# aider chat started at 2025-01-01 00:00:00\n\n#### x  \n\nanswer\n")
     before = read(path)
     with path.open("a") as file:
-        file.write("\n#### x\n\nanswer\n\n# aider chat started at 2025-01-02 00:00:00\n\n#### y\n")
+        file.write("\n#### x  \n\nanswer\n\n# aider chat started at 2025-01-02 00:00:00\n\n#### y  \n")
     after = read(path)
     assert next(iter(after.starts)) == next(iter(before.starts))
     first = after.messages[next(iter(after.starts))]
@@ -108,7 +108,7 @@ def test_a_grown_file_keeps_its_sessions_and_ids(tmp_path: Path) -> None:
 def test_headings_are_local_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Aider writes no zone, so the heading is this machine's local time."""
     path = tmp_path / "h.md"
-    path.write_text("# aider chat started at 2025-07-01 12:00:00\n\n#### x\n")
+    path.write_text("# aider chat started at 2025-07-01 12:00:00\n\n#### x  \n")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -121,7 +121,7 @@ def test_headings_are_local_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_bytes_that_are_no_utf8_are_reported(tmp_path: Path) -> None:
     """The line is taken with a replacement, and named."""
     path = tmp_path / "h.md"
-    path.write_bytes(b"# aider chat started at 2025-01-01 00:00:00\n#### caf\xe9\n")
+    path.write_bytes(b"# aider chat started at 2025-01-01 00:00:00\n#### caf\xe9  \n")
     stream = read(path)
     assert stream.told() == [("user", "caf\ufffd")]
     assert [s.line for s in stream.repaired] == [2]
@@ -132,7 +132,7 @@ def test_a_line_that_is_too_long_is_reported(tmp_path: Path, monkeypatch: pytest
     """It is skipped with its number, and the lines around it are read."""
     monkeypatch.setattr("sessiond.importers.lines.MAX_LINE_BYTES", 1000)
     path = tmp_path / "h.md"
-    path.write_text("# aider chat started at 2025-01-01 00:00:00\n#### x\n" + "y" * 5000 + "\nanswer\n")
+    path.write_text("# aider chat started at 2025-01-01 00:00:00\n#### x  \n" + "y" * 5000 + "\nanswer\n")
     stream = read(path)
     assert stream.told() == [("user", "x"), ("assistant", "answer")]
     assert [s.line for s in stream.skipped] == [3]
@@ -141,11 +141,24 @@ def test_a_line_that_is_too_long_is_reported(tmp_path: Path, monkeypatch: pytest
 def test_words_before_the_first_chat_are_a_session(tmp_path: Path) -> None:
     """The end of an older chat is not a later than the first heading; a file without any heading is a session too."""
     path = tmp_path / ".aider.chat.history.md"
-    path.write_text("#### from before\n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x\n")
+    path.write_text("#### from before  \n\n# aider chat started at 2025-01-01 00:00:00\n\n#### x  \n")
     stream = read(path)
     assert [[m["content"] for m in messages] for messages in stream.messages.values()] == [["from before"], ["x"]]
     first, second = (messages[0]["timestamp"] for messages in stream.messages.values())
     assert first == second
-    path.write_text("#### alone\n")
+    path.write_text("#### alone  \n")
     assert read(path).told() == [("user", "alone")]
     assert read(path).only_info["cwd"] == str(tmp_path)
+
+
+def test_a_heading_of_the_model_is_the_model_s(tmp_path: Path) -> None:
+    """Aider ends its own lines with two blanks; of a line that is still being written nothing is said but that."""
+    path = tmp_path / ".aider.chat.history.md"
+    text = "# aider chat started at 2025-01-01 00:00:00\n\n#### x  \n\nSteps:\n\n#### 1. Read\n\nDone.\n\n"
+    path.write_text(text)
+    assert read(path).told() == [("user", "x"), ("assistant", "Steps:\n\n#### 1. Read\n\nDone.")]
+    for end in ("####", "#### 2", "#### 2. Writ"):
+        path.write_text(text + end)
+        stream = read(path)
+        assert stream.told() == [("user", "x"), ("assistant", "Steps:\n\n#### 1. Read\n\nDone.")]
+        assert [one.reason for one in stream.skipped] == ["the last line is not ended yet"]

@@ -217,8 +217,40 @@ def test_continue_without_its_list(tmp_path: Path) -> None:
     assert read(path).only_info["createdAt"] == "2023-11-14T22:13:20.000Z"
 
 
+def test_what_gptel_does_not_send_is_not_a_message(tmp_path: Path) -> None:
+    """Thoughts belong to the response, other text is kept with the next message, and a prefix that waits is nothing."""
+    path = tmp_path / "chat.org"
+    pieces = [
+        ("user", "*** Why?\n\n"),
+        ("ignore", "#+begin_reasoning\nLet me see.\n#+end_reasoning\n"),
+        ("response", "Because.\n\n"),
+        ("ignore", "a remark of mine\n"),
+        ("user", "*** And then?\n\n"),
+        ("response", "Then.\n\n"),
+        ("user", "*** "),
+    ]
+    body = "".join(text for _, text in pieces)
+    drawer = ":PROPERTIES:\n:GPTEL_BOUNDS: {}\n:END:\n"
+    bounds = "".ljust(80)
+    for _ in range(2):
+        at, spans = len(drawer.format(bounds)) + 1, {"response": "", "ignore": ""}
+        for kind, text in pieces:
+            if kind in spans:
+                spans[kind] += f" ({at} {at + len(text)})"
+            at += len(text)
+        bounds = "(" + " ".join(f"({kind}{found})" for kind, found in spans.items()) + ")"
+        bounds = bounds.ljust(80)
+    path.write_text(drawer.format(bounds) + body)
+    stream = read(path)
+    assert stream.told() == [
+        ("user", "*** Why?"), ("assistant", "Because."), ("user", "*** And then?"), ("assistant", "Then."),
+    ]  # fmt: skip
+    assert stream.only[1]["thinking"] == "Let me see."
+    assert stream.only[2]["metadata"] == {"ignored": ["a remark of mine"]}
+
+
 def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are not UTF-8 are replaced and reported, half a bound does not count, ignored text is still the user's, a
+    """Bytes that are not UTF-8 are replaced and reported, half a bound does not count, ignored text is nobody's message, a
     file beyond the limit is reported.
     """
     path = tmp_path / "chat.md"
@@ -226,7 +258,8 @@ def test_gptels_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path.write_bytes(body + b"<!-- Local Variables: -->\n<!-- gptel-model: m -->\n"
                      b"<!-- gptel--bounds: ((ignore (6 9)) (response (10 13) (11 12) (5))) -->\n<!-- End: -->\n")  # fmt: skip
     stream = read(path)
-    assert stream.told() == [("user", "caf\ufffd "), ("user", "one"), ("assistant", "two"), ("user", " three")]
+    assert stream.told() == [("user", "caf\ufffd "), ("assistant", "two"), ("user", " three")]
+    assert stream.only[1]["metadata"] == {"ignored": ["one"]}
     assert [one.reason for one in stream.repaired] == ["replaced bytes that are not valid UTF-8"]
     monkeypatch.setattr(gptel, "MAX_FILE_BYTES", 10)
     assert "larger than" in read(path).skipped[0].reason

@@ -140,7 +140,9 @@ async def test_a_session_that_is_here_no_more_comes_again(served, tmp_path):
 async def test_a_file_of_several_sessions_is_known_when_the_last_is_stored(served, tmp_path):
     """Only one session of it has the mark: if the import ends before, the file is read again."""
     path = tmp_path / ".aider.chat.history.md"
-    chats = [f"# aider chat started at 2025-03-04 05:06:0{n}\n\n#### question {n}\n\nanswer {n}\n\n" for n in range(4)]
+    chats = [
+        f"# aider chat started at 2025-03-04 05:06:0{n}\n\n#### question {n}  \n\nanswer {n}\n\n" for n in range(4)
+    ]
     path.write_text("\n" + "".join(chats))
     result = await served.bring(path)
     marks = ["fingerprint" in info["metadata"]["source"] for info in result["sessions"]]
