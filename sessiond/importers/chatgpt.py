@@ -14,9 +14,17 @@ from sessiond.importers.document import DocumentItem, items
 from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
+from sessiond.importers.source_file import word
 from sessiond.model.values import JsonObject
 
 _ABOUT = frozenset({"mapping", "title", "create_time", "update_time", "default_model_slug"})
+_CONTENT_TYPES = frozenset(
+    {
+        "text", "multimodal_text", "code", "execution_output", "thoughts", "reasoning_recap", "tether_quote",
+        "tether_browsing_display", "tether_browsing_code", "system_error", "user_editable_context", "model_editable_context",
+        "citable_code_output", "computer_output", "sonic_webpage", "super_widget", "app_pairing_content",
+    }
+)  # fmt: skip
 _SAID = frozenset({"id", "author", "create_time", "content"})
 
 
@@ -154,6 +162,8 @@ def _message(
     draft: SessionDraft, line: int, node_id: str, node: JsonObject, message: JsonObject, *, branch: bool
 ) -> Iterator[Event]:
     role, raw = _role(message), message.get("content")
+    if isinstance(raw, dict) and word(raw.get("content_type")) not in ("", *_CONTENT_TYPES):
+        draft.unknown(raw["content_type"])
     content = _content(raw)
     given = message.get("metadata") if isinstance(message.get("metadata"), dict) else {}
     assert isinstance(given, dict)

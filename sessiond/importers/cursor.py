@@ -118,6 +118,8 @@ def _bubble(draft: SessionDraft, bubble: JsonObject, marks: JsonObject) -> Gener
         _take_tool(turn, tool, str(bubble.get("bubbleId")))
     if turn.is_empty:
         return 1
+    if turn.role not in _ROLES.values():
+        draft.unknown(turn.role)
     turn.metadata |= of_camel(mapped(bubble.get("tokenCount")) | {"model": _named(bubble.get("modelInfo"))})
     draft.model = _named(bubble.get("modelInfo")) or draft.model
     yield from turn.events(draft, id=bubble.get("bubbleId") or bubble.get("id"), time=_time(bubble))

@@ -30,6 +30,15 @@ from sessiond.model.values import JsonObject, derived_id, normal_timestamp, time
 
 _ID_CHARS = 256
 _RECORDS = 200
+_BLOCKS = frozenset(
+    {
+        "text", "image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio", "video", "resource",
+        "resource_link", "refusal", "inlineData", "fileData", "executableCode", "codeExecutionResult", "imageUrl", "image_file",
+        "attachment", "mention", "binary", "agent", "subtask", "compaction", "retry", "image_asset_pointer",
+        "audio_asset_pointer", "audio_transcription", "real_time_user_audio_video_asset_pointer", "video_container_asset_pointer",
+    }
+)  # fmt: skip
+"""Types of content blocks that vendors and tools have, besides those that become fields of a message."""
 _KINDS = 100
 _KIND_CHARS = 80
 _RECORDS_BYTES = 256 * 1024
@@ -141,6 +150,7 @@ class SessionDraft:
         `time`: in any form that `moment` knows, or already normalised; None if the source has none.
         """
         at = moment(time)
+        self._count_blocks(content)
         wire: JsonObject = {"role": role or "unknown", "content": content}
         wire |= {key: value for key, value in rest.items() if value is not None}
         if time is not None and at is None:
@@ -194,6 +204,13 @@ class SessionDraft:
         self._seen.setdefault(fresh, 0)
         return fresh
 
+    def _count_blocks(self, content: str | list[Any]) -> None:
+        """Count what is kept in a message's content although nobody knows what it is."""
+        for block in content if isinstance(content, list) else ():
+            kind = _kind_of_block(block)
+            if kind not in _BLOCKS:
+                self.unknown(f"block {kind}")
+
     def unknown(self, kind: Any) -> None:
         """Count a record of a kind that this importer does not know."""
         name = fit(str(kind))[:_KIND_CHARS] if kind not in (None, "") else "without a type"
@@ -246,6 +263,14 @@ def with_metadata(record: MessageRecord, more: JsonObject) -> MessageRecord:
     message = {**record.message, "metadata": {**record.message.get("metadata", {}), **more}}
     said = {key: value for key, value in message.items() if key != "id" and (timed or key != "timestamp")}
     return MessageRecord(record.source_id, message, digest_of(said))
+
+
+def _kind_of_block(block: Any) -> str:
+    """Its type; of a part of Google's, its first key."""
+    if not isinstance(block, dict):
+        return "text" if isinstance(block, str) else "without a type"
+    kind = block.get("type", block.get("content_type"))
+    return kind if isinstance(kind, str) else next((key for key in block if isinstance(key, str)), "without a type")
 
 
 def _is_marked(metadata: JsonObject | None) -> bool:

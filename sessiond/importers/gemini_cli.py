@@ -69,6 +69,8 @@ class GeminiCli:
                 yield entry
                 continue
             line, record = entry
+            if (unknown := _unknown_kind(record)) is not None:
+                draft.unknown(unknown)
             for message, marks in survey.counted(line, record):
                 yield from _message(draft, line, message, marks)
         yield from draft.end(updatedAt=about.get("lastUpdated"))
@@ -144,6 +146,17 @@ class _Survey:
             return False
         responses = [part.get("functionResponse") if isinstance(part, dict) else None for part in parts]
         return all(isinstance(one, dict) and str(one.get("id")) in self._answered for one in responses)
+
+
+def _unknown_kind(record: JsonObject) -> str | None:
+    """An operator, or a type of message, that later versions may have."""
+    operators = [key for key in record if key.startswith("$") and key not in ("$set", "$rewindTo")]
+    if operators:
+        return operators[0]
+    if _is_message(record):
+        return None if record["type"] in _ROLES else str(record["type"])
+    known = "sessionId" in record or "$set" in record or "$rewindTo" in record
+    return None if known else str(record.get("type", "without a type"))
 
 
 def _is_message(record: Any) -> bool:

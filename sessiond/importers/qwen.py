@@ -14,11 +14,14 @@ from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, T
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener, open_source
+from sessiond.importers.source_file import listed, mapped, word
 from sessiond.model.values import JsonObject
 
 _KINDS = {"user": PROMPT, "assistant": ANSWER, "tool_result": RESULT}
 _ROLES = {"user": "user", "assistant": "assistant"}
 _USED = frozenset({"type", "uuid", "timestamp", "message", "toolCallResult"})
+_SILENT = frozenset({"at_command", "attribution_snapshot", "custom_title", "rewind", "slash_command", "ui_telemetry"})
+"""Kinds of system records in which nobody says anything."""
 _NAME_CHARS = 80
 
 
@@ -65,7 +68,26 @@ class _Reader:
             return
         if isinstance(payload, dict) and isinstance(payload.get("customTitle"), str):
             self._name = payload["customTitle"]
-        self._ignored[f"{kind}/{record['subtype']}" if record.get("subtype") else str(kind)] += 1
+        subtype = record.get("subtype")
+        if subtype == "chat_compression" and isinstance(payload, dict):
+            yield from self._compression(line, record, payload)
+        elif kind == "system" and word(subtype) in _SILENT:
+            self._ignored[f"system/{subtype}"] += 1
+        else:
+            self._draft.unknown(f"{kind}/{subtype}" if subtype else kind)
+
+    def _compression(self, line: int, record: JsonObject, payload: JsonObject) -> Iterator[Event]:
+        """The summary, written by a model, that the model gets from then on; it is the first of what is sent instead."""
+        sent = listed(payload.get("compressedHistory"))
+        parts = mapped(sent[0]).get("parts") if sent else None
+        yield from self._draft.message(
+            "system",
+            google_parts.content(parts),
+            line=line,
+            id=record.get("uuid"),
+            time=record.get("timestamp"),
+            metadata={"compaction": True, **mapped(payload.get("info"))},
+        )
 
     def _message(self, line: int, record: JsonObject, kind: str, parts: list[Any]) -> Iterator[Event]:
         if not self._draft.started:

@@ -26,6 +26,8 @@ _TOOLS = {2: "run_shell_command", 3: "search_codebase", 4: "server", 5: "read_fi
           22: "create_documents", 23: "read_shell_command_output", 24: "use_computer", 25: "insert_review_comments",
           26: "read_skill", 27: "request_computer_use", 28: "fetch_conversation", 29: "start_agent"}  # fmt: skip
 _SILENT = {6: "server_event", 10: "update_todos", 18: "update_review_comments", 21: "debug_output", 25: "model_used"}
+_KINDS = frozenset({2, 3, 4, 5, 9, 15, 16})
+"""Prompts, answers, calls, results, the system's words, thoughts and summaries."""
 _ABOUT = (1, 7, 8, 11, 13, 14)
 """Fields of a message that say something about it: ids, opaque data, citations, time."""
 
@@ -86,6 +88,8 @@ def _conversation(path: str, source_id: str, queries: list[JsonObject], messages
             name = _SILENT.get(kind, "empty message")
             silent[name] = silent.get(name, 0) + 1
             continue
+        if kind not in _KINDS:
+            draft.unknown(f"message {kind}")
         turn = _turn(kind, message)
         if is_sub:
             turn.metadata["sidechain"] = True

@@ -19,6 +19,7 @@ from sessiond.model.values import JsonObject
 
 _MAX_THREAD_BYTES = 256 * MIB
 """A thread that is larger than this once it is decompressed is skipped."""
+_KINDS = frozenset({"User", "Agent", "segments"})
 _ABOUT = ("title", "summary", "messages", "updated_at", "model", "version", "request_token_usage", "initial_project_snapshot",
           "ui_scroll_position", "draft_prompt", "detailed_summary")  # fmt: skip
 
@@ -91,6 +92,8 @@ def _session(path: str, row: JsonObject, thread: JsonObject) -> Iterator[Event]:
         if message == "Resume":
             resumed += 1
             continue
+        if not isinstance(message, dict) or not message.keys() & _KINDS:
+            draft.unknown(next(iter(message)) if isinstance(message, dict) and message else type(message).__name__)
         turn, message_id = turn_of(message)
         if isinstance(usage, dict) and usage.get(message_id):
             turn.metadata["requestTokenUsage"] = usage[message_id]
