@@ -145,7 +145,7 @@ class _Reader:
     def _begin(self, record: JsonObject, meta: JsonObject) -> Iterator[Event]:
         if self._draft is not None:
             return
-        stem = os.path.basename(self._path).removesuffix(".jsonl")
+        stem = os.path.basename(self._path).removesuffix(".zst").removesuffix(".jsonl")
         found = _UUID.findall(stem)
         own_id = meta.get("id")
         source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem

@@ -40,7 +40,7 @@ class Agent:
         return self.name
 
     @property
-    def _program(self) -> list[str]:
+    def program(self) -> list[str]:
         folder = cache() / self.name
         if self.name == "llm":
             return [str(folder / "bin" / "llm")]
@@ -55,7 +55,7 @@ class Agent:
 
     def run(self, env: dict[str, str], folder: Path, prompt: str, *, again: bool = False) -> str:
         """Send a prompt from `folder`; returns what the agent printed."""
-        command = [*self._program, *(self._again if again else self._first), prompt]
+        command = [*self.program, *(self._again if again else self._first), prompt]
         done = subprocess.run(
             command,
             cwd=folder,

@@ -40,9 +40,10 @@ class Request:
 
 
 class FakeModel:
-    """Use it as a context manager. `requests`: in the order of their answers."""
+    """Use it as a context manager. `requests`: in the order of their answers. `sent`: how many tokens each request had."""
 
     def __init__(self) -> None:
+        self.sent = 100
         self.requests: list[Request] = []
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -244,7 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: Json) -> None:
         text, call = self.model.answer(from_chat(body))
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        sent = self.model.sent
+        usage = {"prompt_tokens": sent, "completion_tokens": 10, "total_tokens": sent + 10}
         base = {"id": "chatcmpl-1", "created": 1, "model": "fake-model"}
         calls = []
         if call is not None:

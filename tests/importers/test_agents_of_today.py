@@ -406,6 +406,10 @@ def test_codex_packs_old_rollouts(tmp_path: Path) -> None:
     packed.write_bytes(whole)
     assert read(packed).told() == read(plain).told()
     assert [found.importer for found in registry.walk(str(packed.parent))] == ["codex"]
+    headless = lines(tmp_path / "rollout-y.jsonl", *records[1:])
+    packed_headless = tmp_path / "rollout-y.jsonl.zst"
+    packed_headless.write_bytes(zstandard.ZstdCompressor().compress(headless.read_bytes()))
+    assert read(packed_headless).starts.keys() == read(headless).starts.keys() == {"rollout-y"}
     packed.write_bytes(whole[: len(whole) // 2])
     assert 100 < len(read(packed).only) < 300
     damaged = bytearray(whole)
