@@ -1,7 +1,7 @@
 """gptel: the user's own Org or Markdown file. Bounds (an Org property, or file-local variables at the end) give the
 positions of responses as Emacs character positions, starting at 1. Text outside all bounds is the user's, without a prefix such
-as `### ` that waits for it. What gptel leaves out of its requests (`ignore`) is no message: thoughts belong to the response after
-them, other text is in the metadata of the next message.
+as `### ` that waits for it. Text that gptel leaves out of its requests (`ignore`) does not become a message: thoughts belong to
+the response after them, other text is in the metadata of the next message.
 """
 
 from __future__ import annotations
