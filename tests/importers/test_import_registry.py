@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from collected import Stream, corpus, lines, snapshot
 
+from scripts import importers_table
 from sessiond.exporters import export
 from sessiond.importers import registry
 from sessiond.importers.claude_code import ClaudeCode
@@ -186,14 +187,19 @@ def test_the_tools_that_are_run_are_those_that_say_so() -> None:
     assert {agent.tool for agent in AGENTS} == {one for one in registry.BY_NAME if registry.verified(one) == "run"}
 
 
-def test_docs_have_a_row_for_every_importer() -> None:
-    """The table of docs/importers.md names the tools in the registry's order, each with its proof."""
-    text = (Path(__file__).parents[2] / "docs" / "importers.md").read_text()
-    table = text.partition("## How each was verified\n")[2].partition("\n## ")[0]
-    rows = [
-        [cell.strip(" `") for cell in line.split("|")[1:3]] for line in table.splitlines() if line.startswith("| `")
-    ]
-    assert rows == [[name, registry.verified(name)] for name in registry.BY_NAME]
+def test_the_table_of_the_docs_is_what_the_importers_do() -> None:
+    """`python -m scripts.importers_table` writes it from the sources of these tests."""
+    assert importers_table.DOC.read_text() == importers_table.page()
+    assert set(importers_table.sources()) == set(registry.BY_NAME)
+
+
+@pytest.mark.parametrize("tool", registry.BY_NAME)
+def test_a_whole_source_of_each_tool_is_read(tool: str) -> None:
+    """Without anything unknown or skipped; the words of both sides come in."""
+    found = importers_table.events(tool, importers_table.sources()[tool])
+    roles = {event.message["role"] for event in found if isinstance(event, MessageRecord)}
+    assert {"user", "assistant"} <= roles
+    assert [event for event in found if isinstance(event, SkippedLine) and not event.taken] == []
 
 
 def test_memory_stays_flat_while_a_large_file_is_read(tmp_path: Path) -> None:

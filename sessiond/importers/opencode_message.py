@@ -1,0 +1,79 @@
+"""A message of opencode's: what it is about, and its parts. A tool's call and its result are one part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.draft import SessionDraft
+from sessiond.importers.jsontext import as_text
+from sessiond.importers.record import Event
+from sessiond.importers.usage import of_opencode
+from sessiond.model.values import JsonObject
+
+_SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch"})
+
+
+def message_of(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tuple[str, Any]]) -> Iterator[Event]:
+    blocks: list[Any] = []
+    thoughts: list[str] = []
+    calls: list[JsonObject] = []
+    results: list[tuple[str, JsonObject]] = []
+    silent: list[Any] = []
+    for part_id, part in parts:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "reasoning":
+            thoughts.append(str(part.get("text") or ""))
+        elif kind == "tool":
+            state = part.get("state") if isinstance(part.get("state"), dict) else {}
+            calls.append(tool_call(part.get("callID"), part.get("tool"), state.get("input")))
+            results.append((part_id, part))
+        elif kind in _SILENT:
+            silent.append(part)
+        elif kind == "text" and isinstance(part.get("text"), str):
+            more = {key: value for key, value in part.items() if key not in ("type", "text", "time")}
+            blocks.append({"type": "text", "text": part["text"], **more})
+        else:
+            blocks.append(part)
+    metadata = {key: value for key, value in about.items() if key not in ("id", "role", "time", "tokens")}
+    metadata |= of_opencode(about)
+    if silent:
+        metadata["parts"] = silent
+    if (
+        blocks
+        and all(isinstance(block, dict) and block.get("synthetic") for block in blocks)
+        and about.get("role") == "user"
+    ):
+        metadata["injected"] = True
+    if isinstance(about.get("modelID"), str):
+        draft.model = about["modelID"]
+    role = about.get("role") if isinstance(about.get("role"), str) else "unknown"
+    fields: JsonObject = {"thinking": "\n\n".join(thoughts) if thoughts else None, "toolCalls": calls or None}
+    status = "error" if about.get("error") else None
+    yield from draft.message(
+        str(role), simple(blocks), id=about.get("id"), time=time, metadata=metadata, status=status, **fields
+    )
+    for part_id, part in results:
+        yield from _result(draft, part_id, part)
+
+
+def _result(draft: SessionDraft, part_id: str, part: JsonObject) -> Iterator[Event]:
+    state = part.get("state") if isinstance(part.get("state"), dict) else {}
+    assert isinstance(state, dict)
+    output = state.get("output", state.get("error"))
+    if output is None:
+        return
+    times = state.get("time") if isinstance(state.get("time"), dict) else {}
+    assert isinstance(times, dict)
+    metadata = {key: value for key, value in state.items() if key not in ("input", "output", "time", "error")}
+    if "error" in state:
+        metadata["isError"] = True
+    yield from draft.message(
+        "tool",
+        output if isinstance(output, str) else as_text(output),
+        id=part_id,
+        time=times.get("end") or times.get("start"),
+        metadata=metadata,
+        toolCallId=str(part.get("callID") or ""),
+    )
