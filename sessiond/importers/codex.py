@@ -149,7 +149,7 @@ class _Reader:
         found = _UUID.findall(stem)
         own_id = meta.get("id")
         source_id = own_id if isinstance(own_id, str) and own_id else found[-1] if found else stem
-        self._draft = SessionDraft(Codex.name, self._path, source_id)
+        self._draft = self._reports.draft = SessionDraft(Codex.name, self._path, source_id)
         git = meta.get("git") if isinstance(meta.get("git"), dict) else {}
         metadata = {
             key: value for key, value in meta.items() if key not in ("id", "cwd", "timestamp") and value is not None

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sessiond.importers import usage
-from sessiond.importers.draft import with_metadata
+from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import Event, MessageRecord
 from sessiond.importers.source_file import mapped, word
 from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
@@ -21,9 +21,12 @@ from sessiond.model.values import JsonObject
 
 
 class UsageReports:
-    """Put events through `pass_on` and reports into `take`, in the file's order; then ask for the `rest`."""
+    """Put events through `pass_on` and reports into `take`, in the file's order; then ask for the `rest`. `draft`: the session,
+    once it has begun.
+    """
 
     def __init__(self) -> None:
+        self.draft: SessionDraft | None = None
         self._kept_back: list[Event] = []
         """The last message of the assistant's, and what came after it."""
         self._waiting: TokenUsage | None = None
@@ -33,6 +36,8 @@ class UsageReports:
     def take(self, record: JsonObject, model: Any) -> None:
         """A `token_usage_record`, or an event `token_count`; anything else is ignored."""
         payload = mapped(record.get("payload"))
+        if record.get("type") != "token_usage_record" and payload.get("type") != "token_count":
+            return
         info = mapped(payload.get("info"))
         total = _counts(payload.get("thread_token_usage") or info.get("total_token_usage"))
         if total is None or total == self._total:
@@ -40,9 +45,10 @@ class UsageReports:
         before, self._total = self._total, total
         last = _counts(payload.get("usage") or info.get("last_token_usage"))
         found = last or (total if before is None or total.total < before.total else _sum(total, before, -1))
-        found = msgspec.structs.replace(
-            found, model=word(model) or None, request=word(payload.get("response_id")) or None
-        )
+        # Ids of responses of a local model may begin again in each thread.
+        response = word(payload.get("response_id"))
+        request = f"{word(payload.get('thread_id'))}:{response}" if response else None
+        found = msgspec.structs.replace(found, model=word(model) or None, request=request)
         self._waiting = found if self._waiting is None else _sum(self._waiting, found)
         if self._kept_back:
             self._settle()
@@ -66,9 +72,10 @@ class UsageReports:
         """Give the message what was reported."""
         message = self._kept_back[0]
         if self._waiting is not None and isinstance(message, MessageRecord):
+            assert self.draft is not None, "a message has a session"
             earlier = token_usage_of(message.message.get("metadata"))
             found = self._waiting if earlier is None else _sum(earlier, self._waiting)
-            self._kept_back[0] = with_metadata(message, {KEY: found.wire()})
+            self._kept_back[0] = self.draft.with_metadata(message, {KEY: found.wire()})
             self._waiting = None
 
 

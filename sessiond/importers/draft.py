@@ -21,7 +21,6 @@ from sessiond.importers.record import (
     SessionStart,
     SkippedLine,
     Unknown,
-    digest_of,
     digest_of_json,
 )
 from sessiond.limits import DEFAULT
@@ -113,6 +112,8 @@ class SessionDraft:
         self._known: JsonObject = {}
         self._seen: dict[str, int] = {}
         self._repeats: dict[str, int] = {}
+        self._guessed: set[str] = set()
+        """Ids of messages without a time of their own."""
         self._records: list[Any] = []
         self._records_bytes = 0
         self._not_kept = 0
@@ -171,8 +172,16 @@ class SessionDraft:
         if role == "user" and self._first_words is None and not _is_marked(metadata):
             self._first_words = first_words(content)
         if at is None:  # a time that is guessed is not something that the source says
+            self._guessed.add(fresh_id)
             text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
         yield MessageRecord(self.source_id, {"id": fresh_id, **wire}, digest_of_json(text))
+
+    def with_metadata(self, record: MessageRecord, more: JsonObject) -> MessageRecord:
+        """The record of a message of this session, with `more` in its metadata."""
+        message = {**record.message, "metadata": {**record.message.get("metadata", {}), **more}}
+        left_out = ("id", "timestamp") if message["id"] in self._guessed else ("id",)
+        text = encoded({key: value for key, value in message.items() if key not in left_out}) or b""
+        return MessageRecord(record.source_id, message, digest_of_json(text))
 
     def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""
@@ -254,15 +263,6 @@ class SessionDraft:
         if changed:
             yield InfoUpdate(self.source_id, self.suggested_id, changed)
         yield SessionEnd(self.source_id)
-
-
-def with_metadata(record: MessageRecord, more: JsonObject) -> MessageRecord:
-    """The record with `more` in its message's metadata."""
-    untimed = {key: value for key, value in record.message.items() if key not in ("id", "timestamp")}
-    timed = record.digest == digest_of({**untimed, "timestamp": record.message["timestamp"]})
-    message = {**record.message, "metadata": {**record.message.get("metadata", {}), **more}}
-    said = {key: value for key, value in message.items() if key != "id" and (timed or key != "timestamp")}
-    return MessageRecord(record.source_id, message, digest_of(said))
 
 
 def _kind_of_block(block: Any) -> str:

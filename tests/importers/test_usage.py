@@ -168,7 +168,7 @@ def reported(last: dict[str, int] | None, total: dict[str, int]) -> dict[str, An
 
 
 def requested(name: str, used: dict[str, int], total: dict[str, int]) -> dict[str, Any]:
-    return record("token_usage_record", response_id=name, usage=used, thread_token_usage=total)
+    return record("token_usage_record", thread_id="t", response_id=name, usage=used, thread_token_usage=total)
 
 
 META = record("session_meta", id="11111111-2222-4333-8444-555555555555", cwd="/w")
@@ -192,7 +192,7 @@ def test_codex_tells_an_answer_s_tokens_after_it_and_twice(tmp_path: Path) -> No
         reported(counts(20, 3), counts(30, 5)),
     )
     assert found == [
-        {"input": 10, "output": 2, "model": "gpt-x", "request": "r1"},
+        {"input": 10, "output": 2, "model": "gpt-x", "request": "t:r1"},
         {"input": 20, "output": 3, "model": "gpt-x"},
     ]
 
@@ -220,7 +220,7 @@ def test_no_report_of_codex_is_lost(tmp_path: Path) -> None:
         requested("r2", counts(10, 2), counts(11, 3)),
         requested("r3", counts(100, 4), counts(111, 7)),
     )
-    assert found == [{"input": 111, "output": 7, "request": "r1+r2+r3"}]
+    assert found == [{"input": 111, "output": 7, "request": "t:r1+t:r2+t:r3"}]
 
 
 def test_the_shape_survives_json() -> None:
