@@ -8,8 +8,9 @@ the session that it works for.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
+from operator import add
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -100,7 +101,7 @@ def usage_report(db: sqlite3.Connection, query: UsageQuery) -> UsageReport:
         rows=shown,
         omitted=len(rows) - len(shown),
         sessions=len(whole.sessions),
-        total=whole.total,
+        total=whole.total(),
         models=whole.models(),
         time_zone=zone_name,
     )
@@ -174,22 +175,27 @@ class _Group:
     """One row while it is being added up."""
 
     def __init__(self) -> None:
-        self.total = TokenTotals()
         self.sessions: set[str] = set()
-        self._models: dict[str | None, ModelUsage] = {}
+        self._models: dict[str | None, list[float]] = {}
 
     def add(self, used: _Used, owner: str) -> None:
         self.sessions.add(owner)
-        model = self._models.setdefault(used.model, ModelUsage(model=used.model))
-        for name, value in zip(_COUNTS, used.counts, strict=True):
-            setattr(self.total, name, getattr(self.total, name) + value)
-            setattr(model, name, getattr(model, name) + value)
+        before = self._models.get(used.model)
+        self._models[used.model] = list(used.counts) if before is None else list(map(add, before, used.counts))
+
+    def total(self) -> TokenTotals:
+        return TokenTotals(**_by_name(map(sum, zip(*self._models.values(), strict=True))))
 
     def models(self) -> list[ModelUsage]:
-        return sorted(self._models.values(), key=lambda one: (-_tokens(one), one.model or ""))
+        found = [ModelUsage(model=model, **_by_name(counts)) for model, counts in self._models.items()]
+        return sorted(found, key=lambda one: (-_tokens(one), one.model or ""))
 
     def row(self, key: str | None, name: str | None) -> UsageRow:
-        return UsageRow(key=key, name=name, sessions=len(self.sessions), total=self.total, models=self.models())
+        return UsageRow(key=key, name=name, sessions=len(self.sessions), total=self.total(), models=self.models())
+
+
+def _by_name(counts: Iterable[float]) -> dict[str, Any]:
+    return dict(zip(_COUNTS, counts, strict=False))
 
 
 def _key(by: str, zone: tzinfo | None, sessions: _Sessions) -> Callable[[_Used], str | None]:
