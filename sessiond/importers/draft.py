@@ -38,6 +38,10 @@ _BLOCKS = frozenset(
     }
 )  # fmt: skip
 """Types of content blocks that vendors and tools have, besides those that become fields of a message."""
+_PERSON, _COMMAND, _ASIDE, _ANSWER = range(4)
+"""Whose words name a session without a title, the best first: a person's, a command's, those of a subagent or of a prompt that was
+taken back, the model's.
+"""
 _KINDS = 100
 _KIND_CHARS = 80
 _RECORDS_BYTES = 256 * 1024
@@ -117,8 +121,8 @@ class SessionDraft:
         self._records: list[Any] = []
         self._records_bytes = 0
         self._not_kept = 0
-        self._first_words: str | None = None
-        """Of the first message that a person wrote."""
+        self._first_words: dict[int, str] = {}
+        """By rank: of the first message that a person wrote, or else of another one."""
         self._unknown: dict[str, int] = {}
 
     def start(self, *, metadata: JsonObject | None = None, **info: Any) -> SessionStart:
@@ -169,8 +173,8 @@ class SessionDraft:
             yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
             return
         self.last_time = at or wire["timestamp"]
-        if role == "user" and self._first_words is None and not _is_marked(metadata):
-            self._first_words = first_words(content)
+        if _PERSON not in self._first_words:
+            self._take_words(role, content, metadata or {})
         if at is None:  # a time that is guessed is not something that the source says
             self._guessed.add(fresh_id)
             text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
@@ -213,6 +217,15 @@ class SessionDraft:
         self._seen.setdefault(fresh, 0)
         return fresh
 
+    def _take_words(self, role: str, content: str | list[Any], metadata: JsonObject) -> None:
+        rank = _rank(role, metadata)
+        if rank is None or rank in self._first_words:
+            return
+        command = metadata.get("command")
+        words = first_words(_command_line(command) if isinstance(command, dict) else content)
+        if words:
+            self._first_words[rank] = words
+
     def _count_blocks(self, content: str | list[Any]) -> None:
         """Count what is kept in a message's content although nobody knows what it is."""
         for block in content if isinstance(content, list) else ():
@@ -253,7 +266,7 @@ class SessionDraft:
         fields = {"model": self.model, **{key: value for key, value in fields.items() if value is not None}}
         late = _apart(metadata)
         if self._first_words and not (self._known.get("name") or fields.get("name")):
-            fields["name"] = late[UNTITLED] = self._first_words
+            fields["name"] = late[UNTITLED] = self._first_words[min(self._first_words)]
         if self._records:
             late["records"] = self._records
         known = _clean_info({**fields, "metadata": late})
@@ -273,9 +286,20 @@ def _kind_of_block(block: Any) -> str:
     return kind if isinstance(kind, str) else next((key for key in block if isinstance(key, str)), "without a type")
 
 
-def _is_marked(metadata: JsonObject | None) -> bool:
-    """Whether a message under the user's role is the tool's own, a subagent's, or off the path."""
-    return any((metadata or {}).get(key) for key in ("injected", "sidechain", "branch", "rewound", "command"))
+def _command_line(command: JsonObject) -> str:
+    return " ".join(str(command[key]) for key in ("name", "args") if command.get(key))
+
+
+def _rank(role: str, metadata: JsonObject) -> int | None:
+    """How well a message's first words name its session; None: not at all."""
+    if metadata.get("injected") or role not in ("user", "assistant"):
+        return None
+    if role == "assistant":
+        return _ANSWER
+    if metadata.get("command"):
+        return _COMMAND
+    aside = any(metadata.get(key) for key in ("sidechain", "branch", "rewound"))
+    return _ASIDE if aside else _PERSON
 
 
 def first_words(content: str | list[Any]) -> str | None:

@@ -32,10 +32,6 @@ _OWN = "sessiond"
 _COUNTS = ("requests", "input", "cache_read", "cache_write", "output", "reasoning", "cost", "priced")
 
 
-class _Source(msgspec.Struct):
-    tool: Any = None
-
-
 class _Metadata(msgspec.Struct, frozen=True):
     source: Any = None
     sidechain: Any = None

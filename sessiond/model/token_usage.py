@@ -10,8 +10,8 @@ from sessiond.model.values import Json, JsonObject
 
 KEY = "tokens"
 """In a message's metadata."""
-_MOST = 10**12
-"""Counts above this are mistakes."""
+_MOST = 10**9
+"""Counts and costs above this are mistakes; sums of counts must fit into 64 bits."""
 _COUNTS = ("input", "cacheRead", "cacheWrite", "output", "reasoning")
 
 

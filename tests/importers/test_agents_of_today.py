@@ -356,6 +356,30 @@ def test_a_session_without_a_title_is_named_after_what_was_said_first(tmp_path: 
     assert (info["name"], "untitled" in info["metadata"]) == ("Mine", False)
 
 
+@pytest.mark.parametrize(
+    ("records", "name"),
+    [
+        (["<command-name>/review</command-name>\n<command-args>the lock</command-args>"], "/review the lock"),
+        (["<command-name>/review</command-name>", "then this"], "then this"),
+        (["<system-reminder>x</system-reminder>"], "An answer."),
+    ],
+)
+def test_a_session_without_a_person_s_words_is_named_too(tmp_path: Path, records: list[str], name: str) -> None:
+    """After the command, or else the answer."""
+    said = [
+        claude(f"u{n}", "user", parentUuid=None, message={"role": "user", "content": text})
+        for n, text in enumerate(records)
+    ]
+    answer = {"role": "assistant", "content": "An answer. And more."}
+    path = lines(tmp_path / "s.jsonl", *said, claude("a", "assistant", parentUuid=None, message=answer))
+    assert read(path).only_info["name"] == name
+
+
+def test_a_subagent_s_session_is_named_after_its_prompt(tmp_path: Path) -> None:
+    said = claude("u1", "user", parentUuid=None, isSidechain=True, message={"role": "user", "content": "Find it."})
+    assert read(lines(tmp_path / "agent-x.jsonl", said)).only_info["name"] == "Find it."
+
+
 def test_pi_has_an_empty_system_message(tmp_path: Path) -> None:
     """Since 0.87; it is counted, and one with words is a message."""
     path = lines(

@@ -121,7 +121,7 @@ def test_what_is_not_a_count_is_not_counted(given: Any) -> None:
 
 @pytest.mark.parametrize(
     "metadata",
-    [None, {}, {"tokens": 7}, {"tokens": {}}, {"tokens": {"input": -3}}, {"tokens": {"input": 10**15}}, {"tokens": []}],
+    [None, {}, {"tokens": 7}, {"tokens": {}}, {"tokens": {"input": -3}}, {"tokens": {"input": 10**10}}, {"tokens": []}],
 )
 def test_anybody_may_write_metadata(metadata: Any) -> None:
     assert token_usage_of(metadata) is None
