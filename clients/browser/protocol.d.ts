@@ -148,7 +148,7 @@ export interface Deleted {
 export interface ExportParams {
   sessionId: string
   /** `jsonl` is the native format, and lossless. */
-  format: "html" | "json" | "jsonl" | "markdown" | "org" | "text"
+  format: "anthropic" | "html" | "json" | "jsonl" | "markdown" | "openai" | "org" | "text"
   /** Absolute, and outside the daemon's own folders. Without it, the response has the content. */
   path?: string | null
   overwrite?: boolean | null
@@ -1006,7 +1006,7 @@ export interface Requests {
   'session/export': { params: {
   sessionId: string
   /** `jsonl` is the native format, and lossless. */
-  format: "html" | "json" | "jsonl" | "markdown" | "org" | "text"
+  format: "anthropic" | "html" | "json" | "jsonl" | "markdown" | "openai" | "org" | "text"
   /** Absolute, and outside the daemon's own folders. Without it, the response has the content. */
   path?: string | null
   overwrite?: boolean | null

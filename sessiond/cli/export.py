@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Result = tuple[str, Exported]
 """The id of a session, and what its export made."""
-FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
+FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
 
 
 @click.command("export", short_help="Export sessions as Markdown, Org, HTML, JSON, ...")

@@ -8,9 +8,18 @@ from sessiond.errors import InvalidParams
 from sessiond.model.message import Message
 from sessiond.model.session import Session
 
-FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
+FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
 _FOR_READERS = ("markdown", "org", "html", "text")
-SUFFIXES = {"jsonl": ".jsonl", "json": ".json", "markdown": ".md", "org": ".org", "html": ".html", "text": ".txt"}
+SUFFIXES = {
+    "jsonl": ".jsonl",
+    "json": ".json",
+    "markdown": ".md",
+    "org": ".org",
+    "html": ".html",
+    "text": ".txt",
+    "openai": ".openai.json",
+    "anthropic": ".anthropic.json",
+}
 
 
 def export(session: Session, messages: Iterable[Message], format: str) -> Iterator[str]:  # the wire's word
@@ -40,6 +49,10 @@ def _renderer(format: str) -> Callable[[Session, Iterable[Message]], Iterator[st
             from sessiond.exporters.html import render
         case "text":
             from sessiond.exporters.text import render
+        case "openai":
+            from sessiond.exporters.api_messages import openai as render
+        case "anthropic":
+            from sessiond.exporters.api_messages import anthropic as render
         case _:
             raise InvalidParams(f"format: expected one of {', '.join(FORMATS)}", field="format")
     return render

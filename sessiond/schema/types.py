@@ -18,7 +18,7 @@ Limit = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 Sort = Literal["updatedAt", "-updatedAt", "createdAt", "-createdAt", "name", "-name", "messageCount", "-messageCount"]
 SearchMode = Literal["text", "regex", "semantic"]
-ExportFormat = Literal["jsonl", "json", "markdown", "org", "html", "text"]
+ExportFormat = Literal["jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic"]
 Status = Literal["streaming", "done", "interrupted", "error"]
 
 

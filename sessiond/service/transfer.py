@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sessiond.service.source_ledger import SourceLedger
     from sessiond.service.sources import Sources
 
-EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text")
+EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
 
 
 class Transfer:

@@ -1,0 +1,178 @@
+"""Message lists for models' APIs: valid for random sessions, with every word of the conversation once and in order."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from exported import message, session, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.importers.collected import read
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+IDS = st.sampled_from(["c1", "c2", "", "a b/ü", "x" * 90])
+ARGUMENTS = st.sampled_from([{}, {"path": "a"}, '{"path": "a"}', "not json", "[1]", ""])
+CALLS = st.lists(st.fixed_dictionaries({"id": IDS, "name": st.sampled_from(["ls", "", "mcp.tool:x", "n" * 99]), "arguments": ARGUMENTS}), max_size=3)  # fmt: skip
+MARKS = st.sampled_from([{}, {}, {}, {"injected": True}, {"branch": True}, {"compaction": True}, {"isError": True}])
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Any:
+    """Messages with numbered texts, in any order of roles; calls with or without results, results with or without calls."""
+    made = []
+    for number in range(draw(st.integers(0, 12))):
+        role = draw(st.sampled_from(["user", "user", "assistant", "assistant", "tool", "tool", "system", "developer"]))
+        said = draw(st.sampled_from([f"word{number}", "", " \n", f"word{number}"]))
+        content = draw(st.sampled_from([said, [{"type": "text", "text": said}, PNG], [{"type": "odd", "value": said}]]))
+        rest: dict[str, Any] = {"metadata": draw(MARKS)}
+        if role == "assistant":
+            rest["toolCalls"] = draw(CALLS)
+        if role == "tool":
+            rest["toolCallId"] = draw(IDS)
+        made.append(message(number + 1, role, content, **rest))
+    return made
+
+
+def words(value: Any) -> list[str]:
+    """The numbered words of a JSON value, in its order."""
+    return re.findall(r"word\d+", json.dumps(value))
+
+
+def said(messages: list[Any]) -> list[str]:
+    marks = ("injected", "branch", "compaction")
+    return [word for one in messages if not any(one.metadata.get(key) for key in marks) for word in words(one.content)]
+
+
+def check_openai(body: dict[str, Any]) -> None:
+    open_: list[str] = []
+    ids: set[str] = set()
+    for one in body["messages"]:
+        if one["role"] == "tool":
+            assert one["tool_call_id"] == open_.pop(0), "results follow their calls, in their order"
+            assert one["content"]
+            continue
+        assert not open_, "a call without a result"
+        assert one["role"] in ("system", "user", "assistant")
+        content = one.get("content")
+        assert content or one.get("tool_calls")
+        for part in content if isinstance(content, list) else []:
+            assert part["type"] in ("text", "image_url")
+            assert part.get("text", "x").strip()
+        for call in one.get("tool_calls", ()):
+            assert one["role"] == "assistant"
+            assert NAME.fullmatch(call["function"]["name"])
+            assert NAME.fullmatch(call["id"])
+            assert call["id"] not in ids
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+            ids.add(call["id"])
+            open_.append(call["id"])
+    assert not open_
+
+
+def check_anthropic(body: dict[str, Any]) -> None:
+    open_: set[str] = set()
+    seen: set[str] = set()
+    for nth, one in enumerate(body["messages"]):
+        assert one["role"] == ("user", "assistant")[nth % 2], "roles alternate, and the user begins"
+        assert one["content"]
+        results = [block["tool_use_id"] for block in one["content"] if block["type"] == "tool_result"]
+        assert set(results) == open_
+        assert len(results) == len(open_)
+        kinds = [block["type"] for block in one["content"]]
+        assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result"), "results come first"
+        open_ = set()
+        for block in one["content"]:
+            if block["type"] == "text":
+                assert block["text"].strip()
+            elif block["type"] == "tool_result":
+                assert block["content"]
+            elif block["type"] == "tool_use":
+                assert one["role"] == "assistant"
+                assert NAME.fullmatch(block["name"])
+                assert NAME.fullmatch(block["id"])
+                assert block["id"] not in seen
+                assert isinstance(block["input"], dict)
+                seen.add(block["id"])
+                open_.add(block["id"])
+            else:
+                assert block["type"] == "image"
+    assert not open_
+
+
+@given(conversations())
+def test_any_session_is_valid_and_whole(messages: list[Any]) -> None:
+    made = session(*messages)
+    openai, anthropic = json.loads(text(made, "openai")), json.loads(text(made, "anthropic"))
+    check_openai(openai)
+    check_anthropic(anthropic)
+    assert sorted(words(openai)) == sorted(said(messages))
+    assert sorted(words(anthropic)) == sorted(said(messages))
+    spoken = [one for one in messages if one.role not in ("tool", "system")]
+    order = [word for word in words(openai["messages"]) if word in said(spoken)]
+    assert order == said(spoken)
+
+
+TALK = [
+    message(1, "system", "Be brief."),
+    message(2, "user", "What is here?"),
+    message(3, "assistant", "Let me look.", thinking="hm", toolCalls=[{"id": "c1", "name": "ls", "arguments": {"path": "."}}]),
+    message(4, "tool", "apple.txt", toolCallId="c1"),
+    message(5, "assistant", "An apple."),
+]  # fmt: skip
+USE = {"type": "tool_use", "id": "c1", "name": "ls", "input": {"path": "."}}
+
+
+def test_what_the_apis_take() -> None:
+    made = session(*TALK)
+    function = {"name": "ls", "arguments": '{"path":"."}'}
+    assert json.loads(text(made, "openai"))["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is here?"},
+        {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "apple.txt"},
+        {"role": "assistant", "content": "An apple."},
+    ]  # fmt: skip
+    body = json.loads(text(made, "anthropic"))
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "apple.txt"}]}
+    assert body["system"] == "Be brief."
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "What is here?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, USE]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [{"type": "text", "text": "An apple."}]},
+    ]
+
+
+def test_a_call_that_was_cut_off_has_a_result() -> None:
+    """Models refuse a call without one."""
+    made = session(*TALK[:3], message(6, "user", "Go on."))
+    assert json.loads(text(made, "openai"))["messages"][-2]["content"] == "(no result: the call was cut off)"
+    last = json.loads(text(made, "anthropic"))["messages"][-1]["content"]
+    assert last[0]["is_error"] is True
+    assert last[1] == {"type": "text", "text": "Go on."}
+
+
+def test_images_go_both_ways() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    for given_block in (PNG, url):
+        made = session(message(1, "user", [given_block]))
+        assert json.loads(text(made, "openai"))["messages"] == [{"role": "user", "content": [url]}]
+        assert json.loads(text(made, "anthropic"))["messages"] == [{"role": "user", "content": [PNG]}]
+
+
+def test_a_list_is_read_back(tmp_path: Path) -> None:
+    """By the importer of such lists."""
+    path = tmp_path / "list.json"
+    path.write_text(text(session(*TALK), "openai"))
+    assert read(path, "messages").told() == [
+        ("system", "Be brief."),
+        ("user", "What is here?"),
+        ("assistant", "Let me look."),
+        ("tool", "apple.txt"),
+        ("assistant", "An apple."),
+    ]
