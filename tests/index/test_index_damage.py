@@ -294,8 +294,10 @@ async def test_kill_9_while_feeding(tmp_path: Path, rounds: int) -> None:
     )
     assert feeder.stdout is not None
     with feeder:
-        last = next(int(line) for line in feeder.stdout if int(line) >= rounds)
+        settled = [next(int(line) for line in feeder.stdout if int(line) >= rounds)]
         feeder.send_signal(signal.SIGKILL)
+        settled += [int(line) for line in feeder.stdout if line.endswith("\n")]
+    last = settled[-1]  # it went on until it was killed: only this has not been moved or dropped since
     async with opened(tmp_path) as index:
         if index._checker is not None:
             index._checker.join()
