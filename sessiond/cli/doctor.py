@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -34,6 +35,9 @@ _WRITTEN = {
     "log": "nothing is logged",
 }
 """Folders that must be writable, and the consequence if they are not."""
+
+_ENDING_S = 3.0
+"""How long to wait for a daemon that is ending."""
 
 
 @click.command("doctor", short_help="Check that everything is healthy and every file is readable.")
@@ -80,12 +84,28 @@ def _alone(fs: FileSystem, where: Places) -> Lock | None:
     """The data folder's lock, so that no daemon starts meanwhile; None if there is no such folder yet."""
     if fs.stat(where.data) is None:
         return None
+    ends = time.monotonic() + _ENDING_S
+    while True:
+        try:
+            return fs.lock(where.lock_file)
+        except BlockingIOError:
+            if time.monotonic() > ends or _responds(where):
+                raise SessiondError(
+                    "the daemon is running; stop it before repairing files", hint="run `sessiond stop` first"
+                ) from None
+        time.sleep(0.05)
+
+
+def _responds(where: Places) -> bool:
+    """Whether a daemon is there, and not only the end of one: a daemon that could not start holds the lock until it is gone."""
     try:
-        return fs.lock(where.lock_file)
-    except BlockingIOError:
-        raise SessiondError(
-            "the daemon is running; stop it before repairing files", hint="run `sessiond stop` first"
-        ) from None
+        client = connect_if_running(where)
+    except SessiondError:
+        return True
+    if client is None:
+        return False
+    with client:
+        return True
 
 
 def _acknowledged(where: Places, fs: FileSystem, *, locked: bool, quietly: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,17 @@ def test_it_refuses_while_a_daemon_runs(home: Shell) -> None:
     assert "`sessiond stop`" in done.err
     assert home("doctor").code == 0
     assert home.held()
+
+
+def test_it_waits_for_the_end_of_a_daemon(stopped: Shell) -> None:
+    """One that could not start holds the lock until it is gone: seen on a busy machine, right after a command that had failed."""
+    with open(stopped.data / "lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ending = threading.Timer(1.0, fcntl.flock, (file, fcntl.LOCK_UN))
+        ending.start()
+        done = stopped("doctor", "--repair")
+        ending.join()
+    assert done.code == 0, done
 
 
 def test_a_home_where_nothing_was_yet(home: Shell) -> None:
