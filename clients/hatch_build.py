@@ -1,4 +1,4 @@
-"""A step of the wheel's build: the packaged VS Code extension goes in if `scripts/vsix.py` has built it."""
+"""A step of the wheel's build: the packaged VS Code extension and the documentation's site go in if they were built before."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKAGE = "clients/vscode/sessiond.vsix"
+BUILT = ("clients/vscode/sessiond.vsix", "site")
+"""By `scripts/vsix.py` and by `mkdocs build`; a file and a folder."""
 
 
-class VscodePackage(BuildHookInterface[Any]):
-    """Adds one file to the wheel; an editable install has the checkout itself."""
+class BuiltParts(BuildHookInterface[Any]):
+    """Adds them to the wheel; an editable install has the checkout itself."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        path = Path(self.root) / PACKAGE
-        if version == "standard" and path.is_file():
-            build_data["force_include"][str(path)] = f"sessiond/{PACKAGE}"
+        for name in BUILT:
+            path = Path(self.root) / name
+            if version == "standard" and path.exists():
+                build_data["force_include"][str(path)] = f"sessiond/{name}"

@@ -1,19 +1,27 @@
 """Writes the table of importers in docs/importers.md:  python -m scripts.importers_table
 
 Each row is of a source in tests/importers that has all that its tool writes: the importer reads it, and the table says what came in,
-and which records were only counted. How an importer was verified is what it declares; other tests hold it to that.
+which records were only counted, and which fields of the source are nowhere in the session. Tools that tests run are those of
+tests/agents, in the version that is installed; otherwise it is what the importer declares, and tests hold it to that.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from sessiond.importers import registry
+from sessiond.importers.draft import moment
 from sessiond.importers.record import Event, Ignored, InfoUpdate, MessageRecord, SessionStart, open_source
+from sessiond.importers.source_file import path_of
+from sessiond.model.values import is_derived_id
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "importers"))
@@ -67,7 +75,7 @@ _IMAGES = frozenset(
 
 def sources() -> dict[str, list[Any]]:
     """Tool -> what writes its sources into a folder."""
-    from older_sources import OLDER  # type: ignore[import-not-found]  # tests/importers is no package
+    from older_sources import OLDER  # type: ignore[import-not-found]  # tests/importers is not a package
     from sources import FILES, TEXTS  # type: ignore[import-not-found]
 
     found: dict[str, list[Any]] = {tool: [write] for tool, write in (OLDER | TEXTS).items()}
@@ -122,22 +130,127 @@ def counted(found: Iterable[Event]) -> list[str]:
     return sorted({event.reason for event in found if isinstance(event, Ignored)})
 
 
+_OF_SHAPE = frozenset(
+    {
+        "type",
+        "kind",
+        "op",
+        "verb",
+        "status",
+        "state",
+        "jsonrpc",
+        "schema",
+        "version",
+        "data_type",
+        "key",
+        "value",
+        "size",
+    }
+)
+"""Fields that say what their record is: its place in the session says the same."""
+_TOKENS = re.compile(r"tokens?$|^(input|total|usage)$", re.IGNORECASE)
+"""Counts of tokens are in `metadata.tokens`, in one shape for all tools."""
+
+
+def passed_over(writers: Iterable[Any], found: Iterable[Event]) -> list[str]:
+    """Fields of the sources, none of whose values is anywhere in the sessions: not as it is, as a time, or as a path."""
+    whole = {str(value) for event in found for value in _told(event)}
+    text = "\n".join(whole)
+    kept: dict[str, bool] = {}
+    for write in writers:
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
+            for path in sorted(Path(folder).rglob("*")):
+                for key, value in _values(path):
+                    forms = (str(value), moment(value), path_of(value))
+                    in_text = isinstance(value, str) and len(value) > 1 and not value.isdigit() and value in text
+                    kept[key] = kept.get(key, False) or in_text or not whole.isdisjoint(forms)
+    return [key for key, is_kept in kept.items() if not (is_kept or key in _OF_SHAPE or _TOKENS.search(key))]
+
+
+def _told(event: Event) -> Iterator[Any]:
+    """All values of a session's fields or of a message, without what the importer adds: where the source is, ids, guessed times."""
+    if isinstance(event, MessageRecord):
+        yield from (value for key, value in _leaves(event.message, "") if key != "id" or not is_derived_id(str(value)))
+    elif isinstance(event, (SessionStart, InfoUpdate)):
+        info = event.info if isinstance(event, SessionStart) else event.fields
+        yield event.source_id
+        metadata = {key: value for key, value in info.get("metadata", {}).items() if key != "source"}
+        yield from (value for _, value in _leaves({**info, "metadata": metadata}, ""))
+
+
+def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The fields of a JSON document, of JSON Lines or of a database, with those of the documents in them."""
+    if path.suffix in (".db", ".sqlite", ".sqlite3", ".vscdb"):
+        with closing(sqlite3.connect(path)) as db:
+            for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                rows = db.execute(f'SELECT * FROM "{table}"')  # noqa: S608  # the name of a table that is there
+                for row in rows:
+                    for column, value in zip(rows.description, row, strict=True):
+                        yield from _leaves(value, column[0])
+    elif path.suffix in (".jsonl", ".ndjson"):
+        for line in path.read_text().splitlines():
+            yield from _leaves(json.loads(line), "")
+    elif path.suffix == ".json":
+        yield from _leaves(json.loads(path.read_text()), "")
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    from growing import document_of  # type: ignore[import-not-found]  # tests/importers is not a package
+
+    if isinstance(value, (str, bytes)):
+        try:
+            inner = document_of(value)
+        except ValueError:
+            inner = None
+        if inner is None:
+            if value and isinstance(value, str):
+                yield key, value
+            return
+        value = inner
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _leaves(one, str(name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one, key)
+    elif value is not None and not isinstance(value, bool):
+        yield key, value
+
+
+def how_verified(tool: str) -> str:
+    """With the version of the tool that the tests run."""
+    from tests.agents.agents import AGENTS, GEMINI, versions
+
+    agent = next((one for one in (*AGENTS, GEMINI) if one.tool == tool), None)
+    declared = registry.verified(tool)
+    return declared if agent is None else f"{declared}, {versions()[agent.name]}"
+
+
 def table() -> str:
-    lines = ["| tool | verified | reads | what comes in | only counted |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| tool | verified | reads | what comes in | not kept |", "| --- | --- | --- | --- | --- |"]
     writers = sources()
     for tool in registry.BY_NAME:
         found = events(tool, writers[tool])
-        silent = ", ".join(f"`{kind}`" for kind in counted(found))
-        cells = (f"`{tool}`", registry.verified(tool), READS[tool], ", ".join(kept(found)), silent)
-        lines.append(f"| {' | '.join(cells)} |")
+        fields = ", ".join(f"`{key}`" for key in passed_over(writers[tool], found))
+        records = ", ".join(f"`{kind}`" for kind in counted(found))
+        silent = "; ".join(f"{what} {names}" for what, names in (("records:", records), ("fields:", fields)) if names)
+        lines.append(
+            f"| {' | '.join((f'`{tool}`', how_verified(tool), READS[tool], ', '.join(kept(found)), silent))} |"
+        )
     return "\n".join(lines)
 
 
 def page() -> str:
     """The document with the table as it should be."""
-    before, _, rest = DOC.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return between(DOC, BEGIN, END, table())
+
+
+def between(path: Path, begin: str, end: str, content: str) -> str:
+    """The text of a document with other content between two of its lines."""
+    before, _, rest = path.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
 if __name__ == "__main__":

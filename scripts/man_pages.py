@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from sessiond.cli.examples import EXAMPLES
 from sessiond.cli.group import cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,13 +38,13 @@ def pages() -> dict[str, str]:
     """File name -> page."""
     context = click.Context(cli, info_name=NAME)
     found = {f"{NAME}.1": _main_page(context)}
-    for name, command in _commands(cli, context):
+    for name, command in commands(cli, context):
         found[f"{NAME}-{name}.1"] = _command_page(name, command)
     return found
 
 
 def _main_page(context: click.Context) -> str:
-    listed = [(f"{NAME}-{name}(1)", escaped(_summary(command))) for name, command in _commands(cli, context)]
+    listed = [(f"{NAME}-{name}(1)", escaped(_summary(command))) for name, command in commands(cli, context)]
     return _page(
         NAME,
         [
@@ -62,7 +63,7 @@ def _command_page(name: str, command: click.Command) -> str:
     full = f"{NAME} {name}"
     parts = [("NAME", f"{escaped(f'{NAME}-{name}')} \\- {escaped(_summary(command))}")]
     if isinstance(command, click.Group):
-        inner = list(_commands(command, click.Context(command, info_name=name)))
+        inner = list(commands(command, click.Context(command, info_name=name)))
         synopses = [_synopsis(f"{full} {one}", each) for one, each in inner]
         parts += [("SYNOPSIS", "\n.br\n".join(synopses)), ("DESCRIPTION", _prose(command.help))]
         bodies = [f'.SS "{escaped(f"{full} {one}")}"\n{_prose(each.help)}\n{_options(each)}' for one, each in inner]
@@ -70,8 +71,16 @@ def _command_page(name: str, command: click.Command) -> str:
     else:
         parts += [("SYNOPSIS", _synopsis(full, command)), ("DESCRIPTION", _prose(command.help))]
         parts.append(("OPTIONS", _options(command)))
+    parts += _examples(name)
     parts.append(("SEE ALSO", f".BR {NAME} (1)"))
     return _page(f"{NAME}-{name}", parts)
+
+
+def _examples(name: str) -> list[tuple[str, str]]:
+    """The section with the examples of a command and its subcommands; empty if there are none."""
+    found = [one for key, several in EXAMPLES.items() if key.split()[0] == name for one in several]
+    body = "\n".join(f".TP\n{escaped(one.says)}:\n.nf\n{escaped(one.line)}\n.fi" for one in found)
+    return [("EXAMPLES", body)] if found else []
 
 
 def _page(name: str, sections: Iterable[tuple[str, str]]) -> str:
@@ -79,7 +88,7 @@ def _page(name: str, sections: Iterable[tuple[str, str]]) -> str:
     return begin + "".join(f'.SH "{heading}"\n{body}\n' for heading, body in sections)
 
 
-def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+def commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
@@ -88,9 +97,13 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str,
 
 
 def _synopsis(full: str, command: click.Command) -> str:
-    arguments = [_argument(one) for one in command.params if isinstance(one, click.Argument)]
-    words = " ".join(["[\\fIOPTIONS\\fR]", *(f"\\fI{escaped(one)}\\fR" for one in arguments)])
-    return f".B {escaped(full)}\n{words}"
+    words = " ".join(f"\\fI{escaped(one)}\\fR" for one in synopsis_words(command)[1:])
+    return f".B {escaped(full)}\n[\\fIOPTIONS\\fR] {words}".rstrip()
+
+
+def synopsis_words(command: click.Command) -> list[str]:
+    """What follows the command's name: `[OPTIONS]` and the arguments."""
+    return ["[OPTIONS]", *(_argument(one) for one in command.params if isinstance(one, click.Argument))]
 
 
 def _argument(argument: click.Argument) -> str:

@@ -2,7 +2,8 @@
 
 checks                      a clean checkout, a later version, something to say in the changelog, the tools
 version, changelog          and a golden data folder, which every later version must open
-VS Code extension, sdist    the wheel is built from the sdist, so nothing is missing there
+VS Code extension, site     which the wheel carries
+sdist                       the wheel is built from the sdist, so nothing is missing there
 wheel, tried out            in an empty environment, by the README's first command
 commit, tag, dist/          left out by --dry-run
 """
@@ -28,6 +29,8 @@ from scripts import changelog, version, vsix
 ROOT = Path(__file__).resolve().parent.parent
 IN_WHEEL = (
     f"sessiond/{vsix.PACKAGE}",
+    "sessiond/site/index.html",
+    "sessiond/docs/how-to/keep-your-history.md",
     "/data/share/man/man1/sessiond.1",
     "/data/share/bash-completion/completions/sessiond",
     "/data/share/zsh/site-functions/_sessiond",
@@ -61,6 +64,8 @@ def release(root: Path, new: str, *, dry_run: bool, day: datetime.date) -> None:
         write_texts(copy, new, day)
         step("build the VS Code extension")
         vsix.build(copy)
+        step("build the site")
+        build_site(copy)
         step("build the sdist, and from it the wheel")
         wheel = build(copy)
         step("install the wheel in an empty environment and run the demo")
@@ -84,8 +89,11 @@ def check(root: Path, new: str, day: datetime.date) -> None:
     if git(root, "tag", "--list", f"v{new}"):
         raise Failed(f"the tag v{new} already exists")
     changelog.release((root / changelog.FILE).read_text("utf-8"), changelog.fragments(root), new, day)
-    if find_spec("build") is None:
-        raise Failed(f"the package `build` is not installed in {sys.executable}; run: pip install -e '.[dev]'")
+    for package in ("build", "mkdocs"):
+        if find_spec(package) is None:
+            raise Failed(
+                f"the package `{package}` is not installed in {sys.executable}; run: pip install -e '.[dev,docs]'"
+            )
     vsix.check_node()
 
 
@@ -111,6 +119,11 @@ def write_texts(copy: Path, new: str, day: datetime.date) -> None:
         fragment.path.unlink()
     if not (copy / "tests" / "golden_data" / f"v{new}").exists():
         run([sys.executable, "-m", "tests.golden_data.make"], copy, {**os.environ, "PYTHONPATH": str(copy)})
+
+
+def build_site(copy: Path) -> None:
+    """The documentation in `site/`. Failed if a link leads nowhere, or a page is in no part of the navigation."""
+    run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"], copy)
 
 
 def build(copy: Path) -> Path:

@@ -13,6 +13,8 @@ def main() -> int:
     completing = "_SESSIOND_COMPLETE" in os.environ  # for completions a shell calls us without arguments
     added = all(argument == "--stdio" or argument.startswith("--clientProcessId=") for argument in arguments)
     if added and not completing:
+        if not arguments and os.isatty(0) and os.isatty(1):  # a person; an editor has pipes
+            return _welcome()
         from sessiond import relay
 
         return relay.main(arguments)
@@ -28,6 +30,14 @@ def main() -> int:
 
     streams.open_standard()
     return cli.main(paths.arguments(arguments))
+
+
+def _welcome() -> int:
+    from sessiond import cli
+    from sessiond.cli import streams
+
+    streams.open_standard()
+    return cli.main(["welcome"])
 
 
 def _fill_standard() -> None:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,9 @@ from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, ConfigError, InvalidParams
 from sessiond.fs import FileSystem, atomic_write
 from sessiond.limits import Limits
+
+if TYPE_CHECKING:
+    from sessiond.shared_config import HubConfig
 
 STORE_FORMATS = ("jsonl", "amacs", "cortex", "agent-q", "theia", "sibyl")
 DEFAULT_STORE = "default"
@@ -76,11 +79,12 @@ SETTINGS = _settings()
 
 
 class StoreConfig(msgspec.Struct, frozen=True):
-    """A store to mount. `path` is absolute, with `~` expanded and links not resolved."""
+    """A store to mount. `path` is absolute, with `~` expanded and links not resolved. `hub`: it is shared, and `path` is the replica."""
 
     name: str
     path: str
     format: str
+    hub: HubConfig | None = None
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -283,6 +287,13 @@ def _store(path: str, name: str, entry: object, where: Places) -> StoreConfig:
     if not isinstance(entry, dict):
         hint = f'write [stores.{name}] with path = "..." and format = "..."'
         raise ConfigError(f"{path}: stores.{name} must be a table", hint=hint, path=path, key=f"stores.{name}")
+    if "url" in entry or "service" in entry:
+        if name == DEFAULT_STORE:
+            hint = "give the shared store another name"
+            raise ConfigError(f"{here}: the default store cannot be shared", hint=hint, path=path, key=f"stores.{name}")
+        from sessiond.shared_config import parse  # most users share nothing
+
+        return StoreConfig(name, f"{where.data}/shared/{name}", "jsonl", parse(path, name, entry))
     for key, value in entry.items():
         if key not in ("path", "format"):
             hint = _nearest(key, ["path", "format"], "a store has")
@@ -338,7 +349,7 @@ def _check_apart(path: str, stores: list[StoreConfig], where: Places) -> None:
     for store in stores:
         real = os.path.realpath(store.path)
         for folder, other, label in taken:
-            if store.name != DEFAULT_STORE and (_within(real, other) or _within(other, real)):
+            if store.name != DEFAULT_STORE and store.hub is None and (_within(real, other) or _within(other, real)):
                 how = "the same folder as" if real == other else "inside" if _within(real, other) else "around"
                 raise ConfigError(
                     f"{path}: [stores.{store.name}] path {store.path} is {how} {folder} ({label})",
@@ -369,6 +380,38 @@ def with_store(fs: FileSystem, where: Places, config: Config, store: StoreConfig
         return _rewritten(fs, where, config, _with_table(text, table))
     except ConfigError as error:
         raise InvalidParams(error.message, hint=error.hint, **error.data) from None
+
+
+def with_shared(fs: FileSystem, where: Places, config: Config, name: str, entries: Mapping[str, str | bool]) -> Config:
+    """Add a shared store: `[stores.NAME]` with `entries`. Errors as in `with_store`."""
+    if any(known.name == name for known in config.stores):
+        raise AlreadyExists(f"store {name!r} already exists", hint="choose another name")
+    text = _read(fs, config.file)
+    lines = [
+        f"{key} = {'true' if one is True else _toml(str(one))}\n" for key, one in entries.items() if one is not False
+    ]
+    return _rewritten(fs, where, config, _with_table(text, f"[stores.{name}]\n{''.join(lines)}"))
+
+
+def without_store(fs: FileSystem, where: Places, config: Config, name: str) -> Config:
+    """Remove `[stores.NAME]` with its entries, keep everything else, and settle again.
+
+    InvalidParams (there is no such store, or the file must be edited by hand), ConfigError, OSError.
+    """
+    text = _read(fs, config.file)
+    before = _parse(config.file, text)
+    if name not in before.get("stores", {}):
+        raise InvalidParams(f"{config.file} has no store {name!r}")
+    lines = text.splitlines(keepends=True)
+    head = re.compile(rf'\s*\[\s*stores\s*\.\s*(["\']?){re.escape(name)}\1\s*\]\s*(#.*)?')
+    first = next((number for number, line in enumerate(lines) if head.fullmatch(line.rstrip())), len(lines))
+    last = next((at for at in range(first + 1, len(lines)) if lines[at].lstrip().startswith("[")), len(lines))
+    changed = "".join([*lines[:first], *lines[last:]])
+    stores = {key: value for key, value in before["stores"].items() if key != name}
+    wanted = {key: value for key, value in {**before, "stores": stores}.items() if value or key != "stores"}
+    if not _says(changed, wanted):
+        raise InvalidParams(f"{config.file} cannot be changed safely", hint=f"remove [stores.{name}] by hand")
+    return _rewritten(fs, where, config, changed)
 
 
 def with_names(fs: FileSystem, where: Places, config: Config, name: str, value: Sequence[str]) -> Config:

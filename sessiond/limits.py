@@ -22,6 +22,10 @@ SAVES_AT_A_TIME = 16
 """Saves of small sessions. Each waits for the disk four times, and one sync of the disk serves all that wait; more
 saves at a time would not make more files durable in a second.
 """
+SAVING_THREADS = 6
+"""Fewer than saves at a time, so that a thread that has saved one finds the next and need not be woken. Each thread that runs
+makes every other one wait for the interpreter: with 16 of them a list took four times as long.
+"""
 LARGE_SAVES_AT_A_TIME = 4
 """Saves of sessions with `LARGE_SAVE_BYTES` or more in memory, which cost memory and time rather than syncs."""
 LARGE_SAVE_BYTES = 256 * KIB
@@ -29,8 +33,58 @@ LEAVING_AT_A_TIME = 16
 """Sessions that a connection leaves at once after its end."""
 MESSAGES_AT_A_TIME = 32
 """Messages of one connection in a turn of the loop. A client that sends hundreds at once does not keep others waiting for all of them."""
+ACP_LINE_BYTES = 64 * MIB
+"""A message between an editor and an agent that is longer is passed on, and not recorded. What is held while it
+passes has its limits in `acp/bounds.py`, which an editor waits for less than for this file."""
+ACP_CONTEXT_CHARS = 100_000
+"""What an agent is told of an earlier conversation; of a longer one, the oldest messages are left out."""
+ACP_THOUGHT_CHARS = 4 * MIB
+"""How much an agent's thoughts may hold in one message; more is left out."""
+ACP_PRINTED_CHARS = 4 * MIB
+"""How much a command's output may hold that an agent tells piece by piece; more is left out."""
 MAX_SOCKET_PATH_BYTES = 107
 """The size of `sun_path` on Linux, without its NUL. macOS has 103; `endpoint.py` uses that there."""
+COPY_BYTES = 64 * MIB
+"""The most of a copy of a session for another tool (`sessiond resume`), which the command writes itself."""
+HUB_PAGE_BYTES = 4 * MIB
+"""About this much of a session's operations is fetched from a hub at a time."""
+HUB_HEADS = 500
+"""Sessions on a page of what has changed on a hub."""
+HUB_LISTING_BYTES = 2048
+"""What a hub keeps of a session for lists, compressed."""
+HUB_PULLS_AT_A_TIME = 4
+HUB_MIRRORS_AT_A_TIME = 2
+"""Of these, how many may fetch what nobody asked for."""
+HUB_MIRROR_PAGE_BYTES = MIB // 16
+"""About this much of such a session is fetched at a time: less than that of others, because they may come in between."""
+HUB_LOOK_S = 15.0
+"""How often the list of changed sessions is read although no hint came."""
+HUB_CONNECTIONS = 6
+"""From one daemon to the hub of one store, besides the one that listens."""
+HUB_PUSHES_AT_A_TIME = 2
+"""Transactions of one daemon that are under way on a hub. Pushes that come meanwhile share the next one."""
+HUB_PUSH_BYTES = 8 * MIB
+HUB_PUSH_OPERATIONS = 2000
+"""A transaction takes more pushes until it has this much."""
+HUB_BODY_BYTES = 96 * MIB
+"""One operation, before it is compressed and after; a field in PostgreSQL has at most 1 GiB."""
+HUB_WAITING_PUSHES = 10_000
+HUB_PAUSE_S = 0.25
+"""Between two looks at a session that another machine changes, unless a client has it open here."""
+HUB_GATHER_S = 0.1
+"""How long text of a streamed message is gathered before it goes to a hub as one operation."""
+HUB_GATHER_CHARS = 65_536
+"""So much of it goes at once."""
+HUB_CONNECT_S = 5.0
+HUB_ANSWER_S = 20.0
+"""A hub that takes longer for one answer counts as lost."""
+HUB_HEARTBEAT_S = 10.0
+HUB_POLL_S = 0.25
+"""How often changes are asked for where the hub cannot tell of them."""
+HUB_NEWS_S = 1.0
+"""How often clients are told at most how many changes wait for a hub; that it is lost or back they are told at once."""
+HUB_RETRY_S = (0.1, 5.0)
+"""The first and the longest pause before a lost hub is tried again."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -85,6 +139,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     idle_sessions_bytes: int = 16 * MIB
     """How much memory such sessions may use together; beyond this those that were used longest ago are dropped after a second."""
     empty_session_s: float = 600.0
+    hub_patience_s: float = 5.0
+    """The hub of a shared store that takes longer for an append counts as lost, and the append waits here."""
     segment_bytes: int = 16 * MIB
     segment_step_bytes: int = 256 * KIB
     """How much room a segment takes at once, if the disk has it. 1: it grows with each record."""

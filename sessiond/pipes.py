@@ -5,6 +5,8 @@ frame   length (4 bytes, little endian), then that many bytes
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import struct
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from collections.abc import Mapping
 from typing import IO
 
 _LENGTH = struct.Struct("<I")
+PIPE_BYTES = 1 << 20
+"""What fits into a pipe on Linux, where anybody may have so much: usually a whole frame, so that its writer goes on at once."""
 
 
 def start(
@@ -21,7 +25,7 @@ def start(
     to and from it. `bare`: without `site`, for a script that needs only the standard library. OSError if it cannot be
     started.
     """
-    return subprocess.Popen(  # noqa: S603  our own interpreter and our own script
+    process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
         # File names are UTF-8 for them, as for the daemon.
         [sys.executable, "-I", "-X", "utf8", *(["-S"] if bare else []), script, *arguments],
         stdin=subprocess.PIPE,
@@ -31,6 +35,14 @@ def start(
         env=env,
         start_new_session=own_session,
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(
+            OSError, AttributeError
+        ):  # it works with any size, with more changes between processes
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return process
 
 
 def read_frame(file: IO[bytes]) -> bytes | None:

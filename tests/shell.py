@@ -89,6 +89,8 @@ class Shell:
         return self.path / "data"
 
     def pid(self) -> int:
+        """The daemon's. A client may still be starting it, after a kill for instance: it is waited for."""
+        wait_until(self.held)
         return int(self("status", "--json").json["pid"])
 
     def held(self) -> bool:
@@ -106,8 +108,13 @@ class Shell:
         """kill -9 the daemon, as a crash would; returns when it is gone. Its pid."""
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self.held())
+        # A client may start the next one at once, so that the home is never seen without a daemon.
+        wait_until(lambda: not self.held() or self._owner() not in (None, pid))
         return pid
+
+    def _owner(self) -> int | None:
+        record = read_endpoint(str(self.data))
+        return None if record is None else record.pid
 
     def write_config(self, text: str) -> None:
         (self.path / "config").mkdir(exist_ok=True)

@@ -15,6 +15,7 @@ from sessiond.errors import AlreadyExists, ConfigError, InvalidParams
 from sessiond.formats import registry
 from sessiond.fs import RealFileSystem
 from sessiond.limits import Limits
+from sessiond.shared_config import HubConfig
 
 FS = RealFileSystem()
 
@@ -295,3 +296,75 @@ def test_the_default_store_may_be_named_but_not_moved(where: Places, entry: str,
     found = load(where, text).stores
     assert [(store.name, store.format) for store in found] == [("default", "jsonl"), ("other", "amacs")]
     assert found[0].path == config.default_store_path(where)
+
+
+SHARED = {
+    'url = "postgresql://ada@db.example/sessiond"': HubConfig("team", url="postgresql://ada@db.example/sessiond"),
+    'service = "s"\noffline = "refuse"\nstore = "other"': HubConfig("other", service="s", offline="refuse"),
+    'service = "s"\nmirror = true': HubConfig("team", service="s", mirror=True),
+    'url = "postgresql:///d"\nkey_file = "/k/../key"\npassword_file = "/p"\nlisten_url = "postgresql:///e"': HubConfig(
+        "team", url="postgresql:///d", key_file="/key", password_file="/p", listen_url="postgresql:///e"
+    ),
+}
+
+
+@pytest.mark.parametrize("entry", SHARED)
+def test_a_shared_store_has_a_hub(where: Places, entry: str) -> None:
+    """Its replica is in the daemon's own folder; its files are JSON Lines."""
+    [_, store] = load(where, f"[stores.team]\n{entry}\n").stores
+    assert store == config.StoreConfig("team", where.data + "/shared/team", "jsonl", SHARED[entry])
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ('url = "postgresql://ada:hunter2@h/d"', "holds a password"),
+        ('url = "postgresql://h/d?password=hunter2"', "holds a password"),
+        ('url = "postgresql:///d"\nlisten_url = "postgresql://a:hunter2@h/d"', "holds a password"),
+        ('url = "postgresql:///d"\nservice = "s"', "both set"),
+        ('url = "postgresql:///d"\noffline = "perhaps"', "offline is"),
+        ('url = "postgresql:///d"\noffline = true', "wrong type"),
+        ('url = "postgresql:///d"\nmirror = "yes"', "wrong type"),
+        ("url = 7", "wrong type"),
+        ('url = "postgresql:///d"\nkey_file = "relative"', "absolute"),
+        ('url = "postgresql:///d"\nkeyfile = "/x"', "unknown key"),
+        ('url = "postgresql:///d"\npath = "/x"', "unknown key"),
+    ],
+)
+def test_a_wrong_shared_store_is_refused(where: Places, entry: str, says: str) -> None:
+    """With the key, and without a password that was written in the wrong place."""
+    with pytest.raises(ConfigError, match=says) as caught:
+        load(where, f"[stores.team]\n{entry}\n")
+    assert "hunter2" not in str(caught.value) + str(caught.value.hint) + str(caught.value.data)
+    with pytest.raises(ConfigError, match="cannot be shared"):
+        load(where, '[stores.default]\nurl = "postgresql:///d"\n')
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_joining_and_leaving_keep_everything_else(where: Places, seed: int) -> None:
+    """Whatever the file looks like: after leaving, every other word is where it was before joining, or the file is refused unchanged."""
+    chance = random.Random(seed)
+    pieces = [
+        "# a comment\n", "[autosave]\nidle_s = 3\n", '[follow]\ntools = [\n  "codex",\n]\n',
+        '[stores.notes]\npath = "/n"\nformat = "jsonl"\n', '[stores.team-two] # [stores.team]\nservice = "s"\n',
+    ]  # fmt: skip
+    chance.shuffle(pieces)
+    text = "".join(pieces[: chance.randint(0, 5)])
+    before = load(where, text)
+    file = Path(where.config) / "config.toml"
+    entries = {"url": 'postgresql:///a "b"'}
+    after = config.with_shared(FS, where, before, "team", entries)
+    assert after == load(where)
+    [team] = [store for store in after.stores if store.name == "team"]
+    assert team.hub == HubConfig("team", url='postgresql:///a "b"')
+    with pytest.raises(AlreadyExists):
+        config.with_shared(FS, where, after, "team", entries)
+    gone = config.without_store(FS, where, after, "team")
+    assert gone == load(where)
+    assert gone.stores == before.stores
+    assert file.read_text().rstrip("\n") == text.rstrip("\n")
+    with pytest.raises(InvalidParams):
+        config.without_store(FS, where, gone, "team")
+    file.write_text('stores = { team = { service = "s" } }\n')
+    with pytest.raises(InvalidParams, match="safely"):
+        config.without_store(FS, where, load(where), "team")

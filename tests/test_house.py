@@ -18,9 +18,14 @@ MAX_LINES = 520
 MAX_FUNCTION_LINES = 70
 ENTRY_POINTS = {
     "sessiond.__main__",
+    "sessiond.acp.recorder",
     "sessiond.rpc.reference",
+    "sessiond.adapters.claude_agent_sdk",
+    "sessiond.adapters.langchain",
+    "sessiond.adapters.openai_agents",
     "sessiond.index.regex_worker",
     "sessiond.index.semantic_worker",
+    "sessiond.index.vocabulary_worker",
     "sessiond.index.preparing_worker",
 }
 PURE = ("model", "formats")
@@ -122,6 +127,11 @@ DOORS = {
     "sessiond/transports/unix.py",
     "sessiond/reach.py",
     "sessiond/relay.py",
+    "sessiond/acp/door.py",
+    "sessiond/acp/joined.py",
+    # Spools are the recorder's own files: the daemon does not know them.
+    "sessiond/acp/recorder.py",
+    "sessiond/acp/start.py",
     # A copy of somebody's database in the temporary folder, which goes when it was read.
     "sessiond/importers/database.py",
 }

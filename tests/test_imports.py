@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -72,3 +74,13 @@ def test_a_circle_is_found(tmp_path: Path, back: str) -> None:
     assert circle([(tmp_path, "sessiond")]) == []
     (folder / "c.py").write_text(back)
     assert set(circle([(tmp_path, "sessiond")])) == {"sessiond.a", "sessiond.b", "sessiond.c"}
+
+
+def test_a_shared_store_costs_nothing_until_it_is_used() -> None:
+    """The hub's port, its address and its opening import neither asyncpg nor cryptography."""
+    code = (
+        "import sys, sessiond.hub.port, sessiond.hub.address, sessiond.hub.opening, sessiond.hub.bodies, sessiond.cli, sessiond.daemon\n"
+        "print([one for one in ('asyncpg', 'cryptography') if one in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

@@ -15,8 +15,6 @@ import pytest
 from tests.shell import ROOT, Shell, wait_until
 
 TIMEOUT_S = 60
-SESSION = "session-20260111-143022"
-"""The session that the README speaks of."""
 COMMANDS = [
     line.removeprefix("$ ").partition("  #")[0].strip()
     for line in re.findall(r"^\$ .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
@@ -33,8 +31,8 @@ TRANSCRIPT = [
         },
     },
 ]
-STAY = ("sessiond web", f"sessiond tail {SESSION}")
-"""Commands that run until they are stopped."""
+STAYS = "sessiond web"
+"""The command that runs in the foreground until it is stopped."""
 
 
 class Reader:
@@ -85,48 +83,68 @@ def reader() -> Iterator[Reader]:
 
 
 def test_the_minute(reader: Reader) -> None:
-    """Every command succeeds, those that go on show what they are for, and none is left out."""
-    with reader.home.client() as client:
-        client.call("session/new", {"sessionId": SESSION, "name": "A list"})
+    """Every command succeeds, in one shell, as it stands there; two programs share a session; none is left out."""
+    shell = Typist(reader)
     done: dict[str, str] = {}
     for command in COMMANDS:
-        if command in STAY:
+        if command == STAYS:
             done[command] = first_line(reader, command)
             continue
-        ended = reader.types(command)
-        if "--semantic" in command and ended.returncode:
-            assert "pip install 'sessiond[semantic]'" in ended.stderr
+        code, said = shell.types(command)
+        if "--semantic" in command and code:
+            assert "pip install 'sessiond[semantic]'" in said
         else:
-            assert ended.returncode == 0, (command, ended)
-        done[command] = ended.stdout
-    assert "1 session" in done["sessiond import ~/.claude/projects"]
-    assert "A list" in done["sessiond list"]
+            assert code == 0, (command, said)
+        done[command] = said
+    assert "1 session" in done["sessiond import --yes"]
+    assert "A list" in done["sessiond list"] + shell.types("sessiond list")[1]
     assert "http://127.0.0.1:" in done["sessiond web"]
-    wait_until(lambda: "The lock order is" in reader.types('sessiond search "lock order" role:assistant').stdout)
+    wait_until(lambda: "The lock order is" in reader.types("sessiond search lock order role:assistant").stdout)
     wait_until(lambda: "claude-x\t1\t1\t70" in reader.types("sessiond stats --by model").stdout)
     assert "agent-q" in reader.types("sessiond status").stdout
-    assert "remember the milk" in reader.types(f"sessiond show {SESSION}").stdout
-    assert "remember the bread" in done[f"sessiond tail {SESSION}"]
-    assert len(done) == len(COMMANDS) == 10
+    assert "remember the milk" in shell.types("sessiond show $ID")[1]
+    assert "remember the milk" in shell.ends_in("kill %1")  # what `tail` saw in the background
+    assert len(done) == len(COMMANDS) == 11
+
+
+class Typist:
+    """One shell that stays, as a person's does. What a command in its background writes goes to a file."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._beside = reader.path / "beside"
+        self._shell = subprocess.Popen(
+            ["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=reader.env, cwd=reader.path,
+        )  # fmt: skip
+
+    def types(self, command: str) -> tuple[int, str]:
+        """Its exit code and what it wrote."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        if command.endswith("&"):
+            command = f"{command[:-1]} > '{self._beside}' &"
+        self._shell.stdin.write(f'{command}\necho "<$?>"\n')
+        self._shell.stdin.flush()
+        said = ""
+        while not (found := re.search(r"<(\d+)>\n$", said)):
+            line = self._shell.stdout.readline()
+            assert line, said
+            said += line
+        return int(found[1]), said[: found.start()]
+
+    def ends_in(self, command: str) -> str:
+        """What the command in the background has written, once it has written something and `command` has ended it."""
+        wait_until(lambda: "milk" in self._beside.read_text())
+        assert self.types(command)[0] == 0
+        self._shell.communicate("wait\n", timeout=TIMEOUT_S)
+        return self._beside.read_text()
 
 
 def first_line(reader: Reader, command: str) -> str:
     """What a command that goes on says first."""
     process = reader.leaves_running(command)
     assert process.stdout is not None
-    if "tail" in command:
-        wait_until(lambda: attached(reader) > 0)
-        reader.types(f"echo 'remember the bread' | sessiond append {SESSION}")
-    lines = [process.stdout.readline()]
-    while "tail" in command and "bread" not in lines[-1]:
-        lines.append(process.stdout.readline())
-        assert lines[-1], lines
+    line = process.stdout.readline()
     process.terminate()
-    process.wait(TIMEOUT_S)
-    return "".join(lines)
-
-
-def attached(reader: Reader) -> int:
-    """How many connections have the session open."""
-    listed = json.loads(reader.types("sessiond list --json").stdout)["sessions"]
-    return int(next(one["attached"] for one in listed if one["sessionId"] == SESSION))
+    process.communicate(timeout=TIMEOUT_S)
+    return line

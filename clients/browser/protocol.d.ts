@@ -45,6 +45,8 @@ export interface AppendParams {
 export interface AppendResult {
   seq: number
   messages: Array<AppendedMessage>
+  /** true: the hub of the shared store cannot be reached. The messages are durable on this machine, and come after what others append meanwhile. */
+  provisional?: boolean
 }
 
 /** An appended message. */
@@ -195,6 +197,10 @@ export interface Filter {
   until?: string | null
   /** Part of the name; case is ignored. */
   name?: string | null
+  /** The tool that sessions were imported from, such as `codex`; `sessiond`: those that were not imported. */
+  tool?: string | null
+  /** Sessions whose `parent` is this one: forks, copies, subagents. */
+  parent?: string | null
 }
 
 /** The end of a streamed message. */
@@ -264,6 +270,21 @@ export interface Hit {
   /** Code points of the snippet, each [start, end), of what was found; empty if only the meaning is near. */
   ranges: Array<Array<number>>
   score: number
+}
+
+/** Sent to every connection that is initialized when what is known of the hub of a shared store has changed: at once when the hub is lost or back, and at most once a second while only `pending` or `problem` change, with the last value in any case. The lag alone is not told. */
+export interface HubChanged {
+  store: string
+  hub: HubStatus
+}
+
+/** What a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable here and not on the hub. `lag`: changes that are on the hub and not here, as far as is known. `problem`: why it cannot be reached, or what is wrong with it. */
+export interface HubStatus {
+  state: "offline" | "online"
+  since: string
+  pending: number
+  lag: number
+  problem: string | null
 }
 
 /** A file or folder of another tool. */
@@ -364,6 +385,8 @@ export interface Message {
   seq: number
   /** RFC 3339 in UTC with milliseconds. */
   timestamp: string
+  /** In a shared store: the name of the member who appended it, as the hub knows it, whatever the client sent. In other stores: what the client sent. */
+  author?: unknown
   /** The size in bytes of a message that came from a file and is too large for one response. `content` is the beginning of its text, or empty; everything else is left out. `session/export` returns the whole message. */
   cut?: number | null
 }
@@ -433,6 +456,8 @@ export interface NewParams {
   /** Defaults to the default store. */
   store?: string | null
   messages?: Array<NewMessage> | null
+  /** The session that it belongs to, as a subagent's belongs to the agent's. That session need not exist yet. */
+  parent?: Parent | null
 }
 
 /** A note under a heading; `thread` null means for the whole session. */
@@ -512,10 +537,10 @@ export interface Origin {
   connection: number
 }
 
-/** The session that a fork came from. */
+/** The session that a session came from: a fork, a copy, a subagent. */
 export interface Parent {
   sessionId: string
-  /** Null where an imported source does not say. */
+  /** Null where nobody said. */
   seq: number | null
 }
 
@@ -546,10 +571,10 @@ export interface ReadResult {
   seq: number
 }
 
-/** Another program changed the file, and the change was merged: read the session again. */
+/** Another program changed the file, and the change was merged: read the session again. `synced`: in a shared store, what was appended here while the hub could not be reached now comes after what others appended meanwhile, so seqs moved. */
 export interface Reloaded {
   session: SessionInfo
-  reason: "externalEdit"
+  reason: "externalEdit" | "synced"
 }
 
 /** Sent to a connection that opened the session with `restore: true`, right after the response. */
@@ -606,6 +631,10 @@ export interface SearchFilter {
   until?: string | null
   /** Part of the name; case is ignored. */
   name?: string | null
+  /** The tool that sessions were imported from, such as `codex`; `sessiond`: those that were not imported. */
+  tool?: string | null
+  /** Sessions whose `parent` is this one: forks, copies, subagents. */
+  parent?: string | null
   role?: string | null
   sessionId?: string | null
 }
@@ -626,8 +655,10 @@ export interface SearchResult {
   /** Exact, and the same on every page. For `semantic`: what the words find plus the 200 nearest. */
   total: number
   nextCursor: string | null
-  /** The index is being rebuilt, or vectors are being computed: there may be more. */
+  /** The index is being rebuilt, or vectors are being computed, or sessions are being fetched from a hub: there may be more. */
   incomplete?: boolean
+  /** How many sessions of shared stores were not searched, because this machine only lists them so far. */
+  unfetched?: number
 }
 
 /** The session's seq after the change. */
@@ -655,6 +686,7 @@ export interface SessionInfo {
   archived: boolean
   summary: string | null
   parent: Parent | null
+  /** Without the `records` of an imported session, which may be large: `session/export` has them. */
   metadata: JsonObject
   /** How many connections have it open. */
   attached: number
@@ -662,6 +694,8 @@ export interface SessionInfo {
   dirty: boolean
   /** Fields that are left out because they are too large for one response; they came from a file. */
   cut?: Array<string>
+  /** In a shared store: how many changes are durable here and still wait for the hub. Left out if there are none. */
+  provisional?: number
   /** In the trash: when it was moved there. */
   deletedAt?: string
   /** In the trash: why, such as `deleted`, `cleared` or `truncated`. */
@@ -743,6 +777,8 @@ export interface StoreStatus {
   format: string
   sessions: number
   problem: StoreProblem | null
+  /** Of a shared store. */
+  hub?: HubStatus
 }
 
 /** What a number of requests to models used. `input` is what was sent without the tokens that were read from the model's cache or written to it; `reasoning` is a part of `output`. */
@@ -792,6 +828,8 @@ export interface TruncateParams {
   sessionId: string
   /** Messages with a greater seq are removed. */
   afterSeq: number
+  /** `conflict` is returned unless this is the session's seq. */
+  expectedSeq?: number | null
 }
 
 /** The session, and how many messages were removed. They are in the trash, as a session `ID.was-SEQ`. */
@@ -869,6 +907,8 @@ export interface Requests {
   /** Defaults to the default store. */
   store?: string | null
   messages?: Array<NewMessage> | null
+  /** The session that it belongs to, as a subagent's belongs to the agent's. That session need not exist yet. */
+  parent?: Parent | null
 }, result: SessionResult }
   /** Read a session and get its changes from `session.seq` on, none missed, none twice. */
   'session/open': { params: {
@@ -940,6 +980,8 @@ export interface Requests {
   sessionId: string
   /** Messages with a greater seq are removed. */
   afterSeq: number
+  /** `conflict` is returned unless this is the session's seq. */
+  expectedSeq?: number | null
 }, result: TruncateResult }
   /** Copy a session, or its beginning, into a new one whose `parent` says where it came from. */
   'session/fork': { params: {
@@ -1106,4 +1148,5 @@ export interface Notifications {
   'session/reloaded': Reloaded
   'session/deleted': Deleted
   'session/resync': Resync
+  'store/hubChanged': HubChanged
 }

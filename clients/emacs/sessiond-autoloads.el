@@ -20,6 +20,7 @@
 (autoload 'sessiond-archive "sessiond-commands" "Archive a session." t)
 (autoload 'sessiond-save "sessiond-commands" "Bring the file of a session up to date." t)
 (autoload 'sessiond-fork "sessiond-commands" "Continue from here in a new session." t)
+(autoload 'sessiond-resume "sessiond-commands" "Go on with a session in another tool." t)
 (autoload 'sessiond-delete "sessiond-commands" "Move a session to the daemon's trash." t)
 (autoload 'sessiond-send-region "sessiond-commands" "Send the region to a session." t)
 (autoload 'sessiond-notes "sessiond-notes" "Show the notes of a session." t)

@@ -51,6 +51,7 @@
     (define-key map (kbd "C-c C-t") #'sessiond-tag)
     (define-key map (kbd "C-c C-a") #'sessiond-archive)
     (define-key map (kbd "C-c C-o") #'sessiond-fork)
+    (define-key map (kbd "C-c C-v") #'sessiond-resume)
     (define-key map (kbd "C-c C-e") #'sessiond-chat-earlier)
     (define-key map (kbd "C-c C-q") #'sessiond-close)
     (define-key map (kbd "C-c C-z") #'sessiond-notes)

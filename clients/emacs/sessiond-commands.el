@@ -181,6 +181,64 @@ point, or all."
       (sessiond-chat-open (plist-get info :sessionId))
       (message "Forked with %s messages" (plist-get info :messageCount)))))
 
+(declare-function term-mode "term")
+(declare-function term-char-mode "term")
+(defvar sessiond-server)
+
+(defconst sessiond-resume-tools
+  '("aider" "claude" "cline" "codex" "gemini" "llm" "opencode" "pi" "qwen")
+  "The tools that can go on with a session.")
+
+(defun sessiond-commands--read-tool ()
+  "Ask for a tool.
+Those that are installed come first; the others say that they are
+not."
+  (let* ((there (seq-filter #'executable-find sessiond-resume-tools))
+         (ordered (append there (seq-difference sessiond-resume-tools there)))
+         (missing (lambda (tool)
+                    (unless (member tool there) "  (not installed)")))
+         (metadata `(metadata (annotation-function . ,missing)
+                              (display-sort-function . identity)
+                              (cycle-sort-function . identity))))
+    (completing-read "Go on in: "
+                     (lambda (string predicate action)
+                       (if (eq action 'metadata)
+                           metadata
+                         (complete-with-action action ordered string
+                                               predicate)))
+                     nil t)))
+
+;;;###autoload
+(defun sessiond-resume (tool &optional id copy-only)
+  "Go on with a session in TOOL, in a terminal.
+ID is the session's, by default that of the current buffer.  With
+COPY-ONLY, interactively a prefix argument, only put the command
+into the kill ring."
+  (interactive
+   (sessiond-with-errors
+     (let ((id (sessiond-current)))
+       (list (sessiond-commands--read-tool) id current-prefix-arg))))
+  (sessiond-with-errors
+    (unless (stringp (car-safe sessiond-server))
+      (user-error "Resuming needs a daemon on this machine, not one over TCP"))
+    (let* ((id (or id (sessiond-current)))
+           (command (append sessiond-server
+                            (list "resume" id "--in" tool "--run"))))
+      (if copy-only
+          (progn
+            (kill-new (mapconcat #'shell-quote-argument command " "))
+            (message "%s" (current-kill 0)))
+        (sessiond-commands--in-terminal (format "%s in %s" id tool) command)))))
+
+(defun sessiond-commands--in-terminal (name command)
+  "Run COMMAND, a list of words, in a terminal buffer called NAME."
+  (require 'term)
+  (let ((buffer (apply #'make-term name (car command) nil (cdr command))))
+    (with-current-buffer buffer
+      (term-mode)
+      (term-char-mode))
+    (pop-to-buffer buffer)))
+
 ;;;###autoload
 (defun sessiond-delete (&optional id)
   "Move a session to the daemon's trash.

@@ -153,7 +153,7 @@ If that fails, the text comes back."
       (goto-char end)
       (dolist (pending sessiond-compose--pending)
         (insert (apply #'propertize
-                       (concat (sessiond-transcript--heading "user" nil "sending")
+                       (concat (sessiond-transcript--heading "user" nil nil "sending")
                                (nth 1 pending) "\n\n")
                        'sessiond-part 'pending sessiond-transcript--fixed)))
       (set-marker sessiond-transcript--end end))))

@@ -94,9 +94,11 @@
     ("assistant" 'sessiond-assistant)
     (_ 'sessiond-other)))
 
-(defun sessiond-transcript--heading (role timestamp status)
-  "The heading of a message of ROLE with TIMESTAMP and STATUS."
-  (concat (propertize (concat sessiond-transcript-mark (sessiond-clean role))
+(defun sessiond-transcript--heading (role author timestamp status)
+  "The heading of a message of ROLE by AUTHOR with TIMESTAMP and STATUS."
+  (concat (propertize (concat sessiond-transcript-mark (sessiond-clean role)
+                              (and (stringp author) (not (string-empty-p author))
+                                   (format " (%s)" (sessiond-clean author))))
                       'face (sessiond-transcript--face role))
           (propertize (concat "  " (sessiond-local-time timestamp)
                               (pcase status
@@ -138,9 +140,11 @@
          (string (concat
                   (propertize (sessiond-transcript--heading
                                (or (plist-get message :role) "?")
+                               (plist-get message :author)
                                (plist-get message :timestamp) status)
                               'sessiond-part 'heading
                               'sessiond-role (or (plist-get message :role) "?")
+                              'sessiond-author (plist-get message :author)
                               'sessiond-time (plist-get message :timestamp))
                   (propertize (sessiond-content-text (plist-get message :content))
                               'sessiond-part 'text)
@@ -305,8 +309,9 @@ Returns `gap' if something is missing before it."
     (let* ((beg (car bounds))
            (end (next-single-property-change beg 'sessiond-part nil (cdr bounds)))
            (role (get-text-property beg 'sessiond-role))
+           (author (get-text-property beg 'sessiond-author))
            (time (get-text-property beg 'sessiond-time))
-           (heading (sessiond-transcript--heading role time status)))
+           (heading (sessiond-transcript--heading role author time status)))
       (unless (string= heading (buffer-substring-no-properties beg end))
         (sessiond-transcript--edit
           (let ((id (get-text-property beg 'sessiond-id))
@@ -315,7 +320,8 @@ Returns `gap' if something is missing before it."
             ;; At the old heading's end, so that markers at the message's
             ;; beginning stay there.
             (insert (apply #'propertize heading 'sessiond-part 'heading
-                           'sessiond-role role 'sessiond-time time
+                           'sessiond-role role 'sessiond-author author
+                           'sessiond-time time
                            'sessiond-id id 'sessiond-seq seq
                            sessiond-transcript--fixed))
             (delete-region beg end)))))))

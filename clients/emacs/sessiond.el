@@ -51,6 +51,7 @@
 (require 'seq)
 (require 'subr-x)
 (require 'sessiond-connection)
+(require 'sessiond-hubs)
 (require 'sessiond-outbox)
 (require 'sessiond-text)
 
@@ -203,6 +204,7 @@ it was the last tool that had it open."
 (defun sessiond--learn (session info seq)
   "Remember INFO of SESSION; with SEQ non-nil also how far we have read."
   (setf (sessiond--session-info session) info)
+  (sessiond-hubs-need (plist-get info :store))
   (clrhash (sessiond--session-counted session))
   (when seq
     (setf (sessiond--session-seq session) (plist-get info :seq))))
@@ -455,14 +457,17 @@ FILTER is a plist as in session/list.  Waits as `sessiond-call' does."
     (apply #'append (nreverse sessions))))
 
 (defun sessiond-mode-line (id)
-  "The mode line construct for session ID: \"[name:count]\"."
+  "The mode line construct for session ID: \"[name:count]\".
+In a session of a shared store \"shared\", \"3 waiting\" or
+\"offline since 14:30, 3 waiting\" follows."
   (let ((info (or (sessiond-info id) (list :sessionId id))))
     (replace-regexp-in-string
      "%" "%%"
-     (format "[%s:%s]%s"
+     (format "[%s:%s]%s%s"
              (truncate-string-to-width (sessiond-title info) 40 nil nil t)
              (or (plist-get info :messageCount) "?")
-             (if (sessiond-connected-p) "" " offline")))))
+             (if (sessiond-connected-p) "" " offline")
+             (sessiond-hubs-words (plist-get info :store))))))
 
 (provide 'sessiond)
 ;;; sessiond.el ends here

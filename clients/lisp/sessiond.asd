@@ -14,6 +14,7 @@
                (:file "connection")
                (:file "client")
                (:file "follow")
+               (:file "hubs")
                (:file "session")
                (:file "drafts")
                (:file "autosave")

@@ -8,6 +8,8 @@ MANIFEST = "manifest.json"
 VERSION = 1
 DATA, CONFIG, STORES = "data", "config", "stores"
 """The folders of a backup: as in SESSIOND_HOME, and one for each store that is elsewhere."""
+SHARED = f"{DATA}/shared"
+"""The folder of replicas of shared stores, and their ledgers."""
 
 
 class StoreCopied(msgspec.Struct, rename="camel"):
@@ -20,6 +22,9 @@ class StoreCopied(msgspec.Struct, rename="camel"):
     sessions: int
     unreadable: list[str]
     """Ids of sessions whose files could not be understood when they were copied. They are in the copy unchanged."""
+    shared: bool = False
+    waiting: int = 0
+    """Of a shared store: changes in the copy of its ledger that its hub had not acknowledged."""
 
 
 class NotCopied(msgspec.Struct, rename="camel"):
@@ -46,6 +51,13 @@ class Manifest(msgspec.Struct, rename="camel"):
     warnings: list[NotCopied] = []
 
 
-def folder_of(store: str, default: str = "default") -> str:
+def folder_of(store: str, default: str = "default", *, shared: bool = False) -> str:
     """Where a store's files are in a backup."""
+    if shared:
+        return f"{SHARED}/{store}"
     return f"{DATA}/sessions" if store == default else f"{STORES}/{store}"
+
+
+def ledger_of(store: str) -> str:
+    """Where the ledger of a shared store is in a backup."""
+    return f"{SHARED}/{store}.ledger"

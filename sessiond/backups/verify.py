@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sessiond.backups.copying import SUMS, decode_sums, walk
-from sessiond.backups.manifest import DATA, MANIFEST, VERSION, Manifest, StoreCopied, folder_of
+from sessiond.backups.manifest import DATA, MANIFEST, VERSION, Manifest, StoreCopied, folder_of, ledger_of
 from sessiond.errors import SessiondError
 from sessiond.formats import registry
 from sessiond.fs import FileSystem
@@ -46,6 +46,8 @@ def prove(fs: FileSystem, folder: str) -> Iterator[Checked]:
     yield from _files(fs, folder, sums, manifest)
     for store in manifest.stores:
         yield from _store(fs, folder, store)
+        if store.shared:
+            yield _ledger(folder, store)
     yield from _trash(fs, folder, manifest)
     yield from _journal(fs, folder, manifest)
 
@@ -90,7 +92,7 @@ def _sum(fs: FileSystem, path: str) -> str:
 
 def _store(fs: FileSystem, folder: str, store: StoreCopied) -> Iterator[Checked]:
     """Check every session of a store, read as by the daemon."""
-    root = posixpath.join(folder, folder_of(store.name))
+    root = posixpath.join(folder, folder_of(store.name, shared=store.shared))
     extras = posixpath.join(folder, DATA, "extras", store.name)
     try:
         files = StoreFiles(fs, root, registry.get(store.format), extras=extras if fs.stat(extras) is not None else None)
@@ -112,6 +114,19 @@ def _store(fs: FileSystem, folder: str, store: StoreCopied) -> Iterator[Checked]
     if not problems:
         damaged = f", {len(store.unreadable)} as damaged as the original" if store.unreadable else ""
         yield Checked(f"store {store.name} ({store.format}): {len(found):,} sessions{damaged}")
+
+
+def _ledger(folder: str, store: StoreCopied) -> Checked:
+    from sessiond.shared.ledger_file import count_waiting  # most users share nothing
+
+    path = posixpath.join(folder, ledger_of(store.name))
+    try:
+        waiting = count_waiting(path)
+    except ValueError as error:
+        return Checked(path, str(error))
+    if waiting != store.waiting:
+        return Checked(path, f"{waiting} changes wait for the hub where {store.waiting} were copied")
+    return Checked(f"ledger of {store.name}: {waiting:,} changes wait for the hub")
 
 
 def _session(files: StoreFiles, local_id: str) -> str | None:

@@ -53,11 +53,14 @@ def _failed(error: SessiondError) -> int:
     """Say why a request failed. The exit code."""
     if isinstance(error, AnswerLost):
         return complain(ENDED, None, EX_FAILED)
-    if isinstance(error, DaemonUnreachable):
-        return complain(error.message, None, EX_UNAVAILABLE)
     if isinstance(error, NotText):
         return complain("an argument is not valid UTF-8", "check the terminal's encoding", EX_FAILED)
-    return complain(error.message, error.hint, EX_FAILED)
+    from sessiond.cli.next_steps import next_step
+
+    if isinstance(error, DaemonUnreachable):  # the message of most says what to do
+        return complain(error.message, error.hint, EX_UNAVAILABLE)
+    own = type(error) is SessiondError  # of a command itself, or of a kind that only a later daemon knows
+    return complain(error.message, error.hint if own else next_step(error.kind, error.hint), EX_FAILED)
 
 
 def complain(message: str, hint: str | None, code: int) -> int:

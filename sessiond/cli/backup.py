@@ -1,4 +1,4 @@
-"""`sessiond backup DIR` and `sessiond backup --verify DIR`."""
+"""`sessiond backup PATH`, `sessiond backup --verify PATH` and `sessiond backup --decrypt PATH`."""
 
 from __future__ import annotations
 
@@ -6,45 +6,70 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import click
 import msgspec
 
 from sessiond.cli import EX_FAILED
+from sessiond.cli import backup_sealed as sealed
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, print_json, say
 from sessiond.cli.paths import on_wire
 from sessiond.client import requests
 from sessiond.client.blocking import Sessiond
+from sessiond.client.daemon_types import BackedUp
 from sessiond.client.requests import Answer
-from sessiond.client.types import BackedUp, Progress
+from sessiond.client.types import Progress
 
 Report = Callable[[Progress], None]
 
 
 @click.command("backup", short_help="Make a consistent copy of everything, or verify one.")
-@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--verify", is_flag=True, help="Check the backup in DIR: checksums, sessions, journal. Needs no daemon.")
+@click.argument("path", metavar="PATH", type=click.Path())
+@click.option("--verify", is_flag=True, help="Check the backup in PATH: checksums, sessions, journal. Needs no daemon.")
+@click.option("--encrypt", is_flag=True, help="Write one encrypted file instead of a folder. Needs --key-file.")
+@click.option(
+    "--decrypt", metavar="DIR", type=click.Path(), help="Make the folder DIR of the encrypted backup in PATH."
+)
+@click.option(
+    "--key-file", type=click.Path(exists=True, dir_okay=False), help="The key; `sessiond store key new` makes one."
+)
 @as_json
-def command(directory: str, verify: bool, as_json: bool) -> int:
-    """Copy everything into a new folder DIR while work goes on: sessions of all stores, trash, journal, configuration.
+def command(path: str, verify: bool, encrypt: bool, decrypt: str | None, key_file: str | None, as_json: bool) -> int:
+    """Copy everything into a new folder PATH while work goes on: sessions of all stores, trash, journal, configuration.
 
-    DIR appears complete or not at all. docs/backup.md says how to restore it.
+    PATH appears complete or not at all. docs/backup.md says how to restore it.
     """
-    path = os.path.abspath(os.path.expanduser(directory))
+    path = os.path.abspath(os.path.expanduser(path))
+    _check_options(verify=verify, encrypt=encrypt, decrypt=decrypt, key_file=key_file)
+    if decrypt is not None:
+        assert key_file is not None
+        sealed.decrypt(path, os.path.abspath(os.path.expanduser(decrypt)), key_file)
+        return 0
     if verify:
-        return _verify(path, as_json=as_json)
-    with connect() as client, _bar() as report:
-        answer = _make(client, path, report)
+        with sealed.opened(path, key_file) as folder:
+            return _verify(folder, as_json=as_json)
+    with connect() as client, _bar() as report, sealed.made(path, key_file) as folder:
+        answer = _make(client, folder, report)
     if as_json:
-        print_json(answer.plain)
+        print_json(answer.plain if key_file is None else {**cast("dict[str, object]", answer.plain), "path": path})
         return 0
     copied = answer.value
-    say(f"{count(copied.files, 'file')}, {copied.bytes:,} bytes in {path}")
+    say(f"{count(copied.files, 'file')}, {copied.bytes:,} bytes in {path}{', encrypted' if encrypt else ''}")
     for warning in copied.warnings:
         print(clean(f"warning: {warning.path}: {warning.message}"), file=sys.stderr)
     return 0
+
+
+def _check_options(*, verify: bool, encrypt: bool, decrypt: str | None, key_file: str | None) -> None:
+    if sum((verify, encrypt, decrypt is not None)) > 1:
+        raise click.UsageError("--verify, --encrypt and --decrypt exclude each other")
+    if key_file is None and (encrypt or decrypt is not None):
+        raise click.UsageError("give --key-file; `sessiond store key new FILE` makes a key")
+    if key_file is not None and not (encrypt or verify or decrypt is not None):
+        raise click.UsageError("--key-file needs --encrypt, --verify or --decrypt")
 
 
 def _make(client: Sessiond, path: str, report: Report) -> Answer[BackedUp]:

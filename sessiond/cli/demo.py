@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 import click
 
-from sessiond.cli.peer import DemoEditor
+from sessiond.cli.peer import DemoEditor, must_see, tell
+from sessiond.cli.throwaway import environment_of, interrupts, run_in_throwaway_home, stop_daemon
 from sessiond.client import requests
-from sessiond.client.changes import Appended, read_change
 from sessiond.client.dialing import introduction
 from sessiond.client.types import Message, NewMessage
-from sessiond.endpoint import read_endpoint
 from sessiond.errors import AlreadyExists, SessiondError
 
 SESSION = "demo"
@@ -41,87 +38,32 @@ SAID = (
 )
 _WAIT_S = 20.0
 """The longest wait of the demo itself; waits for an answer have the deadline of the peer."""
-_STOP_S = 60.0
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 @click.command("demo", short_help="The main job in a throwaway home, for real.")
 @click.option("--keep", is_flag=True, help="Leave the throwaway home behind and say where it is.")
-def command(keep: bool) -> int:
+@click.option(
+    "--machines",
+    is_flag=True,
+    help="Show two machines that share a session instead, with a real PostgreSQL as their hub.",
+)
+def command(keep: bool, machines: bool) -> int:
     """Show the main job: three clients, one session, a kill -9 in the middle, nothing lost.
 
+    With --machines: two machines and a hub, a link that is cut while both write, and what holds when it is back.
     Everything happens in a temporary folder; your own sessions and daemon are not touched.
     """
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(number, _interrupts)
-    home = tempfile.mkdtemp(prefix="sessiond-demo-")
-    try:
-        return 0 if _Demo(home).run() else 1
-    except _Ended as ended:
-        by = ended.number
-    finally:
-        if keep:
-            print(f"The throwaway home is {home}")
-        else:
-            shutil.rmtree(home, ignore_errors=True)
-    signal.signal(by, signal.SIG_DFL)
-    os.kill(os.getpid(), by)  # so the sender sees that the signal ended the process
-    return 1
+    if machines:
+        from sessiond.cli.demo_machines import Machines
 
-
-class _Ended(BaseException):
-    """A signal arrived: the programs that were started are to be ended, and the home removed."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-class _Interrupts:
-    """Raises _Ended on the main thread, and only once, so that a second signal does not interrupt the cleanup. While `held`, it
-    waits: a program that has just been started must first be known to the code that will end it.
-    """
-
-    def __init__(self) -> None:
-        self._came: int | None = None
-        self._held = False
-
-    def __call__(self, number: int, _frame: object) -> None:
-        if self._came is None:
-            self._came = number
-            if not self._held:
-                raise _Ended(number)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        if self._came is not None:  # the cleanup starts programs too
-            yield
-            return
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-        if self._came is not None:
-            raise _Ended(self._came)
-
-
-_interrupts = _Interrupts()
-
-
-def _tell(text: str = "") -> None:
-    print(text, flush=True)
+        return run_in_throwaway_home(lambda home: Machines(home).run(), keep=keep)
+    return run_in_throwaway_home(lambda home: _Demo(home).run(), keep=keep)
 
 
 class _Demo:
     def __init__(self, home: str) -> None:
         self.home = home
-        # The package that runs now is the one to show, whatever else is installed.
-        package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SESSIOND_")}
-        path = os.pathsep.join(filter(None, (package_parent, kept.get("PYTHONPATH"))))
-        self.environment = {**kept, "SESSIOND_HOME": home, "PYTHONPATH": path}
+        self.environment = environment_of(home)
         self.acknowledged: dict[str, int] = {}
         """Message id -> seq, as the daemon answered."""
         self.enough = threading.Event()
@@ -130,24 +72,24 @@ class _Demo:
 
     def run(self) -> bool:
         """The whole story. Returns whether everything that was acknowledged was there in the end."""
-        _tell("A throwaway home; your own sessions are not touched.")
-        _tell()
+        tell("A throwaway home; your own sessions are not touched.")
+        tell()
         try:
             with self._clients() as peers:
-                _tell("1. Two editors run `sessiond` over stdio: the first starts the daemon, both share it.")
-                _tell("   A script comes in over TCP and shows the token.")
+                tell("1. Two editors run `sessiond` over stdio: the first starts the daemon, both share it.")
+                tell("   A script comes in over TCP and shows the token.")
                 self._talk(peers)
-                _tell()
-                _tell(f"3. All three append as fast as they can, {ROUNDS} messages each. kill -9 in the middle.")
+                tell()
+                tell(f"3. All three append as fast as they can, {ROUNDS} messages each. kill -9 in the middle.")
                 self._race(peers)
             with self._clients() as peers:
-                _tell("   They connect again, which starts a new daemon, and repeat what had no answer.")
+                tell("   They connect again, which starts a new daemon, and repeat what had no answer.")
                 good = self._finish(peers)
                 self._show_file(peers["emacs"])
         finally:
-            self._stop()
-        _tell()
-        _tell("Everything stopped and removed." if good else "THAT IS WRONG. Please report it.")
+            stop_daemon(self.environment)
+        tell()
+        tell("Everything stopped and removed." if good else "THAT IS WRONG. Please report it.")
         return good
 
     @contextmanager
@@ -156,7 +98,7 @@ class _Demo:
         with ExitStack() as stack:
             peers: dict[str, DemoEditor] = {}
             for name in ("emacs", "vim"):  # both at once: whichever comes first starts the daemon
-                with _interrupts.held():
+                with interrupts.held():
                     peers[name] = DemoEditor.over_stdio(self.environment)
                     stack.callback(peers[name].close)
             for name in ("emacs", "vim"):
@@ -183,7 +125,7 @@ class _Demo:
         command = [sys.executable, "-m", "sessiond", "--tcp", "127.0.0.1:0"]
         process: subprocess.Popen[bytes] | None = None
         try:
-            with _interrupts.held():
+            with interrupts.held():
                 process = subprocess.Popen(
                     command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment
                 )
@@ -207,28 +149,15 @@ class _Demo:
 
     def _talk(self, peers: Mapping[str, DemoEditor]) -> None:
         """Each says a sentence; the other two must see it by themselves."""
-        _tell()
-        _tell("2. One session, three tools. Each sees the others' words at once:")
+        tell()
+        tell("2. One session, three tools. Each sees the others' words at once:")
         for name, role, text in SAID:
             self._append(peers[name], f"said-by-{name}", role, text)
             others = [other for other in NAMES if other != name]
             for other in others:
-                self._must_see(peers[other], text)
-            _tell(f"   {name + ':':<8}{text}")
-            _tell(f"   {'':<8}seen live by {' and '.join(others)}")
-
-    def _must_see(self, peer: DemoEditor, text: str) -> None:
-        deadline = time.monotonic() + _WAIT_S
-        while time.monotonic() < deadline:
-            seen = peer.notification()
-            if seen.method == "session/changed":
-                changes = [read_change(change, SESSION) for change in requests.read_notice(seen.params).changes]
-                messages = [
-                    message for change in changes if isinstance(change, Appended) for message in change.messages
-                ]
-                if any(message.content == text for message in messages):
-                    return
-        raise SessiondError(f"a client was not shown {text!r} within {_WAIT_S:g} s")
+                must_see(peers[other], SESSION, text)
+            tell(f"   {name + ':':<8}{text}")
+            tell(f"   {'':<8}seen live by {' and '.join(others)}")
 
     def _append(self, peer: DemoEditor, message_id: str, role: str, text: str) -> None:
         message = NewMessage(id=message_id, role=role, content=text)
@@ -287,7 +216,7 @@ class _Demo:
             "in the order of seq, each client's own order kept": seqs == sorted(set(seqs)) and _in_order(ids),
         }
         for text, good in checks.items():
-            _tell(f"   {'ok' if good else 'WRONG'}  {text}")
+            tell(f"   {'ok' if good else 'WRONG'}  {text}")
         return all(checks.values())
 
     def _read_all(self, peer: DemoEditor) -> list[Message]:
@@ -304,22 +233,12 @@ class _Demo:
         path = saved[0].path if saved else f"{self.home}/data/sessions/{SESSION}.jsonl"
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
-        _tell()
-        _tell(f"4. The session is a file of yours, {os.path.relpath(path, self.home)}:")
+        tell()
+        tell(f"4. The session is a file of yours, {os.path.relpath(path, self.home)}:")
         for line in lines[: len(SAID) + 1]:
-            _tell(f"   {_cut(line)}")
+            tell(f"   {_cut(line)}")
         messages = sum(1 for line in lines if '"role"' in line)
-        _tell(f"   ... and {messages - len(SAID)} more messages")
-
-    def _stop(self) -> None:
-        command = [sys.executable, "-m", "sessiond", "stop"]
-        try:
-            subprocess.run(command, env=self.environment, stdout=subprocess.DEVNULL, timeout=_STOP_S, check=False)
-        except subprocess.TimeoutExpired:
-            record = read_endpoint(f"{self.home}/data")
-            if record is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(record.pid, signal.SIGKILL)
+        tell(f"   ... and {messages - len(SAID)} more messages")
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> str:
@@ -346,5 +265,5 @@ def _in_order(ids: list[str]) -> bool:
     return True
 
 
-def _cut(line: str, width: int = 110) -> str:
+def _cut(line: str, width: int = 96) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import click
@@ -16,11 +16,11 @@ from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
 from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
 from sessiond.cli.options import as_json
-from sessiond.cli.output import clean, print_json, say
+from sessiond.cli.output import clean, count, print_json, say
 from sessiond.cli.repair_config import mend_config
 from sessiond.cli.status import ask, index_problem, problem_of, unpromised_in_words
 from sessiond.client import requests
-from sessiond.client.types import Status
+from sessiond.client.daemon_types import Status
 from sessiond.config import StoreConfig, load
 from sessiond.daemon.data_version import check_vintage
 from sessiond.endpoint import Places, places, privacy_problem, read_endpoint
@@ -53,13 +53,14 @@ def command(repair: bool, acknowledging: bool, as_json: bool) -> int:
     where, fs = places(), RealFileSystem()
     lock = _alone(fs, where) if repair else None
     shown: list[dict[str, str | None]] = []
-    left = 0
+    left: list[Finding] = []
     try:
         if acknowledging:
             _acknowledged(where, fs, locked=repair, quietly=as_json)
         for finding in examine(where, fs, repairing=repair):
             mended = _mended(finding) if repair and finding.problem is not None else None
-            left += finding.problem is not None and mended is None
+            if finding.problem is not None and mended is None:
+                left.append(finding)
             shown.append(describe(finding, mended))
             if not as_json:
                 _tell(finding, mended)
@@ -68,7 +69,22 @@ def command(repair: bool, acknowledging: bool, as_json: bool) -> int:
             lock.release()
     if as_json:
         print_json({"healthy": not left, "findings": shown})
+    else:
+        say(verdict(left, repairing=repair))
     return 1 if left else 0
+
+
+def verdict(left: Sequence[Finding], *, repairing: bool) -> str:
+    """One sentence: all is well, or what to do about the problems that are left."""
+    if not left:
+        return "All is well."
+    found = count(len(left), "problem")
+    if not repairing and any(finding.mend is not None for finding in left):
+        return f"{found}: run `sessiond stop`, then `sessiond doctor --repair`, which keeps a copy of what it changes."
+    first = next((finding for finding in left if finding.hint), left[0])
+    todo = first.hint or f"look at {first.what}, and restore it from a backup if you need what it held"
+    rest = "" if len(left) == 1 else "; then run `sessiond doctor` again"
+    return f"{found}: {todo}{rest}."
 
 
 def _tell(finding: Finding, mended: str | None) -> None:

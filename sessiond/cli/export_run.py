@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import getpass
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 
-from sessiond.cli.paths import here, on_wire
+from sessiond.cli.paths import here
+from sessiond.cli.whole_export import whole_export
 from sessiond.client.blocking import Sessiond
 from sessiond.client.types import Exported
 from sessiond.endpoint import places
-from sessiond.errors import AlreadyExists, InvalidParams, TooLarge
+from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.exporters import SUFFIXES
 
 _HINT = "--overwrite replaces it"
@@ -50,20 +50,10 @@ class Exporter:
 
     def export(self, session_id: str, path: str | None) -> Exported:
         """With `path` and `bytes`, or without a path with `content`. SessiondError, OSError."""
-        content = self._redacted(session_id).encode() if self._redact else self._fetch(session_id, self._form)
+        content = (
+            self._redacted(session_id).encode() if self._redact else whole_export(self._client, session_id, self._form)
+        )
         return Exported(content=content.decode()) if path is None else self._write(path, content)
-
-    def _fetch(self, session_id: str, form: str) -> bytes:
-        """The whole export, however large."""
-        session = self._client.session(session_id)
-        try:
-            return (session.export(form).content or "").encode()
-        except TooLarge:
-            with tempfile.TemporaryDirectory(prefix="sessiond-export-") as folder:  # 0700
-                path = os.path.join(folder, "export")
-                session.export(form, on_wire(path))
-                with open(path, "rb") as file:
-                    return file.read()
 
     def _redacted(self, session_id: str) -> str:
         """Made here from the complete document, so that what is blanked was never in the file."""
@@ -73,7 +63,7 @@ class Exporter:
         from sessiond.exporters.document import session_of
         from sessiond.exporters.redact import redact
 
-        session = session_of(msgspec.json.decode(self._fetch(session_id, "json")))
+        session = session_of(msgspec.json.decode(whole_export(self._client, session_id, "json")))
         session.local_id = session_id.rpartition("/")[2]
         twin, report = redact(session, _users())
         self.blanked.update(report)

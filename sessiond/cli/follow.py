@@ -10,8 +10,8 @@ from sessiond.cli.client import connect
 from sessiond.cli.options import as_json
 from sessiond.cli.output import clean, count, local_time, print_json, say, table
 from sessiond.client import requests
+from sessiond.client.daemon_types import Followed
 from sessiond.client.requests import Answer
-from sessiond.client.types import Followed
 
 _ALL = "all"
 _tools = click.argument("tools", nargs=-1, metavar="[TOOL]...")

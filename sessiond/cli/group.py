@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 import sessiond
+from sessiond.cli.examples import epilog
 
 COMMANDS = {
     "status": "status",
@@ -24,23 +25,31 @@ COMMANDS = {
     "tag": "tag",
     "archive": "archive",
     "fork": "fork",
+    "resume": "resume",
     "rm": "rm",
     "restore": "restore",
     "export": "export",
     "import": "import_",
     "follow": "follow",
     "adopt": "adopt",
+    "store": "store",
     "mv": "mv",
     "backup": "backup",
     "gc": "gc",
     "setup": "setup",
+    "mcp": "mcp",
     "service": "service",
     "web": "web",
     "completion": "completion",
+    "docs": "docs",
+    "help": "help",
+    "acp": "acp",
     "repl": "repl",
     "demo": "demo",
 }
 """Command -> the module of this package that holds it, in the order of `--help`."""
+HIDDEN = {"welcome": "welcome"}
+"""What `sessiond` without arguments runs in a terminal. It is not listed."""
 
 
 class LazyGroup(click.Group):
@@ -50,10 +59,12 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        module = COMMANDS.get(cmd_name) or HIDDEN.get(cmd_name)
+        if module is None:
             return None
-        command = import_module(f"sessiond.cli.{COMMANDS[cmd_name]}").command
+        command = import_module(f"sessiond.cli.{module}").command
         assert isinstance(command, click.Command)
+        _add_examples(cmd_name, command)
         return command
 
     def resolve_command(
@@ -68,6 +79,15 @@ class LazyGroup(click.Group):
             if not close:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
+
+
+def _add_examples(name: str, command: click.Command) -> None:
+    """Put the examples under the help of a command, or of each of its subcommands."""
+    if isinstance(command, click.Group):
+        for inner, one in command.commands.items():
+            _add_examples(f"{name} {inner}", one)
+    elif command.epilog is None:
+        command.epilog = epilog(name)
 
 
 @click.group(

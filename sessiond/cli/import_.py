@@ -36,8 +36,8 @@ def command(
     """Import sessions from other tools: files, or folders with everything in them.
 
     Without a PATH it looks where the known tools keep their files, shows what it found, and asks. Repeating it adds only
-    what is new. With --json and --follow it prints one document a line, whenever something was imported. Exit code 1: a
-    file that you named could not be imported.
+    what is new. It says how much came from each tool, if there are several; with --json always. With --json and --follow it
+    prints one document a line, whenever something was imported. Exit code 1: a file that you named could not be imported.
     """
     from sessiond.cli.import_run import Choice, ImportPath, Total, bring_in
 
@@ -45,7 +45,8 @@ def command(
         raise click.UsageError("--follow and --dry-run cannot be used together.")
     if follow and report:
         raise click.UsageError("--follow and --report cannot be used together.")
-    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report)
+    # The counts of each tool come with a report.
+    choice = Choice(given["store"], filter_of(since=given["since"]).get("since"), dry_run, report=not follow)
     missing = [path for path in paths if not os.path.exists(path)]
     for path in missing:
         print(one_line(f"sessiond: {path}: no such file or folder"), file=sys.stderr)
@@ -65,10 +66,13 @@ def command(
     if targets:
         with connect() as client:
             total = bring_in(client, targets, choice)
+    tools = total.tools
+    if not report:
+        total.plain.pop("report", None)
     if as_json:
-        print_json(total.plain)
+        print_json(total.plain | ({"tools": tools} if tools else {}))
     elif targets:
-        summary(total.value, dry_run)
+        summary(total.value, dry_run, tools)
     return EX_FAILED if missing or (paths and any(target.failed for target in targets)) else 0
 
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 from sessiond.cli.output import count, one_line, say
 from sessiond.client.types import FileWarning, Imported, ToolReport
 
 
-def summary(result: Imported, dry_run: bool) -> None:
-    """What was imported, on standard output; every line that was not, and why, on standard error."""
+def summary(result: Imported, dry_run: bool, tools: Mapping[str, Mapping[str, int]] | None = None) -> None:
+    """What was imported, on standard output; every line that was not, and why, on standard error. `tools`: how many sessions and
+    messages came from each tool; one tool has no line of its own, and a report says it better.
+    """
     messages = sum(info.message_count for info in result.sessions)
     verb = "would import" if dry_run else "imported"
     say(f"{verb} {count(len(result.sessions), 'session')} with {count(messages, 'message')}")
+    for tool, counts in (tools or {}).items() if len(tools or {}) > 1 and not result.report else ():
+        say(f"{tool}: {count(counts['sessions'], 'session')}, {count(counts['messages'], 'message')}")
     if result.skipped:
         say(f"{count(result.skipped, 'session')} had nothing new")
     if result.untouched:
         say(f"skipped {count(result.untouched, 'file')} not changed since then")
-    for tool in result.report:
-        _tool(tool)
+    for one in result.report:
+        _tool(one)
     for warning in result.warnings:
         print(warning_text(warning), file=sys.stderr)
     for kind, number in result.unknown.items():

@@ -75,6 +75,12 @@ class Total:
     def value(self) -> Imported:
         return msgspec.convert(self.plain, Imported)
 
+    @property
+    def tools(self) -> dict[str, dict[str, int]]:
+        """Tool -> how many `sessions` were created or have changed, and how many `messages` are new; only tools that have any."""
+        found = self.plain.get("report", ())
+        return {one["tool"]: {key: one[key] for key in ("sessions", "messages")} for one in found if one["sessions"]}
+
     def add(self, result: dict[str, Any]) -> None:
         """A session to which two paths added something counts once, as it is now."""
         whole = self.plain

@@ -22,7 +22,9 @@ def listen(wanted: list[tuple[str, str]]) -> int:
             for _ in connection.notifications():
                 pass
         except ConnectionError:
-            raise DaemonUnreachable("the daemon has stopped, so it no longer listens") from None
+            raise DaemonUnreachable(
+                "the daemon has stopped, so it no longer listens", hint="run this command again"
+            ) from None
     return 0
 
 

@@ -49,6 +49,7 @@ def filters(command: F) -> F:
         click.option("--store", help="Only sessions in this store."),
         click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; repeat it to require several."),
         click.option("--model", help="Only sessions with this model."),
+        click.option("--tool", help="Only sessions imported from this tool; sessiond: those that were not imported."),
         click.option(
             "--cwd",
             type=click.Path(resolve_path=True),

@@ -137,7 +137,9 @@ def message_text(message: dict[str, Any]) -> str:
         said.append(message["status"])
     marks = f" [{', '.join(said)}]" if said else ""
     when = local_time(str(message.get("timestamp", "")))
-    head = f"── {message.get('role', '?')} #{message.get('seq', '?')} {when}{marks}"
+    author = message.get("author")
+    by = f" ({author})" if isinstance(author, str) and author else ""
+    head = f"── {message.get('role', '?')}{by} #{message.get('seq', '?')} {when}{marks}"
     lines = [one_line(head), clean(content_text(message.get("content", ""))).rstrip("\n")]
     for call in message.get("toolCalls") or []:
         if isinstance(call, dict):

@@ -121,6 +121,7 @@ class Found:
         self.total = values[-1].total
         self.next_cursor = values[-1].next_cursor
         self.incomplete = values[-1].incomplete
+        self.unfetched = values[-1].unfetched
 
     @property
     def plain(self) -> dict[str, Any]:

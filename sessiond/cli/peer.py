@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from typing import BinaryIO, TypeVar
 
 from msgspec import MsgspecError
 
-from sessiond.client.requests import Request
+from sessiond.client.changes import Appended, read_change
+from sessiond.client.requests import Request, read_notice
 from sessiond.client.wire import Incoming, decode, request_line
 from sessiond.errors import SessiondError
 
@@ -112,6 +114,24 @@ class DemoEditor:
                 length = int(value)
         body = self._reading.read(length) if length else b""
         return decode(body) if body else None
+
+
+def must_see(peer: DemoEditor, session: str, text: str) -> None:
+    """Wait until the client is shown a message with this text. NothingHeard if that takes too long."""
+    deadline = time.monotonic() + _ANSWER_S
+    while time.monotonic() < deadline:
+        seen = peer.notification()
+        if seen.method == "session/changed":
+            changes = [read_change(change, session) for change in read_notice(seen.params).changes]
+            messages = [message for change in changes if isinstance(change, Appended) for message in change.messages]
+            if any(message.content == text for message in messages):
+                return
+    raise NothingHeard(f"a client was not shown {text!r} within {_ANSWER_S:g} s")
+
+
+def tell(text: str = "") -> None:
+    """A line of the demo, seen at once."""
+    print(text, flush=True)
 
 
 def _next(waiting: Waiting, what: str) -> Incoming:

@@ -10,7 +10,7 @@ import click
 
 from sessiond.cli.client import connect
 from sessiond.cli.options import as_json, check_exists, filter_of, filters
-from sessiond.cli.output import for_people, note, print_json
+from sessiond.cli.output import count, for_people, note, print_json
 from sessiond.cli.pages import Found, hits
 from sessiond.cli.status import index_problem
 from sessiond.cli.terminal import Paint, colored, pager, paging
@@ -188,6 +188,13 @@ def _print(client: Sessiond, found: Found, *, limit: int | None, color: str, no_
             layout.lines(out, client, found.hits, paint, before, after)
         if found.incomplete:
             _note(out, people, _missing(client))
+        elif found.unfetched:
+            skipped = count(found.unfetched, "shared session")
+            _note(
+                out,
+                people,
+                f"{skipped} not searched: they were never opened here, and their store has no `mirror = true`",
+            )
         if people and not shown["only_sessions"] and not shown["only_counts"]:
             number = len(found.hits)
             rest = f"{number} of {found.total}; --all shows the rest" if found.next_cursor else f"{number} found"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import click
@@ -10,8 +11,8 @@ from sessiond.cli.client import ask_if_running
 from sessiond.cli.options import as_json
 from sessiond.cli.output import count, local_time, print_json, say
 from sessiond.client import requests
+from sessiond.client.daemon_types import HubStatus, IndexStatus, Status, StoreStatus
 from sessiond.client.requests import Answer
-from sessiond.client.types import IndexStatus, Status, StoreStatus
 from sessiond.endpoint import places
 from sessiond.fs.network import unpromised
 
@@ -63,6 +64,28 @@ def problem_of(store: StoreStatus) -> str | None:
     return None if store.problem is None else store.problem.message or store.problem.kind
 
 
+def hub_in_words(hub: HubStatus) -> str:
+    """Whether the words of a shared store are shared: shared, waiting with a count, or offline since a time."""
+    waiting = f"{count(hub.pending, 'change')} waiting here" if hub.pending else ""
+    lag = f"{count(hub.lag, 'change')} still to be fetched" if hub.lag else ""
+    if hub.state == "online":
+        problem = f"PROBLEM: {hub.problem}" if hub.problem else ""
+        return ", ".join(filter(None, (waiting or "shared", lag, problem)))
+    since = f"offline since {local_time(hub.since)}" if hub.since else "offline"
+    return ", ".join(filter(None, (since, waiting, lag, hub.problem)))
+
+
+def hub_in_brief(hub: HubStatus) -> str:
+    """The same for a status line: `shared`, `3 waiting`, or `offline since 14:30, 3 waiting`; on another day with the date."""
+    waiting = f"{hub.pending} waiting" if hub.pending else ""
+    if hub.state == "online":
+        return waiting or "shared"
+    since = local_time(hub.since or "")
+    today = local_time(datetime.now(UTC).isoformat()).partition(" ")[0]
+    since = since.removeprefix(f"{today} ")
+    return ", ".join(filter(None, (f"offline since {since}" if since else "offline", waiting)))
+
+
 def index_problem(index: IndexStatus) -> str | None:
     """Why searches may not find everything; None if they do."""
     if index.state == "failing":
@@ -87,6 +110,8 @@ def _lines(status: Status) -> list[tuple[str, str]]:
         problem = problem_of(store)
         what = f"{store.name} ({store.format}, {count(store.sessions, 'session')}) {store.path}"
         lines.append(("store", what if problem is None else f"{what}  PROBLEM: {problem}"))
+        if store.hub is not None:
+            lines.append(("hub", f"of {store.name}: {hub_in_words(store.hub)}"))
     lines += [("NOTE", unpromised_in_words(one.path, one.kind)) for one in elsewhere(status)]
     lines += [
         ("connections", str(status.connections)),

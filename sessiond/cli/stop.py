@@ -44,7 +44,9 @@ def stop() -> int | None:
     deadline = time.monotonic() + DEFAULT.shutdown_s + _GRACE_S
     while is_held(where):
         if time.monotonic() > deadline:
-            raise DaemonUnreachable(f"the daemon (pid {pid}) was told to stop but is still running")
+            raise DaemonUnreachable(
+                f"the daemon (pid {pid}) was told to stop but is still running", hint=f"if it stays so: kill {pid}"
+            )
         time.sleep(_LOOK_AGAIN_S)
     return pid
 

@@ -10,7 +10,7 @@ import msgspec
 
 from sessiond.cli import options
 from sessiond.cli.client import Single, connect_once
-from sessiond.cli.output import clean, message_text, one_line, print_json, say
+from sessiond.cli.output import clean, content_text, message_text, one_line, print_json, say
 from sessiond.cli.pages import ShownChange, open_
 from sessiond.cli.streams import must_be_read
 from sessiond.client.requests import plain, read_notice, strange
@@ -95,7 +95,21 @@ class _Follower:
             self._end_stream()
         else:
             self._end_stream()
+            for message in change.messages if change.kind == "appended" else ():
+                self._say_message(message)
             _say(change)
+
+    def _say_message(self, message: dict[str, Any]) -> None:
+        """Whole; the line of one that is being written stays open for what follows."""
+        self._end_stream()
+        text = message_text(message)
+        said = content_text(message.get("content", ""))
+        goes_on = message.get("status") == "streaming" and not message.get("toolCalls")
+        if goes_on and said and not said.endswith("\n"):
+            print(text, end="", flush=True)
+            self.in_stream = message.get("id")
+        else:
+            say(text.rstrip("\n"))  # one that begins to stream has no text yet
 
     def _stream(self, message_id: str, text: str) -> None:
         if self.in_stream != message_id:
@@ -110,11 +124,8 @@ class _Follower:
 
 
 def _say(change: ShownChange) -> None:
-    if change.kind == "appended":
-        for message in change.messages:
-            say(message_text(message))
-    elif change.kind == "note":
+    if change.kind == "note":
         heading, content = ("", "") if change.note is None else (change.note.heading, change.note.content)
         say(one_line(f"── note: {heading}: {content}", 200))
-    elif change.kind not in ("state", "finished"):
+    elif change.kind not in ("appended", "state", "finished"):
         say(f"── {change.kind}")

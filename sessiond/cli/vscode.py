@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sessiond.endpoint import client_folder
+from sessiond.endpoint import client_folder, user_home
 from sessiond.errors import SessiondError
 
 EDITORS = ("code", "codium", "cursor", "code-server", "code-insiders")
@@ -65,6 +65,13 @@ def _run(command: list[str]) -> None:
     if done.returncode != 0:
         said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
         raise SessiondError(f"{name} could not install the extension: {said}")
+
+
+def is_installed() -> bool:
+    """Whether one of these editors has the extension among those of this user."""
+    home = Path(user_home(os.environ))
+    folders = (".vscode", ".vscode-insiders", ".vscode-oss", ".cursor", ".local/share/code-server")
+    return any(next((home / name / "extensions").glob("*sessiond-[0-9]*"), None) for name in folders)
 
 
 def built_package() -> Path | None:

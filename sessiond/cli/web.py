@@ -18,7 +18,7 @@ import click
 from sessiond.cli.client import Single, connect_once
 from sessiond.cli.output import say
 from sessiond.client import requests
-from sessiond.client.types import Address
+from sessiond.client.daemon_types import Address
 from sessiond.endpoint import Places, places, read_endpoint
 from sessiond.errors import AlreadyExists, DaemonUnreachable
 
@@ -58,7 +58,9 @@ def command(port: int | None, only_print: bool) -> int:
         except ConnectionError:
             record = read_endpoint(where.data)
             if record is None or not os.path.exists(record.socket):  # it removed its socket: somebody stopped it
-                raise DaemonUnreachable("the daemon was stopped, so the page no longer works") from None
+                raise DaemonUnreachable(
+                    "the daemon was stopped, so the page no longer works", hint="run `sessiond web` again"
+                ) from None
             if opened:
                 say("the daemon ended unexpectedly; starting it again")
 

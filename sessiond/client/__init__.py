@@ -43,29 +43,27 @@ if TYPE_CHECKING:
         Truncated,
         Updated,
     )
+    from sessiond.client.daemon_types import Adopted, BackedUp, Followed, HubStatus, Status
     from sessiond.client.failures import AnswerLost, Closed, NoAnswer
     from sessiond.client.feed import Changes
     from sessiond.client.reply import Reply
     from sessiond.client.requests import Answer
     from sessiond.client.session import Session
     from sessiond.client.types import (
-        Adopted,
         AppendedMessage,
-        BackedUp,
         Exported,
         FileWarning,
-        Followed,
         Hit,
         HitPage,
         Imported,
         Message,
         NewMessage,
         Note,
+        Parent,
         Progress,
         SavedFile,
         SessionInfo,
         Snapshot,
-        Status,
         ToolCall,
     )
     from sessiond.client.usage import ModelUsage, TokenTotals, UsageReport, UsageRow
@@ -115,6 +113,7 @@ __all__ = [
     "Followed",
     "Hit",
     "HitPage",
+    "HubStatus",
     "Imported",
     "Indeterminate",
     "InvalidParams",
@@ -125,6 +124,7 @@ __all__ = [
     "Note",
     "Noted",
     "OtherChange",
+    "Parent",
     "Progress",
     "ReadOnly",
     "Reply",
@@ -162,13 +162,14 @@ _WHERE = {
     "sessiond.client.aio.session": "AsyncSession",
     "sessiond.client.blocking": "Sessiond",
     "sessiond.client.changes": "Appended Change Cleared Created Deleted Extended Finished Noted OtherChange Reread StateSet Truncated Updated",
+    "sessiond.client.daemon_types": "Adopted BackedUp Followed HubStatus Status",
     "sessiond.client.failures": "AnswerLost Closed NoAnswer",
     "sessiond.client.feed": "Changes",
     "sessiond.client.reply": "Reply",
     "sessiond.client.requests": "Answer",
     "sessiond.client.session": "Session",
-    "sessiond.client.types": "Adopted AppendedMessage BackedUp Exported FileWarning Followed Hit HitPage Imported Message NewMessage Note Progress "
-    "SavedFile SessionInfo Snapshot Status ToolCall",
+    "sessiond.client.types": "AppendedMessage Exported FileWarning Hit HitPage Imported Message NewMessage Note Parent Progress SavedFile "
+    "SessionInfo Snapshot ToolCall",
     "sessiond.client.usage": "ModelUsage TokenTotals UsageReport UsageRow",
     "sessiond.errors": "AlreadyExists BadFile Cancelled Conflict DaemonUnreachable Indeterminate InvalidParams ReadOnly "
     "SessionNotFound SessiondError TooLarge Unauthorized Unavailable",

@@ -45,7 +45,7 @@ class Local:
         try:
             return reach(self._where, start=self._start, patience_s=_patience(deadline))
         except Unreachable as error:
-            raise DaemonUnreachable(str(error), hint="run `sessiond doctor`") from None
+            raise DaemonUnreachable(str(error)) from None  # which says what to do
 
     def token(self) -> str | None:
         return None

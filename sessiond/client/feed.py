@@ -17,6 +17,7 @@ from sessiond.client.connection import Connection
 from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S
 from sessiond.client.failures import closed, no_answer
 from sessiond.client.follower import Follower
+from sessiond.client.hubs import Hubs, OnHub
 from sessiond.client.link import Link
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Request, read_notice, strange
@@ -36,10 +37,13 @@ class Changes(Iterator[Change]):
     respond, it raises DaemonUnreachable or NoAnswer; the next `next()` goes on where it was.
     """
 
-    def __init__(self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None) -> None:
+    def __init__(
+        self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None, on_hub: OnHub | None = None
+    ) -> None:
         self._link = link
         self._followers = {one.session_id: one for one in followers}
         self._lookout = lookout
+        self._hubs = None if on_hub is None else Hubs(on_hub)
         self._connection: Connection | None = None
         self._ready: deque[Change] = deque()
         self._given: dict[str, int] = {}
@@ -148,6 +152,9 @@ class Changes(Iterator[Change]):
         """Have a connection on which everything is open and nothing is left to read."""
         if self._connection is None:
             self._connection = self._connected()
+        if self._hubs is not None and self._hubs.due:
+            self._hubs.asking()
+            self._hubs.answered(self._ask(requests.status()))
         if self._lookout is not None:
             self._look(self._lookout)
         for follower in list(self._followers.values()):
@@ -224,6 +231,8 @@ class Changes(Iterator[Change]):
                 self._ask(requests.hello())
 
     def _hear(self, incoming: Incoming) -> None:
+        if incoming.method == "store/hubChanged" and self._hubs is not None:
+            self._hubs.heard(incoming.params)
         if incoming.method is None or not incoming.method.startswith("session/"):
             return
         notice = read_notice(incoming.params)
@@ -246,5 +255,7 @@ class Changes(Iterator[Change]):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+        if self._hubs is not None:
+            self._hubs.due = True
         for follower in list(self._followers.values()):
             follower.lost()

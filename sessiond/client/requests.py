@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from sessiond.client import daemon_types as d
 from sessiond.client import types as t
 from sessiond.client.failures import error_of
 from sessiond.client.wire import Incoming
@@ -134,6 +135,11 @@ def new_session_id() -> str:
     return time.strftime("session-%Y%m%d-%H%M%S-", time.gmtime()) + binascii.hexlify(os.urandom(4)).decode()
 
 
+def wire_parent(parent: t.Parent | None) -> dict[str, Any] | None:
+    """A parent as `session/new` takes it."""
+    return None if parent is None else {"sessionId": parent.session_id, "seq": parent.seq}
+
+
 def new(
     session_id: str | None, messages: Iterable[t.NewMessage], *, store: str | None, **fields: Any
 ) -> Request[t.SessionResult]:
@@ -215,8 +221,9 @@ def clear(session_id: str) -> Request[t.SessionResult]:
     return Request("session/clear", {"sessionId": session_id}, t.SessionResult, again=False)
 
 
-def truncate(session_id: str, after_seq: int) -> Request[t.SessionResult]:
-    return Request("session/truncate", {"sessionId": session_id, "afterSeq": after_seq}, t.SessionResult, again=False)
+def truncate(session_id: str, after_seq: int, expected_seq: int | None = None) -> Request[t.SessionResult]:
+    params = _given(sessionId=session_id, afterSeq=after_seq, expectedSeq=expected_seq)
+    return Request("session/truncate", params, t.SessionResult, again=False)
 
 
 def fork(session_id: str, at_seq: int | None, name: str | None) -> Request[t.SessionResult]:
@@ -300,19 +307,19 @@ def import_(
     return Request("session/import", params, t.Imported, on_progress=on_progress)
 
 
-def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[t.BackedUp]:
+def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[d.BackedUp]:
     """Not sent again: a copy that is there cannot be told from somebody else's."""
-    return Request("daemon/backup", {"path": path}, t.BackedUp, again=False, on_progress=on_progress)
+    return Request("daemon/backup", {"path": path}, d.BackedUp, again=False, on_progress=on_progress)
 
 
-def follow(tools: Sequence[str] | None) -> Request[t.Followed]:
+def follow(tools: Sequence[str] | None) -> Request[d.Followed]:
     """None: only report."""
-    return Request("daemon/follow", _given(tools=None if tools is None else list(tools)), t.Followed)
+    return Request("daemon/follow", _given(tools=None if tools is None else list(tools)), d.Followed)
 
 
-def adopt(path: str, *, name: str | None, format: str | None) -> Request[t.Adopted]:
+def adopt(path: str, *, name: str | None, format: str | None) -> Request[d.Adopted]:
     """A folder that is a store already is refused, so this is not sent again."""
-    return Request("store/adopt", _given(path=path, name=name, format=format), t.Adopted, again=False)
+    return Request("store/adopt", _given(path=path, name=name, format=format), d.Adopted, again=False)
 
 
 def note_append(
@@ -341,25 +348,25 @@ def state_clear(session_id: str) -> Request[t.SeqResult]:
     return Request("state/clear", {"sessionId": session_id}, t.SeqResult)
 
 
-def status() -> Request[t.Status]:
-    return Request("daemon/status", {}, t.Status)
+def status() -> Request[d.Status]:
+    return Request("daemon/status", {}, d.Status)
 
 
-def hello() -> Request[t.Hello]:
-    return Request("daemon/hello", {}, t.Hello)
+def hello() -> Request[d.Hello]:
+    return Request("daemon/hello", {}, d.Hello)
 
 
 def stop() -> Request[Any]:
     return Request("daemon/stop", {}, _ANY, again=False)
 
 
-def acknowledge() -> Request[t.Acknowledged]:
-    return Request("daemon/acknowledge", {}, t.Acknowledged, again=False)
+def acknowledge() -> Request[d.Acknowledged]:
+    return Request("daemon/acknowledge", {}, d.Acknowledged, again=False)
 
 
-def listen(kind: str, host: str, port: int) -> Request[t.Address]:
+def listen(kind: str, host: str, port: int) -> Request[d.Address]:
     """The daemon listens for as long as the connection lasts, so this means nothing on the next one."""
-    return Request("daemon/listen", {"kind": kind, "host": host, "port": port}, t.Address, again=False)
+    return Request("daemon/listen", {"kind": kind, "host": host, "port": port}, d.Address, again=False)
 
 
 def any_(method: str, params: Mapping[str, Any], *, again: bool, on_progress: OnProgress | None = None) -> Request[Any]:

@@ -24,6 +24,7 @@ from sessiond.client.types import (
 
 if TYPE_CHECKING:
     from sessiond.client.feed import Changes
+    from sessiond.client.hubs import OnHub
     from sessiond.client.reply import Reply
 
 
@@ -96,17 +97,20 @@ class Session:
             more = page.has_more and bool(page.messages)
         return found
 
-    def changes(self, *, since: int | None = None) -> Changes:
+    def changes(self, *, since: int | None = None, on_hub: OnHub | None = None) -> Changes:
         """Live changes, made by anybody, this client included. They begin after the change `since` (0: from the first), or
         with the first one after this call.
 
         An iterator over a connection of its own: append from the same thread while you iterate, or iterate in another thread.
         After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
+
+        `on_hub` is for shared stores: it is called with a store's name and its `HubStatus` before this returns, after every new
+        connection, and while you iterate when the hub is lost or back or another number of changes waits for it.
         """
         from sessiond.client.feed import Changes  # only programs that follow changes pay for it
         from sessiond.client.follower import Follower
 
-        changes = Changes(self._link, [Follower(self.id, since)])
+        changes = Changes(self._link, [Follower(self.id, since)], on_hub=on_hub)
         try:
             changes.attend()
         except BaseException:
@@ -236,9 +240,11 @@ class Session:
         """Remove all messages and the summary; they go to the trash. AnswerLost if it is not known whether that was done."""
         return self._link.call(requests.clear(self.id), timeout_s).session
 
-    def truncate(self, after_seq: int, *, timeout_s: float | None = None) -> int:
-        """Remove messages with a seq greater than `after_seq`; returns how many. As `clear`."""
-        return self._link.call(requests.truncate(self.id, after_seq), timeout_s).removed
+    def truncate(self, after_seq: int, *, expected_seq: int | None = None, timeout_s: float | None = None) -> int:
+        """Remove messages with a seq greater than `after_seq`; returns how many. As `clear`. With `expected_seq` it raises
+        Conflict unless that is the session's seq.
+        """
+        return self._link.call(requests.truncate(self.id, after_seq, expected_seq), timeout_s).removed
 
     def fork(self, *, at_seq: int | None = None, name: str | None = None, timeout_s: float | None = None) -> Session:
         """A copy that goes its own way, of everything up to and with `at_seq`. AnswerLost as for `clear`."""

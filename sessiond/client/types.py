@@ -19,11 +19,11 @@ class Value(Struct, frozen=True, kw_only=True, rename="camel", repr_omit_default
 
 
 class Parent(Value, frozen=True, kw_only=True):
-    """Where a fork left its parent: after the change with `seq`."""
+    """The session that a session belongs to. A fork left it after the change with `seq`."""
 
     session_id: str
     seq: int | None = None
-    """None where an imported source does not say."""
+    """None where nobody said, as of a subagent."""
 
 
 class SessionInfo(Value, frozen=True, kw_only=True):
@@ -54,6 +54,8 @@ class SessionInfo(Value, frozen=True, kw_only=True):
     """The session file is behind the journal."""
     cut: list[str] = []
     """Fields that are left out because they are too large for one response."""
+    provisional: int = 0
+    """In a shared store: how many changes are durable here and still wait for the hub."""
     deleted_at: str = ""
     """In the trash: when it came there."""
     reason: str = ""
@@ -115,6 +117,8 @@ class Message(_Body, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     seq: int = 0
     timestamp: str = ""
+    author: Any = None
+    """In a shared store: the name of the member who appended it."""
     cut: int | None = None
     """The message is too large for one response: it has this many bytes, and `content` is only the beginning of its text."""
 
@@ -197,157 +201,6 @@ class Exported(Value, frozen=True, kw_only=True):
     bytes: int | None = None
 
 
-class Address(Value, frozen=True, kw_only=True):
-    """Where a client that shows the token in `token_file` may connect."""
-
-    host: str
-    port: int
-    token_file: str = ""
-
-
-class StoreProblem(Value, frozen=True, kw_only=True):
-    """Why a store cannot be reached or written. `kind`: `unavailable`, `readOnly`, `saveFailed`, or another word."""
-
-    kind: str = ""
-    message: str = ""
-
-
-class StoreStatus(Value, frozen=True, kw_only=True):
-    """A store, and how many sessions it has. `problem` is None if it can be read and written."""
-
-    name: str = ""
-    path: str = ""
-    format: str = ""
-    sessions: int = 0
-    problem: StoreProblem | None = None
-
-
-class JournalStatus(Value, frozen=True, kw_only=True):
-    """The daemon's journal."""
-
-    bytes: int = 0
-    lsn: int = 0
-    held: int = 0
-    """Bytes of changes that cannot be saved for now."""
-
-
-class Damage(Value, frozen=True, kw_only=True):
-    """A part of the journal that was durable and cannot be read any more. `path`: where its bytes are kept."""
-
-    path: str = ""
-    records: int = 0
-    since: str = ""
-    reason: str = ""
-
-
-class ReadOnlyStatus(Value, frozen=True, kw_only=True):
-    """Why the daemon writes nothing. `final`: until it is started again."""
-
-    reason: str = ""
-    since: str = ""
-    final: bool = False
-
-
-class IndexStatus(Value, frozen=True, kw_only=True):
-    """The catalogue and the search index. `state`: `ready`, `building` or `failing`, then with a `problem`."""
-
-    state: str = "ready"
-    read: int = 0
-    """How many sessions have been read, ..."""
-    found: int = 0
-    """... of how many that must be."""
-    problem: str | None = None
-
-
-class SettingStatus(Value, frozen=True, kw_only=True):
-    """A setting that is not the default, and where it comes from."""
-
-    value: Any = None
-    source: str = ""
-
-
-class ConfigStatus(Value, frozen=True, kw_only=True):
-    """The configuration file, whether it is there or not, and the settings that are not the default."""
-
-    file: str = ""
-    values: dict[str, SettingStatus] = {}
-
-
-class Status(Value, frozen=True, kw_only=True):
-    """How the daemon is."""
-
-    version: str = ""
-    pid: int = 0
-    instance_id: str = ""
-    started_at: str = ""
-    data_dir: str = ""
-    socket: str | None = None
-    tcp: Address | None = None
-    ws: Address | None = None
-    connections: int = 0
-    open_sessions: int = 0
-    dirty_sessions: int = 0
-    read_only: ReadOnlyStatus | None = None
-    """Set if the disk failed or is full."""
-    limits: dict[str, Any] = {}
-    stores: list[StoreStatus] = []
-    journal: JournalStatus = JournalStatus()
-    damage: list[Damage] = []
-    """To the journal, until it is acknowledged."""
-    index: IndexStatus = IndexStatus()
-    config: ConfigStatus = ConfigStatus()
-
-
-class Hello(Value, frozen=True, kw_only=True):
-    """What daemons of all versions say of themselves."""
-
-    protocol_version: int = 0
-    version: str = ""
-    pid: int = 0
-    instance_id: str = ""
-
-
-class Acknowledged(Value, frozen=True, kw_only=True):
-    """How much damage to the journal was acknowledged."""
-
-    acknowledged: int = 0
-
-
-class Adopted(Value, frozen=True, kw_only=True):
-    """A folder of another system that is a store now, and how many sessions it has."""
-
-    store: StoreStatus = StoreStatus()
-    sessions: int = 0
-    warnings: list[FileWarning] = []
-
-
-class FollowedPlace(Value, frozen=True, kw_only=True):
-    """A folder or file in which a tool keeps its sessions. `sessions`: how many came in since it is followed."""
-
-    tool: str = ""
-    path: str = ""
-    sessions: int = 0
-    last_at: str | None = None
-    problem: str | None = None
-
-
-class Followed(Value, frozen=True, kw_only=True):
-    """The tools whose histories are imported while they are written. `behind`: files that are still to be read."""
-
-    tools: list[str] = []
-    places: list[FollowedPlace] = []
-    behind: int = 0
-
-
-class BackedUp(Value, frozen=True, kw_only=True):
-    """What a backup copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
-
-    files: int = 0
-    bytes: int = 0
-    lsn: int = 0
-    warnings: list[FileWarning] = []
-
-
 class Progress(Value, frozen=True, kw_only=True):
     """How far a long request is. Counts are 0 if the daemon has not said them."""
 
@@ -393,6 +246,8 @@ class HitPage(Value, frozen=True, kw_only=True):
     next_cursor: str | None = None
     incomplete: bool = False
     """The index is being built; there may be more hits."""
+    unfetched: int = 0
+    """How many sessions of shared stores were not searched, because this machine only lists them so far."""
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
@@ -470,6 +325,8 @@ class AppendResult(Value, frozen=True, kw_only=True):
 
     seq: int = 0
     messages: list[AppendedMessage] = []
+    provisional: bool = False
+    """Durable on this machine; the hub of the shared store cannot be reached."""
 
 
 class SeqResult(Value, frozen=True, kw_only=True):
@@ -499,7 +356,6 @@ class StateResult(Value, frozen=True, kw_only=True):
 
 # Several threads may decode to these.
 ready(
-    Acknowledged, Address, Adopted, Followed, AppendResult, BackedUp, Exported, Hello, HitPage, Imported,
-    ListPage, Moved, NoteListResult, NoteResult, Notice, Opened, Page, ProgressNotice, SeqResult, SessionResult,
-    StateResult, Status,
+    AppendResult, Exported, HitPage, Imported, ListPage, Moved, NoteListResult, NoteResult, Notice, Opened, Page,
+    ProgressNotice, SeqResult, SessionResult, StateResult,
 )  # fmt: skip

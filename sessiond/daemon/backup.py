@@ -4,7 +4,7 @@ Sessions and trash are copied first, without haste. Then comes the one moment th
 done, no session enters or leaves the trash, and the journal keeps all its segments. The journal is copied as it is then, and
 after it everything that changed since the first pass is copied again. So every session file in the copy is at least as new
 as every mark about it in the journal's copy, as after a crash; and everything acknowledged before that moment is in one of
-the two.
+the two. The ledgers of shared stores are copied after that moment too: they hold what waits for a hub.
 """
 
 from __future__ import annotations
@@ -16,13 +16,26 @@ import hashlib
 import logging
 import os
 import posixpath
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
 import sessiond
 from sessiond.backups.copying import Tree, Unreadable, walk
-from sessiond.backups.manifest import CONFIG, DATA, MANIFEST, VERSION, Manifest, NotCopied, StoreCopied, folder_of
+from sessiond.backups.manifest import (
+    CONFIG,
+    DATA,
+    MANIFEST,
+    SHARED,
+    VERSION,
+    Manifest,
+    NotCopied,
+    StoreCopied,
+    folder_of,
+    ledger_of,
+)
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.endpoint import Places
@@ -43,11 +56,20 @@ from sessiond.store.mounts import Mounts
 
 log = logging.getLogger(__name__)
 Progress = Callable[[JsonObject], None]
-_OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash")
+_OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash", "shared")
 """Entries of the data folder that are not simply copied: they belong to this process, are secret, or are copied separately."""
 _LOOK_S = 5.0
 """How long it waits until a session whose file was removed is in the trash."""
 _PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+
+
+class Ledger(Protocol):
+    """What is needed from the ledger of a shared store; `shared.ledger.Ledger` implements it."""
+
+    path: str
+
+    async def copy_to(self, path: str) -> None:
+        """OSError, sqlite3.Error."""
 
 
 class Backups:
@@ -62,8 +84,11 @@ class Backups:
         journal: JournalWriter,
         mounts: Mounts,
         open_sessions: OpenSessions,
+        ledgers: Mapping[str, Ledger],
     ) -> None:
+        """`ledgers`: of the shared stores, by their names."""
         self._open_sessions = open_sessions
+        self._ledgers = ledgers
         self._fs = fs
         self._where = where
         self._config = config
@@ -82,7 +107,16 @@ class Backups:
             tree = Tree(self._fs, target, tag)
             try:
                 await off_loop(tree.begin)
-                copy = _Copy(self._fs, self._where, self._config, self._mounts, self._open_sessions, tree, progress)
+                copy = _Copy(
+                    self._fs,
+                    self._where,
+                    self._config,
+                    self._mounts,
+                    self._open_sessions,
+                    self._ledgers,
+                    tree,
+                    progress,
+                )
                 manifest = await copy.fill(self._journal, timestamp(self._clock.now_ms()))
                 await off_loop(tree.finish)
             except BaseException as error:
@@ -138,10 +172,14 @@ class _Copy:
         config: Config,
         mounts: Mounts,
         open_sessions: OpenSessions,
+        ledgers: Mapping[str, Ledger],
         tree: Tree,
         progress: Progress | None,
     ) -> None:
         self._open_sessions = open_sessions
+        self._ledgers = ledgers
+        self._waiting: dict[str, int] = {}
+        """Shared store -> changes in its ledger's copy that wait for the hub."""
         self._fs = fs
         self._where = where
         self._config = config
@@ -163,6 +201,8 @@ class _Copy:
             for name in list(self._sessions):
                 await self._second_pass(self._mounts.stores[name])
             await off_loop(self._trash)
+            for name, ledger in self._ledgers.items():
+                await self._ledger(name, ledger)
             await off_loop(self._beside)
         manifest: Manifest = await off_loop(self._manifest, held, now)
         return manifest
@@ -194,16 +234,19 @@ class _Copy:
                 self._progress({"message": done, "percentage": 100 * self._done // self._total})
 
     async def _session(self, store: FolderStore, local_id: str) -> None:
-        async with self._open_sessions.of(store, local_id).still():
+        whole = self._open_sessions.stores.get(store.name, store)  # a shared store is more than its folder
+        async with self._open_sessions.of(whole, local_id).still():
             await off_loop(self._copy_session, self._mounts.files_of(store.name), store.name, local_id)
 
     def _copy_session(self, files: StoreFiles, store: str, local_id: str) -> None:
         main = files.format.main_path(local_id)
-        there = [one for one in files.format.paths(local_id) if self._copy(files.path(one), _name(files, store, one))]
+        there = [
+            one for one in files.format.paths(local_id) if self._copy(files.path(one), self._name(files, store, one))
+        ]
         if main not in there:
             self._sessions[store].pop(local_id, None)
             return
-        content = {one: self._fs.read(self._tree.path(_name(files, store, one))) for one in there}
+        content = {one: self._fs.read(self._tree.path(self._name(files, store, one))) for one in there}
         fatal = files.format.decode(local_id, content).fatal
         self._sessions[store][local_id] = fatal is None
         if fatal is not None:
@@ -222,13 +265,14 @@ class _Copy:
         for local_id in [one for one in known if one not in found]:
             # Do not wait behind a delete of the same session, which itself waits for the end of this.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._open_sessions.look_outside(store, local_id), _LOOK_S)
+                whole = self._open_sessions.stores.get(store.name, store)
+                await asyncio.wait_for(self._open_sessions.look_outside(whole, local_id), _LOOK_S)
             await self._session(store, local_id)
         stale: list[str] = await off_loop(self._stale, files, store.name, list(found))
         for local_id in stale:
             await self._session(store, local_id)
         if files.marker is not None:
-            await off_loop(self._copy, files.path(files.marker), _name(files, store.name, MARKER))
+            await off_loop(self._copy, files.path(files.marker), self._name(files, store.name, MARKER))
 
     def _stale(self, files: StoreFiles, store: str, found: list[str]) -> list[str]:
         """Sessions with a file whose copy is not the present version."""
@@ -236,7 +280,7 @@ class _Copy:
 
     def _is_stale(self, files: StoreFiles, store: str, relative: str) -> bool:
         stat = self._fs.stat(files.path(relative))
-        copy = self._tree.copies.get(_name(files, store, relative))
+        copy = self._tree.copies.get(self._name(files, store, relative))
         if stat is None or copy is None:
             return (stat is None) != (copy is None)
         return copy.version != (stat.ino, stat.size, stat.mtime_ns)
@@ -247,6 +291,28 @@ class _Copy:
         for path, size in held.files:
             self._copy(path, f"{DATA}/journal/{posixpath.basename(path)}", size)
         self._copy_tree(f"{self._where.data}/journal/damaged", f"{DATA}/journal/damaged")
+
+    async def _ledger(self, name: str, ledger: Ledger) -> None:
+        """Through SQLite: the file may be in the middle of a write."""
+        rough = self._tree.path(f".{name}.ledger")
+        try:
+            await ledger.copy_to(rough)
+            self._waiting[name] = await off_loop(self._keep_ledger, rough, name)
+        except (sqlite3.Error, ValueError) as error:
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), rough) from error
+            lost = "what waits for the hub is not in this backup"
+            self._warn(ledger.path, f"cannot be copied, so {lost}: {error}")
+            if self._fs.has_name(rough):
+                self._fs.remove(rough)
+
+    def _keep_ledger(self, rough: str, name: str) -> int:
+        from sessiond.shared.ledger_file import count_waiting  # already loaded if there is a ledger
+
+        waiting = count_waiting(rough)
+        self._copy(rough, ledger_of(name))
+        self._fs.remove(rough)
+        return waiting
 
     def _trash(self) -> None:
         self._copy_tree(f"{self._where.data}/trash", f"{DATA}/trash")
@@ -264,7 +330,16 @@ class _Copy:
                     self._copy_tree(f"{data}/{name}", f"{DATA}/{name}")
                 elif stat is not None and stat.is_file:
                     self._copy(f"{data}/{name}", f"{DATA}/{name}")
+        self._left_stores()
         self._copy(self._config.file, f"{CONFIG}/config.toml")
+
+    def _left_stores(self) -> None:
+        """Replicas and ledgers of shared stores that are not configured any more."""
+        root = f"{self._where.data}/shared"
+        ours = {*self._ledgers, *(f"{name}.ledger{end}" for name in self._ledgers for end in ("", "-wal", "-shm"))}
+        there = walk(self._fs, root, passed=self._passed)
+        for relative in [one for one in there if one.partition("/")[0] not in ours]:
+            self._copy(posixpath.join(root, relative), f"{SHARED}/{relative}")
 
     def _copy_tree(self, source: str, name: str) -> None:
         """Copy exactly what is there now."""
@@ -307,6 +382,8 @@ class _Copy:
                 path=self._mounts.stores[name].path,
                 sessions=len(sessions),
                 unreadable=sorted(one for one, understood in sessions.items() if not understood),
+                shared=name in self._ledgers,
+                waiting=self._waiting.get(name, 0),
             )
             for name, sessions in self._sessions.items()
         ]
@@ -331,9 +408,8 @@ class _Copy:
         tree.put(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
         return manifest
 
-
-def _name(files: StoreFiles, store: str, relative: str) -> str:
-    """The name of a store's file in the tree. Sidecars of a read-only folder are in the data folder."""
-    if files.extras is not None and relative.startswith(FOLDER + "/"):
-        return f"{DATA}/extras/{store}/{relative}"
-    return f"{folder_of(store, DEFAULT_STORE)}/{relative}"
+    def _name(self, files: StoreFiles, store: str, relative: str) -> str:
+        """The name of a store's file in the tree. Sidecars of a read-only folder are in the data folder."""
+        if files.extras is not None and relative.startswith(FOLDER + "/"):
+            return f"{DATA}/extras/{store}/{relative}"
+        return f"{folder_of(store, DEFAULT_STORE, shared=store in self._ledgers)}/{relative}"

@@ -100,6 +100,7 @@ class Daemon:
         )
         self._parts.health.tell = server.announce
         self._parts.health.tell_all = server.announce_damage
+        self._parts.health.tell_hub = server.announce_hub
         server.greeting = self._parts.health.greeting
         server.settle = self._parts.settle
         self._doors = {

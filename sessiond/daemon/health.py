@@ -11,7 +11,7 @@ from typing import Protocol
 from sessiond.journal import Loss
 from sessiond.journal.segments import ReadOnlyState
 from sessiond.schema.daemon import Damage
-from sessiond.store.port import Event, HealthChanged, WatchChanged
+from sessiond.store.port import Event, HealthChanged, HubStatus, WatchChanged
 
 _log = logging.getLogger(__name__)
 _ERROR, _WARNING, _INFO = 1, 2, 3
@@ -27,11 +27,14 @@ class Damaged(Protocol):
 
 
 class Health:
-    """`tell(type, text)` reaches every client, `tell_all` also those that read slowly. Both are set once there is a server."""
+    """`tell(type, text)` reaches every client, `tell_all` also those that read slowly. `tell_hub(store, hub)` tells them of the hub
+    of a shared store. All are set once there is a server.
+    """
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], None] = lambda _type, _text: None
         self.tell_all: Callable[[int, str], None] = lambda _type, _text: None
+        self.tell_hub: Callable[[str, HubStatus], None] = lambda _store, _hub: None
         self._journal: Damaged | None = None
 
     # Damage
@@ -107,6 +110,10 @@ class Health:
                 self.tell(_INFO, f"the store {name} is watched again")
             else:
                 self.tell(_WARNING, f"the store {name}: {event.problem}")
+
+    def hub(self, store: str, hub: HubStatus) -> None:
+        """What is known of a store's hub has changed; the log line is the link's."""
+        self.tell_hub(store, hub)
 
     def _say(self, to_clients: int, to_log: int, text: str) -> None:
         _log.log(to_log, "%s", text)

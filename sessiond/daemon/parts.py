@@ -27,10 +27,12 @@ from sessiond.schema.daemon import JournalStatus, ReadOnlyStatus
 from sessiond.service.sessions import Service, SessionsStatus
 from sessiond.store.folder import FolderStore
 from sessiond.store.mounts import Mounts
+from sessiond.store.port import Store
 
 if TYPE_CHECKING:
     from sessiond.daemon.backup import Backups
     from sessiond.daemon.following import Following
+    from sessiond.daemon.sharing import Sharing
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class DaemonParts:
         self._service: Service | None = None
         self._upkeep: Upkeep | None = None
         self._expiry: Expiry | None = None
+        self._sharing: Sharing | None = None
         self._editing = asyncio.Lock()
         """Held by whoever changes the configuration."""
 
@@ -88,15 +91,24 @@ class DaemonParts:
         )
         await mounts.mount_default()
         for store in config.stores:
-            if store.name != DEFAULT_STORE:
+            if store.hub is None and store.name != DEFAULT_STORE:
                 await mounts.mount(store.name, store.path, store.format)
+        if any(store.hub is not None for store in config.stores):
+            from sessiond.daemon.sharing import Sharing  # most users share nothing
+
+            tell, tell_hub = self.health.store, self.health.hub
+            self._sharing = Sharing(where, config.stores, mounts, self._clock, config.limits, tell, tell_hub)
+            await self._sharing.open()
         for name in {name for name, _ in recovery.pending} - mounts.stores.keys():
             _log.warning("the journal holds changes for the store %r, which is not configured; they are kept", name)
         await off_loop(self._make_way, where)
         self._index = Index(where.index_file, config.limits, on_refill=self._refill)
         await self._index.open()
+        stores: dict[str, Store] = dict(mounts.stores)
+        if self._sharing is not None:
+            stores |= self._sharing.stores
         self._service = Service(
-            stores=mounts.stores,
+            stores=stores,
             index=self._index,
             clock=self._clock,
             limits=config.limits,
@@ -111,6 +123,8 @@ class DaemonParts:
         self._upkeep = Upkeep(journal, self._service.open_sessions, config.limits)
         self._upkeep.start()
         mounts.start()
+        if self._sharing is not None:
+            self._sharing.start()
         self._expiry = Expiry(mounts.trashes, self._clock, config.limits, mounts.moves)
         self._expiry.start()
         if config.follow_tools:
@@ -129,18 +143,18 @@ class DaemonParts:
 
     def _store_is_back(self, store: FolderStore) -> None:
         if self._service is not None:
-            self._service.catalog.start([store])
+            self._service.catalog.start([self._service.stores[store.name]])
 
     async def _store_is_watched(self, store: FolderStore) -> None:
         """Files that were written between the check at the start and the first hint are in neither."""
         if self._service is not None:
             await self._service.catalog.ready.wait()
-            await self._service.catalog.check(store)
+            await self._service.catalog.check(self._service.stores[store.name])
 
     def _refill(self) -> None:
         """The index lost its content."""
-        if self._service is not None and self._mounts is not None:
-            self._service.catalog.start(list(self._mounts.stores.values()))
+        if self._service is not None:
+            self._service.catalog.start(list(self._service.stores.values()))
 
     async def close(self) -> None:
         """Save and release everything. What cannot be saved remains in the journal."""
@@ -149,8 +163,12 @@ class DaemonParts:
         for keeper in (self._upkeep, self._expiry):
             if keeper is not None:
                 await keeper.stop()
+        if self._sharing is not None:
+            await self._sharing.stop()
         if self._service is not None:
             await self._service.close()
+        if self._sharing is not None:
+            await self._sharing.close()
         if self._mounts is not None:
             await self._mounts.close()
         if self._index is not None:
@@ -172,7 +190,14 @@ class DaemonParts:
         assert self._mounts is not None
         assert self._service is not None
         return Backups(
-            self._fs, self._where, self._config, self._clock, self._journal, self._mounts, self._service.open_sessions
+            self._fs,
+            self._where,
+            self._config,
+            self._clock,
+            self._journal,
+            self._mounts,
+            self._service.open_sessions,
+            {} if self._sharing is None else self._sharing.ledgers,
         )
 
     @cached_property

@@ -72,7 +72,10 @@ def moment(timestamp: str) -> str:
 
 
 def speaker(message: Message) -> str:
-    return _TITLES.get(message.role) or one_line(message.role) or "Unknown"
+    """`User`, or `User (Ada)` if it is known who of several people that was."""
+    role = _TITLES.get(message.role) or one_line(message.role) or "Unknown"
+    author = message.rest.get("author")
+    return f"{role} ({name})" if isinstance(author, str) and (name := one_line(author)) else role
 
 
 def marks(message: Message) -> list[str]:

@@ -301,11 +301,11 @@ def append_steps(
     waited = [entry for entry in (before.entries if before else ()) if entry.key is None and entry.id in moved]
     others = [entry for entry in side.entries if entry.id not in {one.id for one in waited}]
     careful = msgspec.structs.replace(side, entries=sorted([*others, *waited], key=lambda entry: entry.seq))
-    first, append = append_writes(careful, main_path, data, tail, before)
+    steps = append_writes(careful, main_path, data, tail, before)
     if not waited:
-        return [first, append]
-    intent = msgspec.json.decode(first.data, type=Sidecar).append
-    return [first, append, Write(path, encode_sidecar(msgspec.structs.replace(side, append=intent)), "replace")]
+        return steps
+    intent = msgspec.json.decode(steps[-1 if len(steps) > 2 else 0].data, type=Sidecar).append
+    return [*steps[:2], Write(path, encode_sidecar(msgspec.structs.replace(side, append=intent)), "replace")]
 
 
 def rewrite_steps(

@@ -39,6 +39,8 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 _PLAIN_BYTES = 4096
+KEPT_BYTES = 64 * 1024
+"""The most bytes of an append that the sidecar keeps afterwards. More than that are removed when they are durable."""
 
 
 class Appending(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -205,8 +207,9 @@ def encode_sidecar(side: Sidecar) -> bytes:
 def append_writes(
     side: Sidecar, main_path: str, data: bytes, tail: Tail, before: Sidecar | None, *, summed: bool = False
 ) -> list[Write]:
-    """The two steps of an append: the sidecar (as it will be, with the intent), then the main file. `before`: the
-    sidecar as it is. `summed`: include the sums of the whole file.
+    """The steps of an append: the sidecar (as it will be, with the intent), then the main file. After a long append the
+    sidecar is written once more, without the appended bytes: they are durable by then, so nothing can be torn. `before`:
+    the sidecar as it is. `summed`: include the sums of the whole file.
     """
     whole = sum_at(before, tail.size) if summed else None
     intent = Appending(
@@ -220,8 +223,13 @@ def append_writes(
         data=data if len(data) <= _PLAIN_BYTES else None,
         packed=None if len(data) <= _PLAIN_BYTES else zlib.compress(data, 1),
     )
+    path = sidecar_path(side.id)
     marked = msgspec.structs.replace(side, append=intent, mark=None, was=None)
-    return [Write(sidecar_path(side.id), encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
+    steps = [Write(path, encode_sidecar(marked), "replace"), Write(main_path, data, "append")]
+    if len(data) > KEPT_BYTES:
+        durable = msgspec.structs.replace(intent, data=None, packed=None)
+        steps.append(Write(path, encode_sidecar(msgspec.structs.replace(marked, append=durable)), "replace"))
+    return steps
 
 
 def settled_writes(side: Sidecar | None, main: bytes, waiting: Iterable[SidecarEntry] = ()) -> list[Write]:

@@ -10,13 +10,13 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import aiofiles.os
 
-from sessiond.limits import SAVES_AT_A_TIME
+from sessiond.limits import SAVING_THREADS
 from sessiond.shield import shielded
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_savers = ThreadPoolExecutor(SAVES_AT_A_TIME, thread_name_prefix="save")
+_savers = ThreadPoolExecutor(SAVING_THREADS, thread_name_prefix="save")
 
 
 class _OwnThread:
@@ -45,7 +45,7 @@ async def off_loop(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
 
 async def off_loop_to_save(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
     """The same on threads that only save, which mostly means waiting for the disk. One sync of a disk serves all that wait
-    for it, so there are many such threads, and readers never wait for a thread because of them.
+    for it, so there are several such threads, and readers never wait for a thread because of them.
     """
     return await shielded(_on_a_thread(function, *args, executor=_savers))
 

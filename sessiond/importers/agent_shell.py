@@ -18,6 +18,20 @@ _CALL = re.compile(r"### Tool Call \[(.*?)\]: (.*)")
 _FENCE = re.compile(r"`{3,}")
 
 
+def _begun(*marks: str) -> str:
+    """A pattern for the beginnings of marks, without whole ones."""
+    return "|".join(re.escape(mark[:end]) for mark in marks for end in range(1, len(mark)))
+
+
+_UNFINISHED = re.compile(
+    _begun("## User", "## Agent's Thoughts", "### Tool Call [")
+    + r"|## (?:User|Agent|Agent's Thoughts) (?:\([\d :-]*)?|### Tool Call \[[^]]*(?:\]:?)?"
+)
+"""What is the beginning of a heading, in the last line of a file that is being written. The file may as well be finished, and end without
+a newline: other words are kept.
+"""
+
+
 class AgentShell(Tool):
     name = "agent-shell"
 
@@ -27,7 +41,9 @@ class AgentShell(Tool):
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         text = yield from read_text(path, open_)
         lines = text.split("\n")
-        body = next((nth for nth, line in enumerate(lines) if line == "---"), len(lines))
+        body = _end_of_header(lines)
+        if body == len(lines):
+            return  # only a part of the header, perhaps without the session's id
         about = {match[1]: match[2] for line in lines[:body] if (match := _FIELD.fullmatch(line))}
         began = local_moment(about.pop("Started", None) or "")
         source_id = about.pop("Session ID", None) or stem(path)
@@ -38,8 +54,22 @@ class AgentShell(Tool):
             model=about.pop("Model", None),
             metadata={key.lower(): value for key, value in about.items()},
         )
-        yield from _Sections(draft).read(lines, body + 1)
+        yield from _Sections(draft).read(lines, body + 1 if lines[body] == "---" else body)
         yield from draft.end()
+
+
+def _end_of_header(lines: list[str]) -> int:
+    """The number of the rule's line. Without a rule, that of the first line outside the header, or the count of all lines."""
+    for nth, line in enumerate(lines):
+        if line == "---" or _HEADING.fullmatch(line) or _CALL.fullmatch(line):
+            return nth
+    for nth, line in enumerate(lines):
+        begun = nth == len(lines) - 1 and (
+            line.startswith("**") or line in ("*", "-", "--") or _UNFINISHED.fullmatch(line)
+        )
+        if line.strip() and not line.startswith(_MARK) and not _FIELD.fullmatch(line) and not begun:
+            return nth
+    return len(lines)
 
 
 class _Sections:
@@ -63,7 +93,7 @@ class _Sections:
                 yield from self._said()
                 at = yield from self._call(lines, at, call)
                 continue
-            else:
+            elif at < len(lines) - 1 or not _UNFINISHED.fullmatch(lines[at]):
                 self._lines.append(lines[at])
             at += 1
         yield from self._said()
@@ -90,17 +120,20 @@ class _Sections:
             if field:
                 last = field[1].lower()
                 fields[last] = field[2] or ""
-            elif last and lines[at]:
+            elif last and lines[at] and not (lines[at].startswith(("*", "`")) and at == len(lines) - 1):
                 fields[last] += f"\n{lines[at]}" if fields[last] else lines[at]
             at += 1
         end = at + 1
         while end < len(lines) and lines[end] != lines[at]:  # the fence ends as it began
             end += 1
+        shown = lines[at + 1 : end]
+        if end == len(lines) and shown and lines[at].startswith(shown[-1]):
+            shown.pop()  # the fence is not closed yet: the file ends with a line, or with a part of the fence
         turn, call_id = Turn("assistant"), f"call-{first}"
         time = local_moment(fields.pop("timestamp", ""))
         turn.call(call_id, fields.pop("tool", ""), fields)
-        if at < len(lines):
-            turn.result(call_id, "\n".join(lines[at + 1 : end]), {"status": match[1]}, error=match[1] == "failed")
+        if at + 1 < len(lines):
+            turn.result(call_id, "\n".join(shown), {"status": match[1]}, error=match[1] == "failed")
         yield from turn.events(self._draft, line=first, time=time)
         self._kind, self._from, self._time = "Agent", end + 2, time
         return end + 1

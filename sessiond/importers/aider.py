@@ -13,10 +13,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sessiond.importers.came_from import PARENT, came_from
+from sessiond.importers.database import from_json
 from sessiond.importers.draft import SessionDraft, digest, local_moment
 from sessiond.importers.lines import MAX_LINE_BYTES, raw_lines
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.limits import MIB
+from sessiond.model.values import JsonObject
 
 _HEADING_WORDS = b"# aider chat started at "
 _HEADING = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
@@ -62,6 +65,7 @@ class _Reader:
         self._file_id = digest(os.path.realpath(path))
         self._draft = SessionDraft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
         self._block: _Block | None = None
+        self._copied: JsonObject | None = None
         self._same_second: dict[str, int] = {}
         folder, name = os.path.split(os.path.abspath(path))
         self._cwd = folder if name == _HOUSE_NAME else None
@@ -103,13 +107,17 @@ class _Reader:
         if not self._draft.started:
             yield self._draft.start(cwd=self._cwd)
         if block.role == "tool":
+            if text.startswith(PARENT + " "):
+                self._copied = came_from({PARENT: from_json(text.removeprefix(PARENT + " "))})
+                return
             model = _MODEL.search(text)
             self._draft.model = model[1] if model else self._draft.model
         yield from self._draft.message(block.role, text, line=block.line)
 
     def end(self) -> Iterator[Event]:
         yield from self._flush()
-        yield from self._draft.end()
+        copied, self._copied = self._copied, None
+        yield from self._draft.end(parent=copied)
 
 
 def _speaker(line: str) -> tuple[str, str]:

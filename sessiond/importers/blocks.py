@@ -46,6 +46,8 @@ def parts_of(content: Any) -> MessageParts:
     if not isinstance(content, list):
         parts.content = content if isinstance(content, str) else "" if content is None else as_text(content)
         return parts
+    if len(content) == 1 and _is_alone(content[0], parts):  # nearly all of them
+        return parts
     kept: list[Any] = []
     results = sum(1 for block in content if _kind(block) in _RESULTS)
     alone = results == 1 and all(_kind(block) in _RESULTS for block in content)
@@ -59,6 +61,22 @@ def parts_of(content: Any) -> MessageParts:
         parts.metadata["blockOrder"] = order
     parts.content = simple(kept)
     return parts
+
+
+def _is_alone(block: Any, parts: MessageParts) -> bool:
+    """Put the only block of a content where it belongs if it is a text, a call or a result. Returns whether it was one."""
+    kind = _kind(block)
+    if kind == "text" and _is_plain(block):
+        parts.content = block["text"]
+    elif kind in _CALLS:
+        parts.calls.append(call_of(block))
+    elif kind in _RESULTS:
+        kept: list[Any] = []
+        _take_result(block, kept, parts, alone=True)
+        parts.content = simple(kept)
+    else:
+        return False
+    return True
 
 
 def _kind(block: Any) -> str | None:
@@ -160,15 +178,17 @@ def simple(blocks: list[Any]) -> str | list[Any]:
     """Blocks as a message's content: no blocks become "", a single plain text becomes a string."""
     if not blocks:
         return ""
-    only = blocks[0]
-    if (
-        len(blocks) == 1
-        and isinstance(only, dict)
-        and only.keys() == {"type", "text"}
-        and isinstance(only["text"], str)
-    ):
-        return str(only["text"]) if only["type"] == "text" else blocks
-    return blocks
+    return str(blocks[0]["text"]) if len(blocks) == 1 and _is_plain(blocks[0]) else blocks
+
+
+def _is_plain(block: Any) -> bool:
+    """Whether a block is a text and nothing else."""
+    return (
+        isinstance(block, dict)
+        and len(block) == 2
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    )
 
 
 def text_of(content: Any) -> str:

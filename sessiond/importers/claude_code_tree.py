@@ -52,7 +52,7 @@ def off_path(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None 
     kind = kind or kind_of
     tree = _Tree()
     for _, raw in raw_lines(path, open_):
-        if raw is None or b'"uuid"' not in raw:
+        if raw is None:
             continue
         try:
             record = _record(raw)
@@ -89,6 +89,8 @@ class _Tree:
         self._kinds = bytearray()
         self._later: list[tuple[int, str]] = []
         """Children read before their parent: number of the child, uuid of the parent."""
+        self._straight = True
+        """Each record follows the one before: nothing was taken back, as in most files."""
 
     def add(self, uuid: str, parent: Any, kind: int) -> None:
         if uuid in self._numbers:
@@ -99,8 +101,13 @@ class _Tree:
         self._parents.append(known if known != number else -1)
         if isinstance(parent, str) and known < 0:
             self._later.append((number, parent))
+            self._straight = False
+        elif known != number - 1:
+            self._straight = False
 
     def branches(self) -> frozenset[str]:
+        if self._straight:
+            return frozenset()
         for number, name in self._later:
             self._parents[number] = self._numbers.get(name, -1)
         following = self._path()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import MessageParts, parts_of, text_of
+from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.document import DocumentItem, items, members
 from sessiond.importers.draft import SessionDraft, moment
 from sessiond.importers.jsontext import NotJson, decode
@@ -72,6 +73,7 @@ def _beside(path: str) -> JsonObject:
     return {
         "title": found.get("title") or more.get("title"),
         "cwd": found.get("cwd") or found.get("workspace_root") or found.get("workspaceRoot"),
+        **({PARENT: more[PARENT]} if PARENT in more else {}),
     }
 
 
@@ -90,9 +92,13 @@ def _task_time(path: str) -> str | None:
 
 def _start(draft: SessionDraft, about: JsonObject, first: Any) -> Event:
     time = first.get("ts") if isinstance(first, dict) else None
-    metadata = {key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at")}
+    metadata = {
+        key: value for key, value in about.items() if key not in ("sessionId", "title", "cwd", "updated_at", PARENT)
+    }
     created = moment(time) or _task_time(draft.path) or moment(about.get("updated_at"))
-    return draft.start(createdAt=created, name=about.get("title"), cwd=about.get("cwd"), metadata=metadata)
+    return draft.start(
+        createdAt=created, name=about.get("title"), cwd=about.get("cwd"), parent=came_from(about), metadata=metadata
+    )
 
 
 def _unwrap(parts: MessageParts) -> str | None:

@@ -111,12 +111,12 @@ class _Scanner:
         pattern = _STRING if first == b'"' else _SCALAR
         while True:
             match = pattern.match(self._buffer, self._at)
-            if match and (pattern is _STRING or match.end() < len(self._buffer) or self._ended):
+            if match and (pattern is _STRING or match.end() < len(self._buffer)):
                 return self._consume(match.end())
             if not match and pattern is _SCALAR:
                 raise _Broken("expected a value")
-            if not self._more() and pattern is _STRING:
-                raise _CutOff
+            if not self._more():
+                raise _CutOff  # a number at the end of a file may lack digits
 
     def _nested(self) -> bytes | None:
         depth, at, taken = 0, self._at, []

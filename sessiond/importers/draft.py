@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -49,6 +49,8 @@ _NOT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _ZONED = re.compile(r"[Zz]$|[+-]\d\d:?\d\d$")
 _NAME_CHARS = 80
 _SENTENCE = re.compile(r".{8,}?[.!?](?=\s|$)|.{4,}?[。！？]")
+_TEXT_FIRST = b'{"content":"'
+"""How the JSON of most messages begins. The brackets in the text that follows open no list or object."""
 _NO_TIME = "1970-01-01T00:00:00.000Z"
 _MILLISECONDS_FROM = 100_000_000_000
 """Numbers from here on are milliseconds since 1970; smaller ones are seconds (the limit is in the year 5138)."""
@@ -114,7 +116,8 @@ class SessionDraft:
         self.model: str | None = None
         self._fallback = fallback_time
         self._known: JsonObject = {}
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, bytes] = {}
+        """Ids, with the digests of their records."""
         self._repeats: dict[str, int] = {}
         self._guessed: set[str] = set()
         """Ids of messages without a time of their own."""
@@ -149,36 +152,41 @@ class SessionDraft:
         time: Any = None,
         metadata: JsonObject | None = None,
         **rest: Any,
-    ) -> Iterator[Event]:
+    ) -> Sequence[Event]:
         """The record of one message (none for an exact repeat), after a SkippedLine if something in it had to be replaced.
 
         `time`: in any form that `moment` knows, or already normalised; None if the source has none.
         """
         at = moment(time)
-        self._count_blocks(content)
+        if not isinstance(content, str):
+            self._count_blocks(content)
         wire: JsonObject = {"role": role or "unknown", "content": content}
-        wire |= {key: value for key, value in rest.items() if value is not None}
+        for key, value in rest.items():
+            if value is not None:
+                wire[key] = value
         if time is not None and at is None:
             metadata = {**(metadata or {}), "sourceTimestamp": time}
         if metadata:
             wire["metadata"] = metadata
         wire["timestamp"] = at or self.last_time or self._fallback or _NO_TIME
+        said: list[Event] = []
         text = encoded(wire)
-        if text is None or not is_fit(wire, text):
+        if text is None or not is_fit(wire, text, len(content) if text.startswith(_TEXT_FIRST) else 0):
             wire = fit(wire)
             text = encoded(wire) or b""
-            yield SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True)
-        fresh_id = self._id_for(id, wire, text, at)
+            said.append(SkippedLine(self.path, line, "replaced values that cannot be kept", taken=True))
+        mark = digest_of_json(text)
+        fresh_id = self._id_for(id, wire, mark, at)
         if fresh_id is None:
-            yield SkippedLine(self.path, line, "an exact repeat of an earlier record")
-            return
+            return [*said, SkippedLine(self.path, line, "an exact repeat of an earlier record")]
         self.last_time = at or wire["timestamp"]
         if _PERSON not in self._first_words:
             self._take_words(role, content, metadata or {})
         if at is None:  # a time that is guessed is not something that the source says
             self._guessed.add(fresh_id)
-            text = encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b""
-        yield MessageRecord(self.source_id, {"id": fresh_id, **wire}, digest_of_json(text))
+            mark = digest_of_json(encoded({key: value for key, value in wire.items() if key != "timestamp"}) or b"")
+        said.append(MessageRecord(self.source_id, {"id": fresh_id, **wire}, mark))
+        return said
 
     def with_metadata(self, record: MessageRecord, more: JsonObject) -> MessageRecord:
         """The record of a message of this session, with `more` in its metadata."""
@@ -187,12 +195,11 @@ class SessionDraft:
         text = encoded({key: value for key, value in message.items() if key not in left_out}) or b""
         return MessageRecord(record.source_id, message, digest_of_json(text))
 
-    def _id_for(self, given: Any, wire: JsonObject, text: bytes, at: str | None) -> str | None:
+    def _id_for(self, given: Any, wire: JsonObject, mark: bytes, at: str | None) -> str | None:
         """The id of a record; None if the source already has exactly this record."""
         if isinstance(given, (str, int)) and not isinstance(given, bool) and given != "":
             wanted = fit(str(given))
             wanted = wanted if len(wanted) <= _ID_CHARS else f"{wanted[:200]}-{digest(wanted)}"
-            mark = hash(text)
             if wanted not in self._seen:
                 self._seen[wanted] = mark
                 return wanted
@@ -214,7 +221,7 @@ class SessionDraft:
         nth = self._repeats.get(first, 0)
         self._repeats[first] = nth + 1
         fresh = first if nth == 0 else derived_id(parts, nth)
-        self._seen.setdefault(fresh, 0)
+        self._seen.setdefault(fresh, b"")
         return fresh
 
     def _take_words(self, role: str, content: str | list[Any], metadata: JsonObject) -> None:
@@ -226,9 +233,9 @@ class SessionDraft:
         if words:
             self._first_words[rank] = words
 
-    def _count_blocks(self, content: str | list[Any]) -> None:
+    def _count_blocks(self, content: list[Any]) -> None:
         """Count what is kept in a message's content although nobody knows what it is."""
-        for block in content if isinstance(content, list) else ():
+        for block in content:
             kind = _kind_of_block(block)
             if kind not in _BLOCKS:
                 self.unknown(f"block {kind}")

@@ -61,11 +61,15 @@ def _finite(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-def is_fit(value: Any, encoded: bytes | None = None) -> bool:
+def is_fit(value: Any, encoded: bytes | None = None, flat: int = 0) -> bool:
     """Whether `value` may be kept as it is. `encoded` (its JSON) makes the usual case cheap for values that came from JSON,
-    which has no infinite numbers.
+    which has no infinite numbers. Its first `flat` bytes have no lists or objects in each other.
     """
-    if encoded is not None and encoded.count(b"[") + encoded.count(b"{") < _MANY_BRACKETS and _small_numbers(value):
+    if (
+        encoded is not None
+        and encoded.count(b"[", flat) + encoded.count(b"{", flat) < _MANY_BRACKETS
+        and _small_numbers(value)
+    ):
         return True
     return fit(value) is value
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import BinaryIO, Protocol
 
 from sessiond.importers.bytestream import utf8
@@ -15,6 +16,7 @@ LINE_SUFFIXES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 64 * MIB
 """Longer lines are skipped: a message may not be larger than that anyway."""
 
+_HEAD_LINES = 50
 _PASSED_BYTES = 4 * MAX_LINE_BYTES
 """How many bytes `short_lines` looks at."""
 
@@ -103,11 +105,14 @@ def short_lines(path: str, open_: Opener, size: int) -> bytes:
     return b"".join(taken)
 
 
-def head_objects(head: bytes) -> list[JsonObject]:
-    """The objects on the complete lines at the start of a file, for recognising it. Damaged lines are left out."""
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+@lru_cache(maxsize=1)  # each importer asks for those of the same file
+def head_objects(head: bytes) -> Sequence[JsonObject]:
+    """The objects on the complete lines at the start of a file, for recognising it: do not change them. Damaged lines are left
+    out.
+    """
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", _HEAD_LINES)
     found = []
-    for raw in lines[:50]:
+    for raw in lines[:_HEAD_LINES]:
         try:
             value = decode(raw)[0] if raw.strip() else None
         except NotJson:

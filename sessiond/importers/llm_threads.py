@@ -10,6 +10,7 @@ from typing import Any
 
 from sessiond.importers import usage
 from sessiond.importers.blocks import simple, tool_call
+from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json
 from sessiond.importers.draft import SessionDraft, utc_moment
 from sessiond.importers.jsontext import as_text
@@ -31,13 +32,15 @@ class Threads:
         self.turn_ids: set[str] = set()
         self._database = database
 
-    def read(self, path: str) -> Iterator[Event]:
+    def read(self, path: str, *, only: str | None = None) -> Iterator[Event]:
+        """All threads, or `only` one."""
         if not self.there:
             return
         self._database.require("turns", "id", "thread_id", "tip_message_hash", "datetime_utc")
         self._database.require("messages", "hash", "parent_hash", "role")
         self._database.require("parts", "message_hash", "position", "type", "text", "payload")
-        for thread in self._database.rows("SELECT * FROM threads ORDER BY id"):
+        which = ("SELECT * FROM threads ORDER BY id",) if only is None else ("SELECT * FROM threads WHERE id = ?", only)
+        for thread in self._database.rows(*which):
             self.ids.add(str(thread["id"]))
             yield from self._thread(path, thread)
 
@@ -46,17 +49,19 @@ class Threads:
             self._database.rows("SELECT * FROM turns WHERE thread_id = ? ORDER BY datetime_utc, id", thread["id"])
         )
         self.turn_ids.update(str(turn["id"]) for turn in turns)
-        began = [utc_moment(turn["datetime_utc"]) for turn in turns]
+        # A thread may be older than its first turn, but llm files an answer's turn under the time at which it was asked.
+        known = (utc_moment(one) for one in (thread.get("datetime_utc"), *(turn["datetime_utc"] for turn in turns)))
         forked = thread.get("forked_from")
         draft = SessionDraft("llm", path, str(thread["id"]))
+        chain = self._chain(thread["tip_message_hash"])
+        copied = came_from(from_json(chain[0]["provider_metadata"])) if chain else None
         yield draft.start(
             name=thread.get("name"),
-            createdAt=began[0] if began else utc_moment(thread.get("datetime_utc")),
+            createdAt=min((one for one in known if one), default=None),
             model=next((turn.get("model") for turn in reversed(turns) if turn.get("model")), None),
-            parent={"sessionId": f"llm-{forked}", "seq": None} if isinstance(forked, str) else None,
+            parent={"sessionId": f"llm-{forked}", "seq": None} if isinstance(forked, str) else copied,
         )
         by_tip = {turn["tip_message_hash"]: turn for turn in turns}
-        chain = self._chain(thread["tip_message_hash"])
         turn: JsonObject | None = None
         for place, message in enumerate(chain):
             if turn is None or chain[place - 1]["hash"] in by_tip:
@@ -87,14 +92,14 @@ class Threads:
         for part in parts:
             payload = from_json(part["payload"])
             payload = payload if isinstance(payload, dict) else {"payload": payload} if payload is not None else {}
+            text = self._put_together(payload) if part["text"] is None else str(part["text"])
             if part["type"] == "tool_call":
                 calls.append(tool_call(payload.get("tool_call_id"), payload.get("name"), payload.get("arguments")))
             elif part["type"] == "tool_result":
                 results.append(payload)
             elif part["type"] in ("reasoning", "thinking"):
-                thoughts.append(str(part["text"] or ""))
+                thoughts.append(text)
             else:
-                text = part["text"] if part["text"] is not None else ""
                 blocks.append({**payload, "type": str(part["type"]), "text": text})
         metadata: JsonObject = {}
         if turn is not None and turn["tip_message_hash"] == row["hash"]:
@@ -116,6 +121,24 @@ class Threads:
             )
         for nth, result in enumerate(results):
             yield from _result(draft, f"{row['hash']}-{nth}", time, result)
+
+    def _put_together(self, payload: JsonObject) -> str:
+        """The text of a part that borrows from `-f`, which is taken out of its payload; it stays there if a fragment is gone."""
+        pieces = payload.get("text_ref")
+        texts = [self._piece(mapped(piece)) for piece in pieces] if isinstance(pieces, list) else []
+        if texts and None not in texts:
+            payload.pop("text_ref", None)
+        return "".join(text for text in texts if text is not None)
+
+    def _piece(self, piece: JsonObject) -> str | None:
+        if "literal" in piece:
+            return str(piece["literal"])
+        fragment = piece.get("fragment")
+        known = isinstance(fragment, int) and 0 <= fragment < 1 << 63
+        if not known or not {"id", "content"} <= self._database.columns("fragments"):
+            return None
+        rows = self._database.rows("SELECT content FROM fragments WHERE id = ?", fragment)
+        return next((str(row["content"]) for row in rows), None)
 
 
 def tokens_of(row: JsonObject) -> JsonObject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sessiond.importers.came_from import came_from
 from sessiond.importers.database import Database, from_json, guarded, recognised
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.opencode_files import exported, stored, stored_in
@@ -55,7 +56,11 @@ def _read(database: Database, path: str) -> Iterator[Event]:
             createdAt=session.get("time_created"),
             updatedAt=session.get("time_updated"),
             model=model.get("id") if isinstance(model, dict) else None,
-            parent={"sessionId": suggest_id(OpenCode.name, parent), "seq": None} if isinstance(parent, str) else None,
+            parent=(
+                {"sessionId": suggest_id(OpenCode.name, parent), "seq": None}
+                if isinstance(parent, str)
+                else came_from(rest.get("metadata"))
+            ),
             metadata=rest,
         )
         for row in database.rows("SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", session["id"]):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sessiond.importers.came_from import came_from
 from sessiond.importers.document import items, members
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.opencode_message import message_of
@@ -67,7 +68,11 @@ def _start(draft: SessionDraft, info: JsonObject) -> Event:
         cwd=info.get("directory"),
         createdAt=times.get("created"),
         updatedAt=times.get("updated"),
-        parent={"sessionId": suggest_id(TOOL, parent), "seq": None} if isinstance(parent, str) else None,
+        parent=(
+            {"sessionId": suggest_id(TOOL, parent), "seq": None}
+            if isinstance(parent, str)
+            else came_from(info.get("metadata"))
+        ),
         metadata=rest_of(info, "id", "parentID", "title", "directory", "time")
         | ({"sidechain": True} if isinstance(parent, str) else {}),
     )

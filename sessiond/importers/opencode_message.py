@@ -9,6 +9,7 @@ from sessiond.importers.blocks import simple, tool_call
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event
+from sessiond.importers.source_file import mapped, word
 from sessiond.importers.usage import of_opencode
 from sessiond.model.values import JsonObject
 
@@ -22,7 +23,7 @@ def message_of(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tu
     results: list[tuple[str, JsonObject]] = []
     silent: list[Any] = []
     for part_id, part in parts:
-        kind = part.get("type") if isinstance(part, dict) else None
+        kind = word(mapped(part).get("type"))
         if kind == "reasoning":
             thoughts.append(str(part.get("text") or ""))
         elif kind == "tool":

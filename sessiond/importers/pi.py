@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers.blocks import parts_of
+from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
@@ -91,7 +92,7 @@ class _Reader:
             cwd=header.get("cwd"),
             model=header.get("modelId"),
             parent=_parent_of(header),
-            metadata=_rest(header, "cwd", "modelId"),
+            metadata=_rest(header, "cwd", "modelId", PARENT),
         )
 
     def _message(self, draft: SessionDraft, line: int, record: JsonObject) -> Iterator[Event]:
@@ -173,7 +174,7 @@ def _parent_of(header: JsonObject) -> JsonObject | None:
     """A branched session names the file that it branched from."""
     left = header.get("branchedFrom") or header.get("parentSession")
     if not isinstance(left, str) or not left:
-        return None
+        return came_from(header)
     name = re.split(r"[/\\]", left)[-1].removesuffix(".jsonl")
     found = _UUID.findall(name)
     return {"sessionId": suggest_id(Pi.name, found[-1] if found else name), "seq": None}

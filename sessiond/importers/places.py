@@ -76,7 +76,7 @@ VERIFIED: dict[str, Verified] = {
     "pi": "run",
     "aider": "real files",
     "cline": "real files",
-    "gemini-cli": "documented",
+    "gemini-cli": "run",
     "qwen": "run",
     "continue": "documented",
     "gptel": "documented",

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from sessiond.importers import google_parts, usage
+from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, TreeRecord, off_path
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
@@ -19,7 +20,7 @@ from sessiond.model.values import JsonObject
 
 _KINDS = {"user": PROMPT, "assistant": ANSWER, "tool_result": RESULT}
 _ROLES = {"user": "user", "assistant": "assistant"}
-_USED = frozenset({"type", "uuid", "timestamp", "message", "toolCallResult"})
+_USED = frozenset({"type", "uuid", "timestamp", "message", "toolCallResult", PARENT})
 _SILENT = frozenset({"at_command", "attribution_snapshot", "custom_title", "rewind", "slash_command", "ui_telemetry"})
 """Kinds of system records in which nobody says anything."""
 _NAME_CHARS = 80
@@ -92,11 +93,13 @@ class _Reader:
     def _message(self, line: int, record: JsonObject, kind: str, parts: list[Any]) -> Iterator[Event]:
         if not self._draft.started:
             about = {key: record[key] for key in ("gitBranch", "version", "sessionId") if record.get(key)}
-            yield self._draft.start(createdAt=record.get("timestamp"), cwd=record.get("cwd"), metadata=about)
+            yield self._draft.start(
+                createdAt=record.get("timestamp"), cwd=record.get("cwd"), parent=came_from(record), metadata=about
+            )
         said, thinking, calls, results = google_parts.split(parts)
         metadata = {key: value for key, value in record.items() if key not in _USED}
         metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"))
-        if record.get("uuid") in self._off_path:
+        if word(record.get("uuid")) in self._off_path:
             metadata["branch"] = True
         if isinstance(record.get("model"), str):
             self._draft.model = record["model"]

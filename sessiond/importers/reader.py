@@ -61,18 +61,18 @@ class ImportReader:
         try:
             await asyncio.to_thread(self._ask, found)
             while True:
-                size, batch, wrong = await shielded(asyncio.to_thread(self._answer))
-                self.counter.bytes = first + size
-                if not batch:
+                answer = await shielded(asyncio.to_thread(self._answer))
+                self.counter.bytes = first + answer.size
+                if not answer.events:
                     ended = True
                     break
-                yield batch, size - before
-                before = size
+                yield answer.events, answer.size - before
+                before = answer.size
         finally:
             if not ended:  # the rest of its events for this file must not be taken for the next file's
                 await asyncio.to_thread(self.close)
-        if wrong is not None:
-            number, reason = wrong
+        if answer.wrong is not None:
+            number, reason = answer.wrong
             raise ReadingFault(reason) if number is None else OSError(number, reason, found.path)
 
     def _ask(self, found: registry.Found) -> None:
@@ -83,14 +83,13 @@ class ImportReader:
         assert self._process.stdin is not None
         pipes.write_frame(self._process.stdin, request)
 
-    def _answer(self) -> tuple[int, list[Event], tuple[int | None, str] | None]:
+    def _answer(self) -> reading_worker.Answer:
         assert self._process is not None
         assert self._process.stdout is not None
         answer = pipes.read_frame(self._process.stdout)
         if answer is None:
             raise ReadingFault("the process that reads the file has exited")
-        size, rows, wrong = msgspec.msgpack.decode(answer)
-        return size, reading_worker.unpacked(rows), wrong
+        return reading_worker.decode(answer)
 
     def close(self) -> None:
         """End the process. Blocks briefly."""

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 from sessiond.importers import registry
-from sessiond.importers.record import Event
+from sessiond.importers.record import BUFFER_BYTES, Event
 from sessiond.limits import KIB
 
 _EVENTS = 200
 _BYTES = 512 * KIB
-_BUFFER = 128 * KIB
 
 
 class Counter:
@@ -22,7 +21,7 @@ class Counter:
         self.bytes = 0
 
     def open(self, path: str) -> BinaryIO:
-        return cast("BinaryIO", io.BufferedReader(_Counted(path, self._add), _BUFFER))
+        return cast("BinaryIO", io.BufferedReader(_Counted(path, self._add), BUFFER_BYTES))
 
     def _add(self, size: int) -> None:
         self.bytes += size

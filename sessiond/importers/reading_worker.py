@@ -2,8 +2,8 @@
 Started and ended by `importers/reader.py`.
 
     request   [importer, path]
-    answer    [bytes read so far of this file, [event, ...], null], where event = [kind, field, ...]; after the last event,
-              without events, [bytes, [], null] or [bytes, [], [errno or null, what was wrong]]
+    answer    `Answer`: events as they came; after the last one an answer without events, which says what was wrong, if
+              anything was
 
 Frames of `sessiond.pipes`, in MessagePack. The process writes no file. It ends when its input ends or its output is closed,
 which is also what happens when the daemon dies.
@@ -11,48 +11,41 @@ which is also what happens when the daemon dies.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 import msgspec
 
 from sessiond.importers.reading import Counter, SourceReading
-from sessiond.importers.record import (
-    Event,
-    Ignored,
-    InfoUpdate,
-    MessageRecord,
-    SessionEnd,
-    SessionStart,
-    SkippedLine,
-    Unknown,
-)
+from sessiond.importers.record import Event
 from sessiond.pipes import read_frame, write_frame
 
-KINDS: tuple[type[Event], ...] = (SessionStart, MessageRecord, InfoUpdate, SessionEnd, SkippedLine, Ignored, Unknown)
 NICE = 15
-_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+SEARCHED = 50_000
+"""New objects before Python searches for cycles, which only errors make."""
 
 
-def packed(events: Iterable[Event]) -> list[tuple[Any, ...]]:
-    """Events as the answer holds them."""
-    return [(_NUMBERS[type(event)], *msgspec.structs.astuple(event)) for event in events]
+class Answer(msgspec.Struct, array_like=True, gc=False):
+    """`size`: bytes read so far of this file. `wrong`: the number of an error of the system, if it was one, and a text."""
+
+    size: int
+    events: list[Event]
+    wrong: tuple[int | None, str] | None = None
 
 
-def unpacked(rows: Iterable[list[Any]]) -> list[Event]:
-    """The inverse of `packed`, after a trip through MessagePack."""
-    return [KINDS[row[0]](*row[1:]) for row in rows]
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Answer).decode
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C in a terminal
     os.nice(NICE)
-    encode = msgspec.msgpack.Encoder().encode
+    gc.set_threshold(SEARCHED)  # events have no cycles, and are freed with the answer
     try:
         while (request := read_frame(sys.stdin.buffer)) is not None:
             for answer in _answers(*msgspec.msgpack.decode(request)):
@@ -61,18 +54,18 @@ def main() -> None:
         os._exit(1)  # the reader is gone; closing standard output would only fail again
 
 
-def _answers(importer: str, path: str) -> Iterable[tuple[int, list[Any], Any]]:
+def _answers(importer: str, path: str) -> Iterable[Answer]:
     counter = Counter()
     try:
         reading = SourceReading(importer, path, counter)
         while batch := reading.batch():
-            yield counter.bytes, packed(batch), None
+            yield Answer(counter.bytes, batch)
     except OSError as error:
-        yield counter.bytes, [], (error.errno, error.strerror or str(error))
+        yield Answer(counter.bytes, [], (error.errno, error.strerror or str(error)))
     except Exception as error:  # our own bug, with one file: the other files follow
-        yield counter.bytes, [], (None, repr(error))
+        yield Answer(counter.bytes, [], (None, repr(error)))
     else:
-        yield counter.bytes, [], None
+        yield Answer(counter.bytes, [])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from sessiond.importers.copilot_cli import CopilotCli
 from sessiond.importers.crush import Crush
 from sessiond.importers.cursor import Cursor
 from sessiond.importers.cursor_agent import CursorAgent
+from sessiond.importers.database import MAGIC
 from sessiond.importers.droid import Droid
 from sessiond.importers.gemini_cli import GeminiCli
 from sessiond.importers.gemini_takeout import GeminiTakeout
@@ -153,6 +154,15 @@ def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
         head = head.decode("utf-16", "ignore").encode()
     if not head:
         return {}
+    scores = _scored_as(path, head, endings)
+    if not scores and head.startswith(MAGIC) and (log := _log_head(path)):
+        # A log has chats as well, which may have the words of another tool's schema. It only counts for a new database.
+        scores = _scored_as(path, head + log, endings)
+    return scores
+
+
+def _scored_as(path: str, head: bytes, endings: tuple[str, ...]) -> dict[str, int]:
+    """The scores under the first ending with which any importer recognises the file."""
     for ending in endings:
         name = path.removesuffix(_PACKED) + ending
         scores = _scored(name, head)
@@ -163,13 +173,24 @@ def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
     return {}
 
 
+def _log_head(path: str) -> bytes:
+    """The beginning of a database's write-ahead log: a new database has its schema nowhere else."""
+    try:
+        with open(path + "-wal", "rb") as log:
+            return log.read(HEAD_BYTES)
+    except FileNotFoundError:
+        return b""
+
+
 def _scored(path: str, head: bytes) -> dict[str, int]:
     found = {importer.name: importer.recognise(path, head) for importer in IMPORTERS}
     return {name: score for name, score in found.items() if score > 0}
 
 
-_BESIDE = {"base_state.json": "events", "0.json": "."}
+_BESIDE = {"base_state.json": "events", "0.json": ".", "meta.json": "journal"}
 """Sources of many files, of which only the first is imported: the folder of the others, relative to it."""
+_LOGS = "journal"
+"""Such a folder whose files grow, where a folder's own time says nothing of it."""
 
 
 def source_of(path: str) -> str:
@@ -194,7 +215,10 @@ def fingerprint(path: str) -> str:
     stat = os.stat(path)
     marks = [f"{stat.st_size}-{stat.st_mtime_ns}"]
     folder, name = os.path.split(path)
-    for other in (path + "-wal", *([os.path.join(folder, _BESIDE[name])] if name in _BESIDE else [])):
+    beside = [os.path.join(folder, _BESIDE[name])] if name in _BESIDE else []
+    if beside and _BESIDE[name] == _LOGS and os.path.isdir(beside[0]):
+        beside += sorted(one.path for one in os.scandir(beside[0]))
+    for other in (path + "-wal", *beside):
         try:
             stat = os.stat(other)
         except OSError:
@@ -264,7 +288,8 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
         if format in (None, NATIVE) and _is_native(path):
             return Found(NATIVE, path, os.path.getsize(path))
         scores = _scores(path)
-        if named and not scores:
+        # Under another ending, a record of JSON Lines that is being written would pass for a document.
+        if named and not scores and not path.removesuffix(_PACKED).endswith(LINE_SUFFIXES):
             scores = _scores(path, _ENDINGS)
         size = os.path.getsize(path)
     except OSError as error:

@@ -53,6 +53,14 @@ def rest_of(record: JsonObject, *used: str) -> JsonObject:
     return {key: value for key, value in record.items() if key not in used and value not in (None, "", [], {})}
 
 
+def without(record: JsonObject, *used: str) -> JsonObject:
+    """A copy of a record without these fields. Quicker than a comprehension where nearly all fields remain."""
+    rest = record.copy()
+    for key in used:
+        rest.pop(key, None)
+    return rest
+
+
 def parent_of(tool: str, source_id: Any) -> JsonObject | None:
     """The `parent` of a session, from the id that the tool's record gives; None if it gives none."""
     if not isinstance(source_id, str) or not source_id:

@@ -21,13 +21,43 @@ _HEADER = re.compile(r"^_\*\*(User|Agent|Assistant)( - sidechain)?(?: \((.*)\))?
 _ABOUT = re.compile(r"(?:(.*?) ?)?(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?")
 """What is in brackets behind a role: a model, a time, or both."""
 _MESSAGE_ID = re.compile(r"\A<!-- message-id: (\S+) -->\n?")
-_PART = re.compile(
-    r"<think>(?:<details><summary>.*?</summary>)?(?P<thinking>.*?)(?:</details>)?</think>"
-    r"|<tool-use(?P<marks>[^>]*)><details>\n?(?:<summary>(?P<summary>.*?)</summary>)?(?P<body>.*?)</details></tool-use>",
-    re.DOTALL,
+_TOOL_USE = (
+    r"<tool-use(?P<marks>[^>]*)>(?:<details>\n?(?:<summary>(?P<summary>.*?)(?:</summary>|\Z))?(?P<body>.*?))?"
+    r"(?:</details></tool-use>|(?:</details>)?\Z)"
 )
+_PART, _LAST_PART = (
+    re.compile(
+        r"(?:^|(?<=>))(?:<think>(?:<details><summary>.*?</summary>)?(?P<thinking>.*?)(?:</details>)?"
+        + end
+        + _TOOL_USE
+        + ")",
+        re.DOTALL | re.MULTILINE,
+    )
+    for end in ("</think>|", r"(?:</think>|\Z)|")
+)
+"""A call may have no end, and thinking at the end of the file: it is being written."""
 _ATTRIBUTE = re.compile(r'data-tool-(\w+)="([^"]*)"')
 _ENDS_WITH_RULE = re.compile(r"\n+---\s*\Z")
+
+
+def _begun(*marks: str) -> str:
+    """A pattern for the beginnings of marks, without whole ones."""
+    return "|".join(re.escape(mark[:end]) for mark in marks for end in range(len(mark) - 1, 0, -1))
+
+
+_ROLE = r"(?:User|Agent|Assistant)(?:\*{1,2}| (?:-[ a-z]*)?(?:\([^)\n]*(?:\)\*{0,2})?)?)?"
+_UNFINISHED = re.compile(
+    rf"(?:\n+-{{1,2}}|\n_(?:\*(?:\*(?:{_begun('User', 'Agent', 'Assistant')}|{_ROLE})?)?)?"
+    rf"|(?:\n|(?<=>))(?:{_begun('<think>', '<details>', '<tool-use data-', '<!-- message-id: ')}"
+    r"|<tool-use data-[^>\n]*|<!-- message-id: \S*(?: -{0,2})?))\Z"
+)
+"""What is the beginning of a rule, header, mark or tag, at the end of a file that is being written. Nothing else is cut off: the file
+may be finished, and end without a newline.
+"""
+_HALF_AN_END = re.compile(
+    rf"\n?(?:{_begun('<details><summary>', '</details></think>', '</think>', '</summary>', '</details></tool-use>')})\Z"
+)
+_NO_THOUGHT = re.compile(r"<details>(<summary>[^<]*)?\Z")
 
 
 class SpecStory(Tool):
@@ -37,7 +67,7 @@ class SpecStory(Tool):
         return 95 if path.endswith((".md", ".markdown")) and head.lstrip().startswith(_MARK.encode()) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
-        text = yield from read_text(path, open_)
+        text = _UNFINISHED.sub("", (yield from read_text(path, open_)))
         headers = list(_HEADER.finditer(text))
         head = text[: headers[0].start() if headers else len(text)]
         session, title = _SESSION.search(head), _TITLE.search(head)
@@ -47,13 +77,16 @@ class SpecStory(Tool):
         yield draft.start(name=name, createdAt=moment(began), metadata={"agent": agent} if agent else None)
         line = 1 + head.count("\n")
         for nth, header in enumerate(headers):
-            end = headers[nth + 1].start() if nth + 1 < len(headers) else len(text)
-            yield from _message(draft, line, header, text[header.end() : end])
+            last = nth + 1 == len(headers)
+            end = len(text) if last else headers[nth + 1].start()
+            yield from _message(draft, line, header, text[header.end() : end], _LAST_PART if last else _PART)
             line += text.count("\n", header.start(), end)
         yield from draft.end()
 
 
-def _message(draft: SessionDraft, line: int, header: re.Match[str], body: str) -> Iterator[Event]:
+def _message(
+    draft: SessionDraft, line: int, header: re.Match[str], body: str, part: re.Pattern[str]
+) -> Iterator[Event]:
     about = _ABOUT.fullmatch(header[3] or "")
     model, time = about.groups() if about else (header[3], None)
     marked = _MESSAGE_ID.match(body)
@@ -63,22 +96,31 @@ def _message(draft: SessionDraft, line: int, header: re.Match[str], body: str) -
     turn = Turn("user" if header[1] == "User" else "assistant", metadata)
     if model:
         draft.model = model
-    _take(turn, _ENDS_WITH_RULE.sub("", body[marked.end() if marked else 0 :]).strip("\n"), line)
+    said = _ENDS_WITH_RULE.sub("", body[marked.end() if marked else 0 :]).strip("\n")
+    if header[1] == "User":
+        turn.say(said)  # a person's tags are words
+    else:
+        _take(turn, said, line, part)
     yield from turn.events(draft, line=line, id=marked[1] if marked else None, time=time)
 
 
-def _take(turn: Turn, body: str, line: int) -> None:
+def _take(turn: Turn, body: str, line: int, pattern: re.Pattern[str]) -> None:
     at = 0
-    for nth, part in enumerate(_PART.finditer(body)):
+    for nth, part in enumerate(pattern.finditer(body)):
         turn.say(body[at : part.start()].strip("\n"))
         at = part.end()
-        if part["thinking"] is not None:
-            turn.think(part["thinking"].strip("\n"))
+        closed = part[0].endswith(("</think>", "</tool-use>"))
+        thinking, summary, shown = (
+            one if one is None or closed else _HALF_AN_END.sub("", one)
+            for one in part.group("thinking", "summary", "body")
+        )
+        if thinking is not None:
+            turn.think((thinking if closed else _NO_THOUGHT.sub("", thinking)).strip("\n"))
             continue
         marks = dict(_ATTRIBUTE.findall(part["marks"]))
         call_id = f"{line}-{nth}"
-        arguments = {"summary": part["summary"]} if part["summary"] else {}
+        arguments = {"summary": summary} if summary else {}
         turn.call(call_id, marks.get("name"), arguments, type=marks.get("type"))
-        if shown := part["body"].strip("\n"):
+        if shown := (shown or "").strip("\n"):
             turn.result(call_id, shown)
     turn.say(body[at:].strip("\n"))

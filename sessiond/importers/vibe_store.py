@@ -21,6 +21,7 @@ _NAME = re.compile(r"[0-9a-zA-Z_-]+")
 """Names in the store's files are used as names of files, so they must not lead elsewhere."""
 _Entries: TypeAlias = dict[str, JsonObject]
 """By id, in the order in which they came."""
+_JOURNAL = frozenset({"projection_delta", "command_reserved"})
 _USED = ("id", "type", "role", "content", "text", "summary", "createdAt", "sessionId", "detail", "state", "title")
 
 
@@ -28,7 +29,7 @@ def read_store(draft: SessionDraft, path: str, open_: Opener, start: Event) -> I
     """The session of the store whose `meta.json` is at `path`. `start`: its first event."""
     yield start
     entries = yield from _snapshot(path, open_)
-    yield from _replay(path, open_, entries)
+    yield from _replay(draft, path, open_, entries)
     for entry in entries.values():
         yield from _entry(draft, entry)
     yield from draft.end()
@@ -55,7 +56,7 @@ def _snapshot(path: str, open_: Opener) -> Generator[Event, None, _Entries]:
     return entries
 
 
-def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
+def _replay(draft: SessionDraft, path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
     """Apply the journal's changes to the history. Those that the generation already has are applied again, to no effect."""
     folder = os.path.join(os.path.dirname(path), "journal")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -63,11 +64,13 @@ def _replay(path: str, open_: Opener, entries: _Entries) -> Iterator[Event]:
             if isinstance(item, SkippedLine):
                 yield item
                 continue
+            if item[1].get("type") not in _JOURNAL:
+                draft.unknown(item[1].get("type"))
             for change in listed(mapped(item[1].get("payload")).get("delta")):
-                _apply(entries, change)
+                _apply(draft, entries, change)
 
 
-def _apply(entries: _Entries, change: Any) -> None:
+def _apply(draft: SessionDraft, entries: _Entries, change: Any) -> None:
     """Entries that the journal removes are kept: an import loses nothing."""
     op = mapped(change).get("op")
     if op in ("append_entry", "replace_entry"):
@@ -75,6 +78,8 @@ def _apply(entries: _Entries, change: Any) -> None:
     elif op == "set_history_entries" and isinstance(change.get("entries"), list):
         for entry in change["entries"]:
             _put(entries, entry)
+    elif op != "remove_entry":
+        draft.unknown(f"delta {op}")
 
 
 def _put(entries: _Entries, entry: Any) -> None:

@@ -2,7 +2,7 @@
 
 Derived from the sessions, versioned, and disposable: it may be deleted or damaged at any time, and is then filled again
 from the stores. The public class is `sessiond.index.index.Index`. This package's `__init__` imports nothing, because the
-regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.py`, `sieve.py` and `snippets.py` with the daemon.
+regex worker (`regex_worker.py`) runs in a bare interpreter and shares the pure modules with the daemon.
 
     text       the searchable texts of a message        (pure)
     tokens     text -> words, parts and characters      (pure)
@@ -16,6 +16,8 @@ regex worker (`regex_worker.py`) runs in a bare interpreter and shares `chunks.p
     prepared   messages -> everything that is written for them  (pure)
     narrowing  which words a regular expression needs           (pure)
     sieve      which bytes may match a regular expression       (pure)
+    vocabulary     which words there are, and which have a part (pure);  vocabulary_builder: has them read (vocabulary_worker)
+    scanning       searches chunks of texts for a pattern       (pure)
     preparer   prepares, in a process while there is much (preparing_worker)
     feed_queue     steps that wait to be written;  writer: the writing thread;  batch: one of its transactions;
                    documents, sessions: its tables

@@ -40,12 +40,15 @@ class Batch:
         self._whole: dict[str, _Whole] = {}
         self._whole_before: dict[str, _Whole] = {}
         """The state when the transaction began."""
+        self._late_words = 0
         self._load()
 
     def _load(self) -> None:
         facts = dict(self._db.execute("SELECT key, value FROM meta"))
         self._sessions = Sessions(self._db, facts["epoch"])
-        self._docs = DocumentTable(self._db, facts["next_doc"], facts["next_chunk"])
+        self._docs = DocumentTable(
+            self._db, facts["next_doc"], facts["next_chunk"], facts["vocabulary"], self._late_words
+        )
         self._roles: dict[str, int] = {name: no for no, name in self._db.execute("SELECT no, name FROM role")}
         self._infos: dict[str, IndexedInfo] = {}
         self._healed: set[str] = set()
@@ -79,6 +82,7 @@ class Batch:
             ("epoch", self._sessions.epoch),
             ("next_doc", self._docs.next_doc),
             ("next_chunk", self._docs.next_chunk),
+            ("vocabulary", self._docs.covered),
         )
         self._db.executemany("UPDATE meta SET value = ? WHERE key = ?", [(value, key) for key, value in facts])
         self._db.execute("COMMIT")
@@ -94,7 +98,35 @@ class Batch:
         """Continue from the last commit, on this connection."""
         self._db = db
         self._whole = self._whole_before.copy()
+        self._late_words = self._docs.late_words
         self._load()
+
+    @property
+    def late_words(self) -> int:
+        """Grows whenever words are added of texts that were written before: a vocabulary that is being read then lacks them."""
+        return self._docs.late_words
+
+    @property
+    def last_chunk(self) -> int:
+        return self._docs.next_chunk - 1
+
+    @property
+    def covered(self) -> int:
+        """The newest chunk up to which the vocabulary has all words."""
+        return self._docs.covered
+
+    def put_vocabulary(self, rows: Sequence[bytes], covered: int) -> None:
+        """Replace the vocabulary. A transaction of its own."""
+        self.begin()
+        self._db.execute("DELETE FROM vocabulary")
+        self._db.executemany("INSERT INTO vocabulary (words) VALUES (?)", [(row,) for row in rows])
+        self._docs.covered = covered
+        self.commit()
+
+    def forget_vocabulary(self) -> None:
+        """Words that are removed must not stay in it."""
+        if self.covered:
+            self.put_vocabulary([], 0)
 
     def forget_roles(self) -> None:
         """Forget the names of unused roles, which a client may have made up. Call this between transactions."""

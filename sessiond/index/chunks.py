@@ -7,14 +7,17 @@ compression releases the interpreter lock. A document is (chunk, offset, size) a
     document = text of kind `key` { text }
     chunk    = a Zstandard frame, with its sum, of { document }
 
-The key is the id of the message or note, empty for a session's name.
+The key is the id of the message or note, empty for a session's name. The documents of a chunk have consecutive ids. `starts`
+says where each begins, so that a place in a chunk leads to its document.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 import threading
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import cache
 from os.path import dirname
 from typing import TYPE_CHECKING
@@ -23,12 +26,15 @@ if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
 KINDS = ("text", "tool", "thought", "key")
-CHUNK_BYTES = 8192
-"""A chunk is closed once it holds this much; a chunk with a longer text is longer."""
+CHUNK_BYTES = 32768
+"""A chunk is closed once it holds this much; a chunk with a longer text is longer. Small chunks compress less, and take twice
+as long to read for each byte; large ones make a page of hits slow.
+"""
 
 _LEVEL = 2
 _HEAD = struct.Struct("<BI")
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
+_KEY, _THOUGHT = _CODES["key"], _CODES["thought"]
 
 
 class DamagedChunk(ValueError):
@@ -61,6 +67,43 @@ def unpack(packed: bytes) -> tuple[str, list[tuple[str, str]]]:
     if not found or found[0][0] != "key":
         raise DamagedChunk("a document has no key")
     return found[0][1], found[1:]
+
+
+def texts_in(packed: bytes, start: int, end: int) -> list[str]:
+    """The texts of the document in `packed[start:end]` that are not thoughts; none if it was blanked. Raises DamagedChunk."""
+    found: list[str] = []
+    try:
+        code, length = _HEAD.unpack_from(packed, start)
+        at = start + _HEAD.size + length
+        while code == _KEY and at < end:
+            kind, length = _HEAD.unpack_from(packed, at)
+            at += _HEAD.size + length
+            if kind != _THOUGHT:
+                found.append(packed[at - length : at].decode())
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DamagedChunk(str(error)) from error
+    return found
+
+
+def packed_starts(starts: Sequence[int]) -> bytes:
+    """32 bits each, little endian."""
+    return _little(array("I", starts)).tobytes()
+
+
+def unpacked_starts(data: bytes) -> array[int]:
+    """The inverse of `packed_starts`. Raises DamagedChunk."""
+    starts = array("I")
+    try:
+        starts.frombytes(data)
+    except ValueError as error:
+        raise DamagedChunk(str(error)) from error
+    return _little(starts)
+
+
+def _little(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def compress(data: bytes) -> bytes:

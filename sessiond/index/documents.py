@@ -15,14 +15,23 @@ from typing import Any
 import msgspec
 
 from sessiond.index import chunks
-from sessiond.index.prepared import Packing, Prepared, UsageColumns, columns
+from sessiond.index.prepared import PackedChunk, Packing, Prepared, UsageColumns, columns
 from sessiond.index.schema import ARCHIVED, MESSAGE, zone
 from sessiond.index.text import Texts
 
 _MERGED_PAGES = 250
 """FTS5's own pages, of 4 KB."""
+LEAST_CHUNKS, LEAST_SHARE = 512, 8
+"""So many new chunks, and this part of all, are searched without the vocabulary before it is read again: that takes a while,
+and costs as much as the index is large.
+"""
 _ROWS = (1024, 128, 32, 4, 1)
 _DOC = "id, session, kind, seq, at, role, chunk, start, size"
+
+
+def much_is_new(covered: int, last_chunk: int) -> bool:
+    """Whether a vocabulary that has the words of the chunks up to `covered` should be read again."""
+    return last_chunk - covered > max(LEAST_CHUNKS, last_chunk // LEAST_SHARE)
 
 
 class Doc(msgspec.Struct, frozen=True):
@@ -76,6 +85,9 @@ class _Ready(msgspec.Struct):
             for i, (doc, role) in enumerate(zip(self.prepared.docs, self.roles, strict=True))
         ]
 
+    def chunk_rows(self) -> list[tuple[Any, ...]]:
+        return _chunk_rows(self.prepared.chunks, self.chunk, self.doc)
+
     def usage_rows(self) -> list[tuple[Any, ...]]:
         docs = enumerate(self.prepared.docs, self.doc)
         return [(number, self.session, doc.at, *doc.usage) for number, doc in docs if doc.usage is not None]
@@ -90,10 +102,16 @@ class _Ready(msgspec.Struct):
 class DocumentTable:
     """`next_doc` and `next_chunk` are the lowest ids that were never used; ids of documents are never used twice."""
 
-    def __init__(self, db: sqlite3.Connection, next_doc: int, next_chunk: int) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, next_doc: int, next_chunk: int, covered: int = 0, late_words: int = 0
+    ) -> None:
         self._db = db
         self.next_doc = next_doc
         self.next_chunk = next_chunk
+        self.covered = covered
+        """The words of all chunks up to this one are in the table `vocabulary`."""
+        self.late_words = late_words
+        """How often words were added of chunks that were written before."""
         self._pending: dict[tuple[int, int, int], _Pending] = {}
         self._rows_gone: list[int] = []
         self._usage: dict[int, Doc] = {}
@@ -170,7 +188,11 @@ class DocumentTable:
         `put`.
         """
         words: list[tuple[Any, ...]] = []
-        for stored in (doc for kind in kinds for doc in self.of(session, kind)):
+        moved = [doc for kind in kinds for doc in self.of(session, kind)]
+        if old > ARCHIVED >= new and moved:
+            self.covered = min(self.covered, min(doc.chunk for doc in moved) - 1)
+            self.late_words += 1
+        for stored in moved:
             words_of = columns(self._texts(stored))
             if old <= ARCHIVED:
                 self._words_gone.append((stored.id + zone(old, stored.kind), *words_of))
@@ -199,13 +221,13 @@ class DocumentTable:
             usage = [(p.id, p.doc.session, p.doc.at, *p.doc.usage) for p in pending if p.doc.usage is not None]
             rows = self._doc_rows(pending)
             words = [(p.id + zone(p.shelf, p.doc.kind), *columns(p.texts)) for p in pending if p.shelf <= ARCHIVED]
-            written: list[tuple[int, int, bytes]] = []
+            written: list[tuple[Any, ...]] = []
             for part in ready:
                 rows.extend(part.doc_rows())
                 words.extend(part.word_rows())
-                written.extend((part.chunk + i, *chunk) for i, chunk in enumerate(part.prepared.chunks))
+                written.extend(part.chunk_rows())
                 usage.extend(part.usage_rows())
-            self._insert("INSERT INTO chunk VALUES ", written, 3)
+            self._insert("INSERT INTO chunk VALUES ", written, 5)
             self._insert("INSERT OR REPLACE INTO doc VALUES ", sorted(rows), 9)
             self._insert("INSERT OR REPLACE INTO usage VALUES ", usage, 11)
             self._write_words(words)
@@ -232,17 +254,24 @@ class DocumentTable:
             self._insert("INSERT INTO usage VALUES ", rows, 11)
 
     def _doc_rows(self, pending: list[_Pending]) -> list[tuple[Any, ...]]:
-        """The rows of documents; this also puts their texts into new chunks."""
+        """The rows of documents; this also puts their texts into new chunks, whose documents have consecutive ids."""
         rows: list[tuple[Any, ...]] = []
         packing = Packing()
-        for item in pending:
+        for i, item in enumerate(pending):
             doc = item.doc
+            if i and item.id != pending[i - 1].id + 1:
+                packing.close()
             chunk, start, size = packing.add(item.packed)
             place = (self.next_chunk + chunk, start, size)
             rows.append((item.id, doc.session, doc.kind, doc.seq, doc.at, doc.role, *place))
         packed = packing.end()
-        self._insert("INSERT INTO chunk VALUES ", [(self.next_chunk + i, *chunk) for i, chunk in enumerate(packed)], 3)
-        self.next_chunk += len(packed)
+        written: list[tuple[Any, ...]] = []
+        at = 0
+        for one in packed:
+            written.extend(_chunk_rows([one], self.next_chunk, pending[at].id))
+            self.next_chunk += 1
+            at += one.live
+        self._insert("INSERT INTO chunk VALUES ", written, 5)
         return rows
 
     def _retire(self, stored: DocumentRow, shelf: int) -> None:
@@ -280,6 +309,15 @@ class DocumentTable:
                 some = rows[at : at + count]
                 self._db.execute(_many(head, count, width), [value for row in some for value in row])
                 at += count
+
+
+def _chunk_rows(chunks: Iterable[PackedChunk], number: int, doc: int) -> list[tuple[Any, ...]]:
+    """Of chunks with consecutive numbers and documents, from these on."""
+    rows: list[tuple[Any, ...]] = []
+    for i, chunk in enumerate(chunks):
+        rows.append((number + i, chunk.live, doc, chunk.starts, chunk.data))
+        doc += chunk.live
+    return rows
 
 
 @lru_cache(maxsize=64)

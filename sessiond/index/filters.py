@@ -9,11 +9,16 @@ import msgspec
 
 from sessiond.errors import InvalidParams
 from sessiond.index.schema import ARCHIVED, DELETED, LIVE
-from sessiond.index.sessions import keys_of, shelf_of
+from sessiond.index.sessions import shelf_of
 from sessiond.index.values import IndexedInfo
-from sessiond.model.values import JsonObject, epoch_ms
+from sessiond.model.values import OWN_TOOL, JsonObject, epoch_ms, tool_of
 
 _SEARCH_ONLY = ("role", "sessionId")
+_INFO = "CAST(s.info AS TEXT)"
+_IS_TEXT = f"json_type({_INFO}, '$.metadata.source.tool') IS 'text'"
+_TOOL = f"iif({_IS_TEXT}, coalesce(nullif(json_extract({_INFO}, '$.metadata.source.tool'), ''), '{OWN_TOOL}'), '{OWN_TOOL}')"
+_PARENT = f"json_extract({_INFO}, '$.parent.sessionId')"
+"""Few lists are narrowed by these two, so they have no column, and no list without them pays for them."""
 
 
 class CheckedFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +35,8 @@ class CheckedFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     name: str | None = None
+    tool: str | None = None
+    parent: str | None = None
     role: str | None = None
     session_id: str | None = None
 
@@ -119,17 +126,21 @@ def session_conditions(
         conditions.add("s.cwd IN (?, ?)", bare or "/", bare + "/")
     for tag in wanted.tags:
         conditions.add("s.no IN (SELECT no FROM tag WHERE tag = ?)", tag)
-    if wanted.since is not None:
-        conditions.add(f"{keys}.updated >= ?", wanted.since)
-    if wanted.until is not None:
-        conditions.add(f"{keys}.updated < ?", wanted.until)
     if wanted.name is not None:
         conditions.add(f"instr({keys}.name_key, ?) > 0", wanted.name.casefold())
+    for sql, value in (
+        (f"{keys}.updated >= ?", wanted.since),
+        (f"{keys}.updated < ?", wanted.until),
+        (f"{_TOOL} = ?", wanted.tool),
+        (f"{_PARENT} = ?", wanted.parent),
+    ):
+        if value is not None:
+            conditions.add(sql, value)
 
 
-def fits(wanted: CheckedFilter, info: IndexedInfo) -> bool:
-    """Check the conditions of `session_conditions` for a session that has no row yet."""
-    updated, _, name_key, _ = keys_of(info)
+def fits(wanted: CheckedFilter, info: IndexedInfo, keys: tuple[int, int, str, int]) -> bool:
+    """Check the conditions of `session_conditions` for a session that has no row yet. `keys`: its `keys_of`."""
+    updated, _, name_key, _ = keys
     bare = None if wanted.cwd is None else wanted.cwd.rstrip("/")
     return (
         shelf_of(info) == wanted.shelf
@@ -142,6 +153,8 @@ def fits(wanted: CheckedFilter, info: IndexedInfo) -> bool:
         and (wanted.since is None or updated >= wanted.since)
         and (wanted.until is None or updated < wanted.until)
         and (wanted.name is None or wanted.name.casefold() in name_key)
+        and wanted.tool in (None, tool_of(info.metadata))
+        and (wanted.parent is None or (info.parent or {}).get("sessionId") == wanted.parent)
     )
 
 
@@ -182,6 +195,8 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "since": _moment,
     "until": _moment,
     "name": _text,
+    "tool": _text,
+    "parent": _text,
     "role": _text,
     "sessionId": _text,
 }

@@ -440,7 +440,7 @@ def _block_size(block: Json) -> int:
 
 def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> None:
     if query.mode == "semantic" and query.mode not in modes:
-        hint = "install sessiond[semantic] and restart the daemon"
+        hint = "run pip install 'sessiond[semantic]', then sessiond stop"
         raise InvalidParams("mode: this daemon cannot search by meaning", hint=hint, field="mode")
     if query.mode not in modes:
         raise InvalidParams(f"mode: expected one of {', '.join(modes)}", field="mode")

@@ -1,15 +1,16 @@
 """The words that every text matched by a regular expression must contain, as far as the index can tell. Pure, stdlib only:
 the regex worker uses it.
 
-A pattern's literal runs become conditions on words: `def get_user\\(` needs the word `def` before a word that begins with
-`get`... A run that is only the inside of a word (`quixotic` may be in `unquixotically`) does not help here: see `sieve.py`.
-Uncertain conditions are left out: more texts may be searched than necessary, never fewer.
+A pattern's literal runs become conditions on words: `def get_user\\(` needs a word that ends with `def`, and the word `get`
+before one that begins with `user`. Of a run that may be the inside of a word (`quixotic` may be in `unquixotically`), the
+vocabulary says which words it is in. Uncertain conditions are left out: more texts may be searched than necessary, never
+fewer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 try:
@@ -22,7 +23,8 @@ from sessiond.index.tokens import spans
 
 MAX_CONDITIONS = 64
 """A pattern with more conditions is narrowed by some of those that must all hold, or not at all."""
-_SHORTEST_PREFIX = 2
+_SHORTEST = 2
+"""Less of a word is in too many of them."""
 
 # ASCII, and the characters of Chinese and Japanese; only characters with a single spelling.
 _SAFE = re.compile("[\x00-\x7f\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]+")
@@ -37,6 +39,15 @@ class Phrase(NamedTuple):
     prefix: bool
 
 
+class Part(NamedTuple):
+    """A word that contains an ASCII token; `ends`: at its end. `dotless`: each `i` of the token may be a dotless one."""
+
+    token: str
+    begins: bool
+    ends: bool
+    dotless: bool
+
+
 class All(NamedTuple):
     needs: tuple[Need, ...]
 
@@ -45,7 +56,10 @@ class Some(NamedTuple):
     needs: tuple[Need, ...]
 
 
-Need: TypeAlias = "Phrase | All | Some"
+Need: TypeAlias = "Phrase | Part | All | Some"
+
+NEVER = Some(())
+"""No text has it."""
 
 
 def needed(pattern: re.Pattern[str]) -> Need | None:
@@ -60,8 +74,36 @@ def needed(pattern: re.Pattern[str]) -> Need | None:
     return found if found is not None and _count(found) <= MAX_CONDITIONS else None
 
 
+def in_words(need: Need, holding: Callable[[Part], Sequence[str] | None]) -> Need | None:
+    """The same without parts of words: `holding` says which words have one, None if that is unknown. NEVER if there are none,
+    None if nothing is known of all of it.
+    """
+    if isinstance(need, Phrase):
+        return need
+    if isinstance(need, Part):
+        words = holding(need)
+        return None if words is None else _some([Phrase((word,), prefix=False) for word in words])
+    inner = [in_words(one, holding) for one in need.needs]
+    known = [one for one in inner if one is not None]
+    if isinstance(need, Some):
+        return _some([one for one in known if one != NEVER]) if len(known) == len(inner) else None
+    if NEVER in known:
+        return NEVER
+    return All(tuple(known)) if known else None
+
+
+def _some(needs: Sequence[Need]) -> Need:
+    return needs[0] if len(needs) == 1 else Some(tuple(needs))
+
+
+def has_parts(need: Need) -> bool:
+    return isinstance(need, Part) or (isinstance(need, (All, Some)) and any(map(has_parts, need.needs)))
+
+
 def match_expression(need: Need) -> str:
-    """An FTS5 expression."""
+    """An FTS5 expression for what `in_words` returns, except NEVER."""
+    if isinstance(need, Part):
+        raise TypeError("parts of words are not in the index")
     if isinstance(need, Phrase):
         return " + ".join(f'"{word}"' for word in need.words) + (" *" if need.prefix else "")
     return (" AND " if isinstance(need, All) else " OR ").join(f"({match_expression(one)})" for one in need.needs)
@@ -128,7 +170,7 @@ def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -
     words: list[str] = []
 
     def close(prefix: str = "") -> None:
-        if words or len(prefix) >= _SHORTEST_PREFIX:
+        if words or len(prefix) >= _SHORTEST:
             needs.append(Phrase((*words, prefix) if prefix else tuple(words), bool(prefix)))
         words.clear()
 
@@ -136,6 +178,8 @@ def _of_tokens(tokens: Sequence[tuple[str, bool, bool]], *, ignore_case: bool) -
         open_left, open_right = first and token.isascii(), last and token.isascii()
         # If case is ignored, `i` may match a dotless one, which is another letter for the index.
         sure = token.split("i") if ignore_case and token.isascii() else [token]
+        if (open_left or len(sure) > 1) and len(token) >= _SHORTEST:
+            needs.append(Part(token, begins=not open_left, ends=not open_right, dotless=len(sure) > 1))
         if open_left:
             close()
         elif len(sure) > 1 or open_right:

@@ -29,7 +29,15 @@ UsageColumns: TypeAlias = tuple[int, int, int, int, int, float | None, str | Non
 _encoder = msgspec.msgpack.Encoder()
 
 
-class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
+class PackedChunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`live`: how many documents are in it. `starts`: where each begins, packed. `data`: its compressed bytes."""
+
+    live: int
+    starts: bytes
+    data: bytes
+
+
+class PreparedDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message. `at` in milliseconds since 1970; `chunk` counts from 0 within the same Prepared."""
 
     key: str
@@ -43,11 +51,9 @@ class PreparedDoc(msgspec.Struct, frozen=True, array_like=True):
     usage: UsageColumns | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True, array_like=True):
-    """`chunks`: how many documents are in each, and its compressed bytes."""
-
+class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     docs: list[PreparedDoc]
-    chunks: list[tuple[int, bytes]]
+    chunks: list[PackedChunk]
 
 
 def prepare(messages: Iterable[Message]) -> Prepared:
@@ -79,7 +85,7 @@ def usage_of(message: Message) -> UsageColumns | None:
 
 def texts_of(prepared: Prepared) -> Iterator[tuple[PreparedDoc, Texts]]:
     """The documents with their texts, read back from the chunks."""
-    data = [chunks.decompress(raw) for _, raw in prepared.chunks]
+    data = [chunks.decompress(chunk.data) for chunk in prepared.chunks]
     for doc in prepared.docs:
         yield doc, chunks.unpack(data[doc.chunk][doc.start : doc.start + doc.size])[1]  # type: ignore[misc]
 
@@ -88,27 +94,29 @@ class Packing:
     """Puts packed documents into chunks, one after another."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[int, bytes]] = []
+        self._done: list[PackedChunk] = []
         self._data = bytearray()
-        self._live = 0
+        self._starts: list[int] = []
 
     def add(self, packed: bytes) -> tuple[int, int, int]:
         """Its place: the chunk's number from 0, start, size."""
         place = len(self._done), len(self._data), len(packed)
+        self._starts.append(len(self._data))
         self._data += packed
-        self._live += 1
         if len(self._data) >= chunks.CHUNK_BYTES:
-            self._close()
+            self.close()
         return place
 
-    def end(self) -> list[tuple[int, bytes]]:
-        if self._live:
-            self._close()
+    def end(self) -> list[PackedChunk]:
+        self.close()
         return self._done
 
-    def _close(self) -> None:
-        self._done.append((self._live, chunks.compress(bytes(self._data))))
-        self._data, self._live = bytearray(), 0
+    def close(self) -> None:
+        """What is added next goes into a chunk of its own."""
+        if self._starts:
+            starts, data = chunks.packed_starts(self._starts), chunks.compress(bytes(self._data))
+            self._done.append(PackedChunk(len(self._starts), starts, data))
+            self._data, self._starts = bytearray(), []
 
 
 def columns(texts: Texts) -> Columns:

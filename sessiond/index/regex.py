@@ -34,7 +34,7 @@ _AT_ONCE = 2
 """How many requests run at once; others wait, which counts as part of their time."""
 _SHARES = min(4, os.cpu_count() or 1)
 """Processes for one request."""
-_SHARED_CHUNKS = 512
+_SHARED_CHUNKS = 128
 """4 MB; one process searches a smaller index."""
 
 

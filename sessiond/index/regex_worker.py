@@ -1,7 +1,7 @@
 """The process of mode regex: reads requests on standard input, answers on standard output, ends with its input. `regex.py`
 starts and kills it.
 
-Run as a script in a bare interpreter (`-I -S`), so it imports only the standard library, four pure modules of this package
+Run as a script in a bare interpreter (`-I -S`), so it imports only the standard library, pure modules of this package
 and, from `libraries`, the compression of the chunks and RE2. The kernel ends it a moment after a request's time even if
 nothing is left to kill it. One line of JSON each way:
 
@@ -24,26 +24,31 @@ import signal
 import sqlite3
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from sessiond.index.chunks import DamagedChunk, decompress, unpack
-from sessiond.index.narrowing import match_expression, needed
-from sessiond.index.sieve import Sieve, sieve
+from sessiond.index.chunks import DamagedChunk, decompress
+from sessiond.index.narrowing import NEVER, Need, has_parts, in_words, match_expression, needed
+from sessiond.index.scanning import first_match, scanned
+from sessiond.index.sieve import sieve
 from sessiond.index.snippets import clip, window
+from sessiond.index.vocabulary import vocabulary_of
 
 _MEMORY_BYTES = 2 * 1024**3
 _DOC_ID = (1 << 40) - 1
 """schema.ZONE_BITS, which this process does not import."""
-_BLOCK = 64
+_BLOCK = 16
 """How many consecutive chunks go into one share."""
 _FEW = 1000
-"""Up to this many documents are searched one by one; if there are more, their chunks are sifted first if they are a large part of all."""
-_SAMPLE = 200
-"""Chunks after which it is clear whether sifting excludes anything."""
+"""Up to this many documents are searched one by one; of more, whole chunks are searched if that is less work."""
+_VERY_FEW = 200
+"""Up to this many documents are not narrowed further."""
+_MANY_HITS = 50_000
+"""More hits are filtered while all documents are listed."""
 _RANGES = 100
 """The most ranges that are searched for in one snippet."""
 
@@ -86,34 +91,32 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def _search(db: sqlite3.Connection, request: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, Any]:
-    found: list[list[int]] = []
-    shown: dict[int, Any] = {}
+    queries = request["queries"]
     number, of = request["share"]
-    share = _Share(number, of, request["last"])
+    share = _Share(db, number, of, request["last"])
     lets = sieve(pattern)
-    narrow = _narrowed(db, pattern, share.few)
-    if not narrow and lets is not None and share.many(db, request["queries"]):
-        narrow = _sifted(db, lets, share)
-        if not narrow:  # it excludes almost nothing
-            lets = None
-    for sql, order, params in request["queries"]:
-        found.append([])
-        for doc, packed in _documents(db, f"{sql} {share.condition('doc.chunk')} {narrow} {order}", params):
-            if lets is not None and not lets(packed):
-                continue
-            for kind, text in unpack(packed)[1]:
-                if kind != "thought" and (match := pattern.search(text)):
-                    found[-1].append(doc)
-                    if len(shown) < request["limit"]:
-                        shown[doc] = _show(pattern, text, match)
-                    break
-    return {"ids": found, "shown": shown}
+    narrowed = _narrowed(db, pattern, share.few)
+    found: dict[int, int] = {}
+    if narrowed is None and share.many(queries):
+        found = scanned(pattern, lets, share.chunks())
+    else:
+        admitted = "" if narrowed is None else _among(db, narrowed.ids)
+        for sql, order, params in queries:
+            ordered = f"{sql} {share.condition('doc.chunk')} {admitted} {order}"
+            for doc, chunk, data, start, end in _documents(db, ordered, params):
+                if (lets is None or lets(data[start:end])) and first_match(pattern, data, start, end) is not None:
+                    found[doc] = chunk
+        if narrowed is not None and narrowed.covered is not None:
+            found |= scanned(pattern, lets, share.chunks(narrowed.covered))
+    ids = _ordered(db, queries, found)
+    return {"ids": ids, "shown": _shown(db, pattern, list(islice(chain(*ids), request["limit"])))}
 
 
 class _Share:
     """The chunks that this process searches."""
 
-    def __init__(self, number: int, of: int, last: int) -> None:
+    def __init__(self, db: sqlite3.Connection, number: int, of: int, last: int) -> None:
+        self._db = db
         self._number, self._of, self._last = number, of, last
         self.few = max(_FEW, last // 4)
 
@@ -122,52 +125,74 @@ class _Share:
             return ""
         return f"AND ({chunk} / {_BLOCK} % {self._of} = {self._number} OR {chunk} > {self._last})"
 
-    def many(self, db: sqlite3.Connection, queries: list[Any]) -> bool:
+    def chunks(self, after: int = 0) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Those after that one."""
+        sql = f"SELECT id, first, starts, data FROM chunk WHERE id > ? {self.condition('id')} ORDER BY id"  # noqa: S608
+        return self._db.execute(sql, (after,))
+
+    def many(self, queries: list[Any]) -> bool:
         """Whether the queries have more documents than are searched one by one."""
         return any(
-            db.execute(f"SELECT count(*) FROM ({sql} LIMIT {self.few})", params).fetchone()[0] >= self.few  # noqa: S608
+            self._db.execute(f"SELECT count(*) FROM ({sql} LIMIT {self.few})", params).fetchone()[0] >= self.few  # noqa: S608
             for sql, _, params in queries
         )
 
 
-def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str], few: int) -> str:
-    """A condition that admits every document in which the pattern can be found, by the words it must contain; empty if they
-    occur in more than a few.
-    """
+class _Narrowed(NamedTuple):
+    """The documents that have the words of a pattern. `covered`: only those of chunks up to this one are known."""
+
+    ids: list[int]
+    covered: int | None
+
+
+def _narrowed(db: sqlite3.Connection, pattern: re.Pattern[str], few: int) -> _Narrowed | None:
+    """None if the words that it must contain are unknown, or occur in more than a few documents."""
     need = needed(pattern)
     if need is None:
-        return ""
+        return None
+    whole = in_words(need, lambda _: None)
+    ids = _having(db, whole, min(few, _VERY_FEW if has_parts(need) else few))
+    if ids is not None:
+        return _Narrowed(ids, None)
+    if has_parts(need) and (vocabulary := vocabulary_of(db)).covered:
+        ids = _having(db, in_words(need, vocabulary.holding), few)
+        if ids is not None:
+            return _Narrowed(ids, vocabulary.covered)
+    ids = _having(db, whole, few)
+    return None if ids is None else _Narrowed(ids, None)
+
+
+def _having(db: sqlite3.Connection, need: Need | None, few: int) -> list[int] | None:
+    """The documents that have it; None if those are not few, or nothing is needed."""
+    if need is None or need == NEVER:
+        return None if need is None else []
     try:
         sql = f"SELECT rowid & {_DOC_ID} FROM fts WHERE fts MATCH ? LIMIT {few}"  # noqa: S608
-        found = db.execute(sql, (f"{{body tool}} : ({match_expression(need)})",)).fetchall()
+        found = [doc for (doc,) in db.execute(sql, (f"{{body tool}} : ({match_expression(need)})",))]
     except sqlite3.OperationalError:  # an expression that is too large for it
-        return ""
-    if len(found) == few:
-        return ""
-    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
-    db.executemany("INSERT OR IGNORE INTO temp.narrowed VALUES (?)", found)
-    return "AND doc.id IN (SELECT id FROM temp.narrowed)"
+        return None
+    return None if len(found) == few else found
 
 
-def _sifted(db: sqlite3.Connection, lets: Sieve, share: _Share) -> str:
-    """A condition that admits every document of the share's chunks that the sieve admits; empty if those are most."""
-    found: list[tuple[int]] = []
-    rows = db.execute(f"SELECT id, data FROM chunk WHERE 1 {share.condition('id')} ORDER BY id")  # noqa: S608
-    for number, (chunk, data) in enumerate(rows):
-        if lets(decompress(data)):
-            found.append((chunk,))
-        if number == _SAMPLE and len(found) > _SAMPLE // 2:
-            return ""
-    db.execute("CREATE TABLE temp.sifted (id INTEGER PRIMARY KEY)")
-    db.executemany("INSERT INTO temp.sifted VALUES (?)", found)
-    db.execute("CREATE TABLE temp.narrowed (id INTEGER PRIMARY KEY)")
-    # In one pass: the table is not indexed by chunk.
-    db.execute("INSERT INTO temp.narrowed SELECT id FROM doc WHERE chunk IN (SELECT id FROM temp.sifted)")
-    return "AND doc.id IN (SELECT id FROM temp.narrowed)"
+def _among(db: sqlite3.Connection, ids: Iterable[int]) -> str:
+    """The condition for these documents. One such condition at a time."""
+    db.execute("DROP TABLE IF EXISTS temp.ids")
+    db.execute("CREATE TABLE temp.ids (id INTEGER PRIMARY KEY)")
+    db.executemany("INSERT OR IGNORE INTO temp.ids VALUES (?)", ((doc,) for doc in ids))
+    return "AND doc.id IN (SELECT id FROM temp.ids)"
 
 
-def _documents(db: sqlite3.Connection, sql: str, params: Any) -> Iterator[tuple[int, bytes]]:
-    """Ids and packed texts; neighbours mostly share a chunk."""
+def _ordered(db: sqlite3.Connection, queries: list[Any], found: dict[int, int]) -> list[list[int]]:
+    """Those of the documents that the queries have, in their order; not what has left its chunk since."""
+    admitted = _among(db, found) if len(found) < _MANY_HITS else ""
+    return [
+        [doc for doc, chunk, _, _ in db.execute(f"{sql} {admitted} {order}", params) if found.get(doc) == chunk]
+        for sql, order, params in queries
+    ]
+
+
+def _documents(db: sqlite3.Connection, sql: str, params: Any) -> Iterator[tuple[int, int, bytes, int, int]]:
+    """Ids, chunks, what is in the chunk, and where in it the document begins and ends; neighbours mostly share a chunk."""
     chunk, data = -1, b""
     for doc, wanted, start, size in db.execute(sql, params):
         if wanted != chunk:
@@ -175,7 +200,16 @@ def _documents(db: sqlite3.Connection, sql: str, params: Any) -> Iterator[tuple[
             if row is None:
                 raise DamagedChunk("a chunk is missing")
             chunk, data = wanted, decompress(row[0])
-        yield doc, data[start : start + size]
+        yield doc, wanted, data, start, start + size
+
+
+def _shown(db: sqlite3.Connection, pattern: re.Pattern[str], ids: list[int]) -> dict[int, Any]:
+    sql = "SELECT id, chunk, start, size FROM doc WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    shown = {}
+    for doc, _, data, start, end in _documents(db, sql, (json.dumps(ids),)):
+        if (match := first_match(pattern, data, start, end)) is not None:
+            shown[doc] = _show(pattern, match.string, match)
+    return shown
 
 
 def _show(pattern: re.Pattern[str], text: str, first: re.Match[str]) -> tuple[str, list[tuple[int, int]]]:

@@ -6,7 +6,10 @@
     doc       one row for each message, note or session name, placed by (session, kind, seq); its key (the id of the message
               or note) and its texts are in a chunk
     usage     what a message reports of used tokens (model/token_usage.py); costs in US dollars
-    chunk     compressed texts (chunks.py); `live` documents still point into it
+    chunk     compressed texts (chunks.py); `live` documents still point into it, the first of those written with it has the
+              id `first`
+    vocabulary  the distinct words of fts, one after another, compressed (vocabulary.py); meta names the newest chunk whose
+              words are all in it
     fts       the words, no text. Its rowid is the doc's id plus its shelf's and kind's zone
 
 A document's words are in the zone of its session's shelf, so a search over everything that is neither archived nor deleted
@@ -28,8 +31,8 @@ from sessiond.index import tokens
 from sessiond.index.chunks import DamagedChunk, decompress
 
 APPLICATION_ID = 0x53455344  # "SESD"
-VERSION = 4
-PAGE_BYTES = 16384
+VERSION = 5
+PAGE_BYTES = 4096
 """Chunks and FTS5's own pages of 4 KB fit well into it."""
 
 LOG_PAGES = 4096
@@ -67,11 +70,13 @@ CREATE TABLE usage (
     doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, at INTEGER NOT NULL, input INTEGER NOT NULL, cache_read INTEGER NOT NULL,
     cache_write INTEGER NOT NULL, output INTEGER NOT NULL, reasoning INTEGER NOT NULL, cost REAL, model TEXT, request TEXT);
 CREATE TABLE role (no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE chunk (id INTEGER PRIMARY KEY, live INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE chunk (
+    id INTEGER PRIMARY KEY, live INTEGER NOT NULL, first INTEGER NOT NULL, starts BLOB NOT NULL, data BLOB NOT NULL);
+CREATE TABLE vocabulary (no INTEGER PRIMARY KEY AUTOINCREMENT, words BLOB NOT NULL);
 CREATE VIRTUAL TABLE fts USING fts5(body, tool, parts, tool_parts, thought, thought_parts, content='', tokenize='ascii');
 INSERT INTO fts (fts, rank) VALUES ('hashsize', 4194304), ('automerge', 16), ('crisismerge', 64);
 INSERT INTO role VALUES (0, '');
-INSERT INTO meta VALUES ('epoch', 0), ('next_doc', 1), ('next_chunk', 1);
+INSERT INTO meta VALUES ('epoch', 0), ('next_doc', 1), ('next_chunk', 1), ('vocabulary', 0);
 """
 
 
@@ -100,6 +105,7 @@ def connect(path: str, *, reading: bool) -> sqlite3.Connection:
             db.execute("PRAGMA cache_size = -16384")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA secure_delete = OFF")  # some systems build SQLite with it; `erase` does more
             db.execute("PRAGMA journal_size_limit = 67108864")
             db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     except sqlite3.Error:
@@ -220,7 +226,7 @@ def _open(path: str) -> sqlite3.Connection:
         facts = dict(db.execute("SELECT key, value FROM meta"))
         if facts.get("tokens") != tokens.VERSION:
             raise Unusable("made with other tokens")
-        if not all(key in facts for key in ("instance", "epoch", "next_doc", "next_chunk")):
+        if not all(key in facts for key in ("instance", "epoch", "next_doc", "next_chunk", "vocabulary")):
             raise Unusable("incomplete")
     except BaseException:
         db.close()

@@ -20,8 +20,10 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -52,6 +54,21 @@ def refuse_network(event: str, _arguments: tuple[Any, ...]) -> None:
         raise PermissionError(f"{event}: search by meaning does not use the network")
 
 
+class Waiting:
+    """Documents without vectors, as 32 bytes each: as tuples a million of them take 200 MB for as long as that lasts."""
+
+    def __init__(self, rows: Iterable[tuple[int, int, int, int]]) -> None:
+        self._fields = array("q", chain.from_iterable(rows))
+
+    def __len__(self) -> int:
+        return len(self._fields) // 4
+
+    def some(self, first: int, count: int) -> list[tuple[int, int, int, int]]:
+        """(id, chunk, start, size)"""
+        fields = iter(self._fields[4 * first : 4 * (first + count)])
+        return list(zip(fields, fields, fields, fields, strict=True))
+
+
 class Docs:
     """The index, read-only. `instance` identifies it; another file in its place has another one."""
 
@@ -70,12 +87,12 @@ class Docs:
     def close(self) -> None:
         self._db.close()
 
-    def after(self, chunk: int) -> list[tuple[int, int, int, int]]:
-        """(id, chunk, start, size) of all documents in later chunks: every new or changed one goes into a new chunk, so
-        these are the ones without vectors. In the order of their chunks.
+    def after(self, chunk: int) -> Waiting:
+        """All documents in later chunks: every new or changed one goes into a new chunk, so these are the ones without
+        vectors. In the order of their chunks.
         """
         sql = "SELECT id, chunk, start, size FROM doc WHERE chunk > ? ORDER BY chunk, start"
-        return self._db.execute(sql, (chunk,)).fetchall()
+        return Waiting(self._db.execute(sql, (chunk,)))
 
     def texts(self, chunk: int, start: int, size: int) -> list[tuple[str, str]]:
         """Empty if the chunk is gone: its documents have moved to later ones."""
@@ -88,8 +105,8 @@ class Docs:
             self._chunk = (chunk, decompress(row[0]))
         return unpack(self._chunk[1][start : start + size])[1]
 
-    def ids(self) -> set[int]:
-        return {doc for (doc,) in self._db.execute("SELECT id FROM doc")}
+    def ids(self) -> Iterator[int]:
+        return (doc for (doc,) in self._db.execute("SELECT id FROM doc"))
 
     def wanted(self, wheres: list[Any], among: list[int] | None = None) -> dict[int, int]:
         """Document -> its chunk, for those that one of the conditions admits."""
@@ -148,11 +165,11 @@ class Worker:
     def _catch_up(self) -> Iterator[None]:
         waiting = self._docs.after(self._vectors.chunk)
         for first in range(0, len(waiting), BATCH):
-            self._embed(waiting[first : first + BATCH], last=first + BATCH >= len(waiting))
+            self._embed(waiting.some(first, BATCH), last=first + BATCH >= len(waiting))
             yield
         if self._gone:
             self._gone = False
-            self._vectors.drop(self._vectors.docs() - self._docs.ids())
+            self._vectors.drop(self._vectors.docs_beside(self._docs.ids()))
 
     def _embed(self, waiting: list[tuple[int, int, int, int]], *, last: bool) -> None:
         from sessiond.index.passages import passages

@@ -110,12 +110,15 @@ def _first(
     at = _COLUMNS.index(column)
     for session_id, (stamp, info) in unseen.items():
         no, before = nos.get(session_id, (_NEW + stamp, None))
-        key = None if info is None or not fits(wanted, info) else keys_of(info)[at]
-        if info is not None and key is not None:
-            rows.append((key, no, _encode(info)))
+        keys = None if info is None else keys_of(info)
+        key = None if info is None or keys is None or not fits(wanted, info, keys) else keys[at]
+        if key is not None:
+            rows.append((key, no, info))
         if session_id in nos and key != before:
             moved.append((no, key))
-    return _in_order(rows, order)[:count], moved
+    # While many sessions are made, most of them are on later pages.
+    first = _in_order(rows, order)[:count]
+    return [(key, no, info if isinstance(info, bytes) else _encode(info)) for key, no, info in first], moved
 
 
 def _in_order(rows: list[Any], order: str) -> list[Any]:

@@ -1,9 +1,9 @@
 """Which bytes may contain a text that a regular expression matches: a quick check of many texts at once, before Python's
 `re` searches those that remain. Pure except for RE2, which is used if installed; the regex worker uses this.
 
-A sieve checks a packed document or a whole chunk of them. It may admit what does not match, but never exclude what does, so
-a pattern is read generously: anchors, lookaheads and lookbehinds count as met, a back reference as anything. Lengths, keys
-and kinds are among the texts; they can only admit more.
+A sieve checks a packed document, or says where in a chunk of them a match may begin. It may admit what does not match, but
+never exclude what does, so a pattern is read generously: anchors, lookaheads and lookbehinds count as met, a back reference
+as anything. Lengths, keys and kinds are among the texts; they can only admit more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 try:
@@ -20,7 +20,8 @@ try:
 except ImportError:  # other internals of Python: nothing is excluded
     sre = None
 
-Sieve: TypeAlias = Callable[[bytes], bool]
+Finder: TypeAlias = Callable[[bytes, int], int]
+"""Where the first match begins at or after a place; -1 if there is none."""
 Ranges: TypeAlias = list[tuple[int, int]]
 """Code points, both ends included; sorted and apart."""
 
@@ -43,6 +44,27 @@ class _Unknown(Exception):
     """A part of a pattern that is not understood."""
 
 
+class Sieve:
+    """What is known of the matches of a pattern. At least one of the two is given."""
+
+    def __init__(self, literals: frozenset[bytes] | None, finder: Finder | None) -> None:
+        """Each match, with what is around it in its text, has one of the literals."""
+        self._literals = tuple(literals or ())
+        self._finder = finder
+
+    def __call__(self, document: bytes) -> bool:
+        """Whether a text of this document may match."""
+        return self.next(document, 0) >= 0
+
+    def next(self, data: bytes, start: int) -> int:
+        """A place in the first document after `start`, where a document begins, that may match; -1 if there is none."""
+        if self._finder is None:
+            return min((at for literal in self._literals if (at := data.find(literal, start)) >= 0), default=-1)
+        if self._literals and not start and not any(literal in data for literal in self._literals):
+            return -1
+        return self._finder(data, start)
+
+
 def sieve(pattern: re.Pattern[str]) -> Sieve | None:
     """None: nothing is known about what it matches, or it matches everywhere."""
     if sre is None:
@@ -50,13 +72,10 @@ def sieve(pattern: re.Pattern[str]) -> Sieve | None:
     try:
         parsed = sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
         literals = _literals(parsed, pattern.flags)
-        compiled = _re2_of(_alternative(parsed, pattern.flags))
+        compiled = _re2_of(_whole(parsed, pattern.flags))
     except (RecursionError, re.error, ValueError, TypeError, _Unknown):  # the internals are not guaranteed
         return None
-    if literals is None or compiled is None:
-        return compiled if literals is None else _holds(literals)
-    holds = _holds(literals)
-    return lambda data: holds(data) and compiled(data)
+    return None if literals is None and compiled is None else Sieve(literals, compiled)
 
 
 def required(pattern: re.Pattern[str]) -> frozenset[bytes]:
@@ -67,24 +86,13 @@ def required(pattern: re.Pattern[str]) -> frozenset[bytes]:
 def translated(pattern: re.Pattern[str]) -> str:
     """A pattern for RE2 that matches wherever this one does. ValueError if that is not possible."""
     try:
-        return _alternative(sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags)
+        return _whole(sre.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags)
     except _Unknown as error:
         raise ValueError(str(error)) from error
 
 
-def _holds(literals: frozenset[bytes]) -> Sieve:
-    if len(literals) == 1:
-        (one,) = literals
-        return partial(_has, one)
-    return lambda data: any(one in data for one in literals)
-
-
-def _has(one: bytes, data: bytes) -> bool:
-    return one in data
-
-
 @lru_cache(maxsize=16)
-def _re2_of(text: str) -> Sieve | None:
+def _re2_of(text: str) -> Finder | None:
     try:
         import re2
     except ImportError:
@@ -98,7 +106,12 @@ def _re2_of(text: str) -> Sieve | None:
     except re2.error:  # too large for it
         return None
     search = compiled.search
-    return None if search(b"") else lambda data: search(data) is not None
+
+    def find(data: bytes, start: int) -> int:
+        match = search(data, start)
+        return -1 if match is None else int(match.start())
+
+    return None if search(b"") else find
 
 
 # Literals
@@ -163,6 +176,25 @@ def _combined(flags: int, added: int, removed: int) -> int:
 
 def _sequence(items: Iterable[tuple[Any, Any]], flags: int) -> str:
     return "".join(_item(kind, value, flags) for kind, value in items)
+
+
+def _whole(items: Sequence[tuple[Any, Any]], flags: int) -> str:
+    """Where a pattern ends with a word, what follows in its document is not of that word; a packed text is followed by a byte
+    that is not a letter.
+    """
+    text = _sequence(items, flags)
+    if (
+        len(items) > 1
+        and items[-1] == (op.AT, op.AT_BOUNDARY)
+        and items[-2][0] is op.LITERAL
+        and _in_words(items[-2][1])
+    ):
+        return f"(?:{text}(?:{_class(_complement(_members(_CATEGORIES['WORD'], flags & re.ASCII)))}|\\z))"
+    return f"(?:{text})"
+
+
+def _in_words(code: int) -> bool:
+    return code < 0x80 and chr(code).isalnum()
 
 
 def _alternative(items: Iterable[tuple[Any, Any]], flags: int) -> str:

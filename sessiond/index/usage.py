@@ -20,15 +20,13 @@ from sessiond.errors import InvalidParams
 from sessiond.index.filters import Conditions, page_limit, parse_filter, session_conditions
 from sessiond.index.schema import ARCHIVED, LIVE
 from sessiond.index.values import ModelUsage, TokenTotals, UsageQuery, UsageReport, UsageRow
-from sessiond.model.values import epoch_ms
+from sessiond.model.values import epoch_ms, tool_of
 
 _DEFAULT_ROWS, _MOST_ROWS = 1000, 10_000
 _SLOT_MS = 900_000
 """A quarter of an hour: no time zone's days begin within one."""
 _DEEPEST = 100
 """Subagents of subagents."""
-_OWN = "sessiond"
-"""The tool of sessions that were not imported."""
 _COUNTS = ("requests", "input", "cache_read", "cache_write", "output", "reasoning", "cost", "priced")
 
 
@@ -52,9 +50,7 @@ class _About(msgspec.Struct, rename="camel"):
 
     @property
     def tool(self) -> str:
-        source = self.metadata.source
-        tool = source.get("tool") if isinstance(source, dict) else None
-        return tool if isinstance(tool, str) and tool else _OWN
+        return tool_of({"source": self.metadata.source})
 
 
 class _Used(msgspec.Struct, frozen=True):

@@ -76,8 +76,11 @@ class VectorStore:
         """How many passages there are."""
         return int(self._alive[: self._count].sum())
 
-    def docs(self) -> set[int]:
-        return set(self._docs[: self._count][self._alive[: self._count]].tolist())
+    def docs_beside(self, present: Iterable[int]) -> list[int]:
+        """The documents that have vectors and are not among these, in order."""
+        known = self._docs[: self._count][self._alive[: self._count]]
+        gone: list[int] = np.setdiff1d(known, np.fromiter(present, np.int64)).tolist()
+        return gone
 
     def close(self) -> None:
         self._db.close()

@@ -5,6 +5,7 @@
 - Whole sessions are written in long transactions, which cost much less for each message than short ones. They are written in
   slices as they arrive: when a client waits for a single change, the transaction takes it in and ends.
 - The file is broken, deleted or replaced: a fresh one is created, and `refill` is called, so that everything is fed again.
+- When nothing has arrived for a while, segments are merged, and then the vocabulary is brought up to date.
 - The disk is full (or any other failure to write): up to `index_waiting_bytes` are kept and tried again every RETRY_S.
   Anything beyond that is dropped; its session's fingerprint is removed once there is space, and `refill` is called.
 - A step cannot be written for a reason other than the disk: the transaction is repeated in halves, down to the one step that
@@ -21,12 +22,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from sessiond.index import erase, schema
 from sessiond.index.batch import Batch
 from sessiond.index.checkpointer import Checkpointer
+from sessiond.index.documents import much_is_new
 from sessiond.index.feed_queue import FeedQueue, Mark, Step
 from sessiond.index.values import Unseen
+
+if TYPE_CHECKING:
+    from sessiond.index.vocabulary_builder import VocabularyBuilder
 
 COMMIT_EVERY_S = 0.05
 TRANSACTION_S = 0.2
@@ -71,6 +77,8 @@ class Writer:
         self._refill = refill
         self._lanes = FeedQueue()
         self._checkpointer = Checkpointer(path)
+        self._builder: VocabularyBuilder | None = None
+        """Of the vocabulary, once much was written."""
         self._thread = threading.Thread(target=self._run, name="index-writer", daemon=True)
         self._erasures: list[Future[bool]] = []
         self._cleaning = False
@@ -166,6 +174,9 @@ class Writer:
         self.mark(bulk=False)  # wakes the thread
         return done
 
+    def _wake(self) -> None:
+        self._lanes.mark(bulk=True)
+
     def suspect(self, generation: int) -> None:
         """A reader found damage in the file of that generation: replace it."""
         if generation == self.generation:
@@ -189,6 +200,7 @@ class Writer:
     # The thread
 
     def _take(self, db: sqlite3.Connection) -> None:
+        self._stop_builder()  # of the file that was there before
         self._db = db
         self._batch = Batch(db, self.lost)
         self._stale = False
@@ -200,14 +212,18 @@ class Writer:
         last_commit = 0.0
         while not self._lanes.ended():
             steps = self._gather(last_commit + COMMIT_EVERY_S)
-            self._merging = self._unmerged and not steps and not self._marks and not self._closing.is_set()
+            idle = not steps and not self._marks and not self._closing.is_set()
+            self._merging = self._unmerged and idle
             if self._merging:
                 self._merge()
+            elif idle and self._wants_vocabulary():
+                self._vocabulary().start(self._batch.last_chunk, self._batch.late_words)
             self._write(steps)
             last_commit = time.monotonic()
             self._lanes.written(steps)
             self._release_marks()
             self._erase()
+            self._keep_vocabulary()
         self._erase()
         self._end()
 
@@ -219,7 +235,7 @@ class Writer:
         """
         steps: list[Step] = []
         self._alone = self._lanes.waited_for and not self._alone
-        item = self._lanes.take((MERGE_PAUSE_S if self._merging else MERGE_IDLE_S) if self._unmerged else None)
+        item = self._lanes.take(self._patience())
         while item is not None:
             if isinstance(item, Step):
                 steps.append(item)
@@ -230,6 +246,12 @@ class Writer:
             wait = 0.0 if self._marks else max(0.0, not_before - time.monotonic())
             item = self._lanes.take(wait, live_only=self._alone)
         return steps
+
+    def _patience(self) -> float | None:
+        """For how long nothing has to arrive before there is something else to do."""
+        if self._unmerged:
+            return MERGE_PAUSE_S if self._merging else MERGE_IDLE_S
+        return MERGE_IDLE_S if self._wants_vocabulary() else None
 
     def _take_more(self, steps: list[Step], seconds: float) -> bool:
         """Whether the transaction that wrote all `steps` continues with another one; waits at most this long. A step that a
@@ -330,6 +352,36 @@ class Writer:
             self._unmerged = more
             self._checkpointer.logged(MERGE_WEIGHT)
 
+    def _wants_vocabulary(self) -> bool:
+        covered, last = self._batch.covered, self._batch.last_chunk
+        return not self._stale and much_is_new(covered, last) and self._vocabulary().due(covered, last)
+
+    def _vocabulary(self) -> VocabularyBuilder:
+        if self._builder is None:
+            from sessiond.index.vocabulary_builder import VocabularyBuilder  # a start is faster
+
+            self._builder = VocabularyBuilder(self.path, self._wake)
+        return self._builder
+
+    def _stop_builder(self) -> None:
+        if self._builder is not None:
+            self._builder.stop()
+
+    def _keep_vocabulary(self) -> None:
+        """Write the vocabulary that was read, in a separate transaction. If that fails, the old one serves."""
+        built = None if self._builder is None else self._builder.take()
+        if built is None or self._stale or built.late_words != self._batch.late_words:
+            return
+        try:
+            self._batch.put_vocabulary(built.rows, built.covered)
+        except Exception as error:  # in any case nothing that was fed waits for this
+            _log.info("the vocabulary of the index could not be written: %s", error)
+            self._roll_back()
+            if schema.is_damage(error):
+                self._suspect.set()
+        else:
+            self._checkpointer.logged(sum(map(len, built.rows)))
+
     def _erase(self) -> None:
         """Erase for everyone who waits for it. If the file cannot be cleaned it is replaced as a whole: its content can be fed again."""
         if not self._erasures:
@@ -343,6 +395,8 @@ class Writer:
             try:
                 if not written or not self.intact():
                     raise schema.Unusable("removed content is still in it")
+                self._stop_builder()
+                self._batch.forget_vocabulary()
                 self._batch.forget_roles()
                 erase.erase(self._db, self.path)
             except Exception as error:  # in any case content that was deleted for ever must not remain
@@ -413,6 +467,7 @@ class Writer:
 
     def _end(self) -> None:
         self._checkpointer.close()
+        self._stop_builder()
         try:
             if self.problem is None and self.intact():
                 schema.seal(self._db, self.path)

@@ -21,7 +21,10 @@ An order is a queue entry that is not a record: purge, rotate, hold, let go, clo
 ends the batch before it, so it runs after everything earlier and before everything later. Only the thread changes the
 segments.
 
-A batch with only SAVED marks is written but not synced: nothing waits for them, and losing one costs a save, not data.
+A batch with only SAVED marks is written but not synced: nothing waits for them, and losing one costs a save, not data. So
+those of one turn of the loop go to the thread together, and the loop does not hear of them again. They must not wait for longer:
+after a crash a mark that was lost makes changes look unsaved, and an outside edit that removed one of them would be undone.
+Whatever comes after the marks takes them along, because a mark that came after a GONE would also cover what was changed since.
 
 The state of the disk is in `Segments`; the thread tells the loop when it changes (`on_state`).
 
@@ -121,6 +124,8 @@ class JournalWriter:
         """What the thread has finished and the loop has not settled yet."""
         self._loop_knows = True
         """The thread has woken the loop for all of them."""
+        self._marks: list[_QueuedEntry] = []
+        """SAVED marks of this turn of the loop, so that one wake-up of the thread serves many. They go before all that comes later."""
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._closed = False
         self.on_state: Callable[[ReadOnlyState | None], None] = lambda _: None
@@ -217,7 +222,9 @@ class JournalWriter:
     def note_saved(self, store: str, session: str, seq: int) -> None:
         """Every change up to `seq` is durable in the session's file and its folder. Nothing waits for the mark."""
         if not self._closed:
-            self._queue.put(_QueuedEntry(RecordEntry(RecordKind.SAVED, store, session, seq), None))
+            if not self._marks:
+                self._loop.call_soon(self._hand_over_marks)
+            self._marks.append(_QueuedEntry(RecordEntry(RecordKind.SAVED, store, session, seq), None))
 
     def note_gone(self, store: str, session: str) -> asyncio.Future[None]:
         """Earlier changes no longer count for the session. When the future is done, no restart brings them back.
@@ -288,14 +295,22 @@ class JournalWriter:
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:
+            self._hand_over_marks()
             self._queue.put(_QueuedEntry(entry, future, on_durable))
         return future
+
+    def _hand_over_marks(self) -> None:
+        if self._marks:
+            marks, self._marks = self._marks, []
+            for one in marks:
+                self._queue.put(one)
 
     def _order(self, call: Callable[[], None]) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
         if self._closed:
             _fail(future, ReadOnly("the journal is closed", reason="closed"))
         else:
+            self._hand_over_marks()
             self._queue.put(_Order(call, future))
         return future
 
@@ -398,6 +413,8 @@ class JournalWriter:
         self._tell(settle)
 
     def _announce(self, batch: list[_QueuedEntry], outcome: _Outcome) -> None:
+        if all(waiting.future is None for waiting in batch):
+            return  # the loop need not wake for marks
         self._outcomes.append((batch, outcome))
         self._loop_knows = False
         hurry = True

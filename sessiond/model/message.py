@@ -15,8 +15,7 @@ from sessiond.errors import InvalidParams
 from sessiond.model.values import Json, same_json, strict_timestamp
 
 STATUSES = ("streaming", "done", "interrupted", "error")
-_HEAD = ("id", "seq", "role", "content", "timestamp", "status")
-_CLIENT_HEAD = frozenset(_HEAD)
+_HEAD = frozenset({"id", "seq", "role", "content", "timestamp", "status"})
 _NO_REST: dict[str, Json] = {}
 
 
@@ -47,15 +46,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         }
         if self.status is not None:
             head["status"] = self.status
-        return head | dict(self.rest) if self.rest else head
+        if self.rest:
+            head.update(self.rest)
+        return head
 
     @classmethod
-    def from_wire(cls, wire: Mapping[str, Json]) -> Message:
-        """The inverse of `wire()`, for values that were already checked (a journal, a file of ours). Raises KeyError."""
+    def from_wire(cls, wire: Mapping[str, Json], seq: int | None = None) -> Message:
+        """The inverse of `wire()`, for values that were already checked (a journal, a file of ours). `seq`: for a message that
+        has none yet. Raises KeyError.
+        """
         rest = {key: value for key, value in wire.items() if key not in _HEAD}
         return cls(
             id=wire["id"],
-            seq=wire["seq"],
+            seq=wire["seq"] if seq is None else seq,
             role=wire["role"],
             content=wire["content"],
             timestamp=wire["timestamp"],
@@ -202,7 +205,7 @@ def wire_from_client(wire: Mapping[str, Json], *, message_id: str, seq: int, now
     }
     if status is not None:
         head["status"] = status
-    if wire.keys() <= _CLIENT_HEAD:
+    if wire.keys() <= _HEAD:
         return head
     return head | {key: value for key, value in wire.items() if key not in _HEAD}
 

@@ -64,9 +64,11 @@ def token_usage_of(metadata: Json) -> TokenUsage | None:
 
 def count(value: Json) -> int:
     """A number of tokens; 0 for anything else."""
+    if type(value) is int:
+        return value if 0 < value <= _MOST else 0
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST else 0
+        return count(int(value))
+    return 0
 
 
 def amount(value: Json) -> float | None:

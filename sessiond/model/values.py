@@ -179,3 +179,35 @@ def same_json(a: Json, b: Json) -> bool:
     if isinstance(a, list):
         return len(a) == len(b) and all(map(same_json, a, b))
     return bool(a == b)
+
+
+OWN_TOOL = "sessiond"
+"""The tool of sessions that were not imported."""
+
+
+def tool_of(metadata: JsonObject) -> str:
+    """The tool that a session was imported from, by its metadata."""
+    source = metadata.get("source")
+    tool = source.get("tool") if isinstance(source, dict) else None
+    return tool if isinstance(tool, str) and tool else OWN_TOOL
+
+
+RECORDS = "records"
+"""In the metadata of an imported session: the unknown records of its source, which are not messages, as they were.
+They may be large, so no SessionInfo shows them; files and exports have them.
+"""
+
+
+def without_records(metadata: JsonObject) -> JsonObject:
+    """Metadata as a SessionInfo shows it. The session's own `records` are shown if it was not imported."""
+    if RECORDS not in metadata or tool_of(metadata) == OWN_TOOL:
+        return metadata
+    return {key: value for key, value in metadata.items() if key != RECORDS}
+
+
+def with_records(metadata: JsonObject, before: JsonObject) -> JsonObject:
+    """What a client makes of the metadata `before`, with the records that it was not shown; none if it takes `source` away."""
+    hidden = RECORDS in before and without_records(before) is not before
+    if not hidden or RECORDS in metadata or tool_of(metadata) == OWN_TOOL:
+        return metadata
+    return {**metadata, RECORDS: before[RECORDS]}

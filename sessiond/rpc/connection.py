@@ -81,6 +81,8 @@ class Host(Protocol):
 
     def admits(self, token: str | None) -> bool: ...
 
+    def caught_up(self, connection: Connection) -> None: ...
+
     def forget(self, connection: Connection) -> None: ...
 
     def settle(self) -> None:
@@ -101,7 +103,7 @@ class Connection:
         self._limits = server.limits
         self._loop = asyncio.get_running_loop()
         self._trusted = channel.trusted
-        self._lsp: LspGate | None = None
+        self.lsp: LspGate | None = None
         """Set from `initialize` on."""
         self._shut_down = False
         self._in_flight = InFlight()
@@ -189,8 +191,7 @@ class Connection:
         self._reading.release(CHOKED)
         if self._dropped:
             self._dropped = False
-            self._server.settle()  # otherwise the change of an answer that was already sent could follow the resync
-            self._server.service.drained(self)
+            self._server.caught_up(self)
 
     def lost(self) -> None:
         self.closed = True
@@ -199,9 +200,9 @@ class Connection:
         self._drop_reads()
         while self._on_closed:
             self._on_closed.pop(0)()
-        if self._lsp is not None:
-            self._lsp.close()
-            self._lsp = None
+        if self.lsp is not None:
+            self.lsp.close()
+            self.lsp = None
         self._server.forget(self)
         self._tell_service()
 
@@ -309,7 +310,7 @@ class Connection:
     def _route_lsp(self, method: str, envelope: Envelope) -> Routed | bytes | None:
         if method == "initialize":
             return self._initialize(envelope)
-        gate = self._lsp
+        gate = self.lsp
         if gate is None:
             raise NotInitialized(
                 f"`initialize` must come before {method!r}", hint="sessiond's own methods do not need it"
@@ -330,13 +331,12 @@ class Connection:
     def _initialize(self, envelope: Envelope) -> bytes | None:
         if envelope.id is ABSENT:
             return None
-        if self._lsp is not None:
+        if self.lsp is not None:
             raise InvalidRequest("`initialize` was sent twice")
         params = lifecycle.decode_initialize(envelope.params)
-        self.client = params.client
-        self.folders = params.folders
+        self.client, self.folders = params.client, params.folders
         raw = b"{}" if envelope.params is ABSENT else bytes(envelope.params)
-        self._lsp = LspGate(self._server.documents, self.notify, raw)
+        self.lsp = LspGate(self._server.documents, self.notify, raw)
         return self._server.initialize_result
 
     def _cancel_request(self, params: msgspec.Raw) -> None:

@@ -13,6 +13,8 @@ from sessiond.limits import Limits
 from sessiond.rpc import lifecycle
 from sessiond.rpc.connection import Connection
 from sessiond.rpc.envelope import NULL_ID, encode_json, failure
+from sessiond.schema.notifications import HubChanged
+from sessiond.store.port import HubStatus
 from sessiond.transports.channel import Channel
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Server:
         """Called before any message of a client is handled: applies what is already durable."""
         self._token = token
         self._connections: set[Connection] = set()
+        self._hubs: dict[str, bytes] = {}
+        """Store -> the params of its last `store/hubChanged`."""
         self._turned_out: set[Connection] = set()
         """Those connections that end as soon as the loop gets to it."""
         self._last_number = 0
@@ -126,6 +130,21 @@ class Server:
         for connection in list(self._connections):
             if connection.greeted:
                 connection.notify_owed("window/logMessage", params)
+
+    def announce_hub(self, store: str, hub: HubStatus) -> None:
+        """Send `store/hubChanged` to every client that is initialized."""
+        params = self._hubs[store] = encode_json(HubChanged(store=store, hub=hub))
+        for connection in list(self._connections):
+            if connection.lsp is not None:
+                connection.notify("store/hubChanged", params)
+
+    def caught_up(self, connection: Connection) -> None:
+        """It has lost notifications, and reads again."""
+        self.settle()  # otherwise the change of an answer that was already sent could follow the resync
+        self.service.drained(connection)
+        if connection.lsp is not None:
+            for params in self._hubs.values():
+                connection.notify("store/hubChanged", params)
 
     def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)

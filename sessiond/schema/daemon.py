@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from sessiond.schema.types import Count, FileWarning, JsonObject, Seq, Wire
-from sessiond.store.port import StoreProblem
+from sessiond.store.port import HubStatus, StoreProblem
 
 
 class HelloResult(Wire):
@@ -27,6 +27,8 @@ class StoreStatus(Wire):
     format: str
     sessions: Count
     problem: StoreProblem | None
+    hub: HubStatus | UnsetType = UNSET
+    """Of a shared store."""
 
 
 class Address(Wire):

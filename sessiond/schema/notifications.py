@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from sessiond.schema.types import Count, Seq, SessionInfo, ShownChange, Wire
+from sessiond.store.port import HubStatus
 
 
 class Origin(Wire):
@@ -45,10 +46,14 @@ class Saved(Wire):
 
 
 class Reloaded(Wire):
-    """Another program changed the file, and the change was merged: read the session again."""
+    """Another program changed the file, and the change was merged: read the session again.
+
+    `synced`: in a shared store, what was appended here while the hub could not be reached now comes after what others appended
+    meanwhile, so seqs moved.
+    """
 
     session: SessionInfo
-    reason: Literal["externalEdit"]
+    reason: Literal["externalEdit", "synced"]
 
 
 class Deleted(Wire):
@@ -64,6 +69,16 @@ class Resync(Wire):
     seq: Seq
 
 
+class HubChanged(Wire):
+    """Sent to every connection that is initialized when what is known of the hub of a shared store has changed: at once when the
+    hub is lost or back, and at most once a second while only `pending` or `problem` change, with the last value in any case.
+    The lag alone is not told.
+    """
+
+    store: str
+    hub: HubStatus
+
+
 NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/changed": Changed,
     "session/restored": Restored,
@@ -71,4 +86,5 @@ NOTIFICATIONS: dict[str, type[Wire]] = {
     "session/reloaded": Reloaded,
     "session/deleted": Deleted,
     "session/resync": Resync,
+    "store/hubChanged": HubChanged,
 }

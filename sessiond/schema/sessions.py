@@ -15,6 +15,7 @@ from sessiond.schema.types import (
     JsonObject,
     Limit,
     Note,
+    Parent,
     SearchFilter,
     SearchMode,
     SentMessage,
@@ -60,6 +61,8 @@ class NewParams(Wire):
     store: str | None = None
     """Defaults to the default store."""
     messages: list[SentMessage] | None = None
+    parent: Parent | None = None
+    """The session that it belongs to, as a subagent's belongs to the agent's. That session need not exist yet."""
 
 
 class OpenParams(SessionParams):
@@ -107,6 +110,10 @@ class AppendResult(Wire):
 
     seq: Seq
     messages: list[AppendedMessage]
+    provisional: bool | UnsetType = UNSET
+    """true: the hub of the shared store cannot be reached. The messages are durable on this machine, and come after what others
+    append meanwhile.
+    """
 
 
 class ExtendParams(SessionParams):
@@ -167,6 +174,8 @@ class TruncateParams(SessionParams):
 
     after_seq: Seq
     """Messages with a greater seq are removed."""
+    expected_seq: Seq | None = None
+    """`conflict` is returned unless this is the session's seq."""
 
 
 class TruncateResult(SessionResult):
@@ -252,7 +261,9 @@ class SearchResult(Wire):
     """Exact, and the same on every page. For `semantic`: what the words find plus the 200 nearest."""
     next_cursor: str | None
     incomplete: bool | UnsetType = UNSET
-    """The index is being rebuilt, or vectors are being computed: there may be more."""
+    """The index is being rebuilt, or vectors are being computed, or sessions are being fetched from a hub: there may be more."""
+    unfetched: Count | UnsetType = UNSET
+    """How many sessions of shared stores were not searched, because this machine only lists them so far."""
 
 
 class UsageParams(Wire):

@@ -31,11 +31,11 @@ class Nothing(Wire):
 
 
 class Parent(Wire):
-    """The session that a fork came from."""
+    """The session that a session came from: a fork, a copy, a subagent."""
 
     session_id: str
     seq: Seq | None
-    """Null where an imported source does not say."""
+    """Null where nobody said."""
 
 
 class SessionInfo(Wire, gc=False):
@@ -60,12 +60,15 @@ class SessionInfo(Wire, gc=False):
     summary: str | None
     parent: Parent | None
     metadata: JsonObject
+    """Without the `records` of an imported session, which may be large: `session/export` has them."""
     attached: Count
     """How many connections have it open."""
     dirty: bool
     """The session file is behind the journal."""
     cut: list[str] | msgspec.UnsetType = msgspec.UNSET
     """Fields that are left out because they are too large for one response; they came from a file."""
+    provisional: Count | msgspec.UnsetType = msgspec.UNSET
+    """In a shared store: how many changes are durable here and still wait for the hub. Left out if there are none."""
     deleted_at: str | msgspec.UnsetType = msgspec.UNSET
     """In the trash: when it was moved there."""
     reason: str | msgspec.UnsetType = msgspec.UNSET
@@ -116,6 +119,10 @@ class Message(MessageBody, omit_defaults=True, kw_only=True):
     seq: Seq
     timestamp: str
     """RFC 3339 in UTC with milliseconds."""
+    author: Json = None
+    """In a shared store: the name of the member who appended it, as the hub knows it, whatever the client sent. In other stores: what
+    the client sent.
+    """
     cut: Count | None = None
     """The size in bytes of a message that came from a file and is too large for one response. `content` is the beginning of
     its text, or empty; everything else is left out. `session/export` returns the whole message.
@@ -188,6 +195,10 @@ class Filter(Wire, omit_defaults=True):
     """RFC 3339; compared with `updatedAt`, exclusive."""
     name: str | None = None
     """Part of the name; case is ignored."""
+    tool: str | None = None
+    """The tool that sessions were imported from, such as `codex`; `sessiond`: those that were not imported."""
+    parent: str | None = None
+    """Sessions whose `parent` is this one: forks, copies, subagents."""
 
 
 class SearchFilter(Filter, omit_defaults=True):

@@ -51,13 +51,26 @@ class Actor(ABC):
     @abstractmethod
     async def _begin_save(self, job: Job, session: Session) -> None: ...
 
+    @property
+    @abstractmethod
+    def gathering(self) -> bool:
+        """Text was acknowledged and is not a part of the session yet: `_share` comes before anything that may notice."""
+
+    @abstractmethod
+    def _joins(self, job: Job) -> bool:
+        """Whether a job only adds to that text."""
+
+    @abstractmethod
+    async def _share(self) -> None:
+        """Make that text a part of the session."""
+
     @abstractmethod
     def _idle(self) -> None:
         """Nothing is left to do."""
 
     @property
     def busy(self) -> bool:
-        return self._runner is not None or self._users > 0 or self.files.locked()
+        return self._runner is not None or self._users > 0 or self.files.locked() or self.gathering
 
     @property
     def _goes_on_at_once(self) -> bool:
@@ -80,12 +93,16 @@ class Actor(ABC):
     # The queue
 
     def change(
-        self, plan: Callable[[Draft], T], origin: Peer | None = None, early: EarlyReply | None = None
+        self,
+        plan: Callable[[Draft], T],
+        origin: Peer | None = None,
+        early: EarlyReply | None = None,
+        streams: str | None = None,
     ) -> Awaitable[T]:
         """Queue a change; returns the result of `plan` once the change is durable. `plan` may be called more than once.
-        `early` may get the result of `plan` before this returns.
+        `early` may get the result of `plan` before this returns. `streams`: as in `Job`.
         """
-        return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, early=early)).outcome())
+        return cast("Awaitable[T]", self._put(Job(plan=plan, origin=origin, early=early, streams=streams)).outcome())
 
     def change_and_look(
         self, plan: Callable[[Draft], object], look: Callable[[], T], origin: Peer | None = None
@@ -96,7 +113,7 @@ class Actor(ABC):
     async def look(self, look: Callable[[Session], T], *, whole: bool = False) -> T:
         """The result of `look(session)`, called in its turn. `whole`: with all messages in memory."""
         session = self.session
-        if self._runner is None and session is not None and not (whole and session.absent):
+        if self._runner is None and session is not None and not (whole and session.absent) and not self.gathering:
             try:
                 return look(session)
             except Absent:
@@ -128,6 +145,8 @@ class Actor(ABC):
                 job = self._queue[0]
                 if job.answer.cancelled():
                     self._queue.popleft()
+                elif self.gathering and not self._joins(job):
+                    await self._share_for(job)
                 elif job.alone is not None:
                     await self._run_alone(self._queue.popleft())
                 elif self.session is None:
@@ -147,6 +166,14 @@ class Actor(ABC):
             self._runner = None
         if not self.busy:
             self._idle()
+
+    async def _share_for(self, job: Job) -> None:
+        """`job`, which is first in the queue, may notice what was gathered."""
+        try:
+            await self._share()
+        except Exception as error:
+            self._queue.popleft()
+            job.failed(told(error, self.wire_id))
 
     # Looks
 

@@ -35,7 +35,7 @@ class AutoSave:
     def __init__(
         self,
         clock: Clock,
-        spawn: Callable[[Coroutine[object, object, object]], None],
+        spawn: Callable[[Coroutine[object, object, object]], object],
         *,
         interval_s: float,
         idle_s: float,

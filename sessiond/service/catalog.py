@@ -22,9 +22,9 @@ from sessiond.index.values import IndexedInfo
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
-from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
-from sessiond.model.wire import writable
+from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
+from sessiond.service.indexed import bare, indexed
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
@@ -94,6 +94,7 @@ class Catalog:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking = asyncio.Lock()
+        self._arriving = asyncio.Semaphore(_AT_A_TIME)
         self._to_compare: set[str] = set()
         """Stores whose check waits for its turn."""
         self._closed = False
@@ -385,10 +386,16 @@ class Catalog:
                     await self.index.settled(0)
         except SessiondError as error:
             log.warning("store %s was not listed: %s", store.name, error.message)
+        self.announced(store, store.announced())
         for local_id in self.owners.in_memory(store):
             one = self.owners.of(store, local_id)
             with one.in_use(), contextlib.suppress(SessiondError):  # reading the whole session reports why
                 await one.look(partial(self._show_own, one))
+
+    def announced(self, store: Store, infos: Sequence[SessionInfo]) -> None:
+        """Show what other machines have and this one does not."""
+        for info in infos:
+            self._show_one(store, info)
 
     def _show_one(self, store: Store, info: SessionInfo) -> None:
         """`info`: according to its files."""
@@ -398,10 +405,10 @@ class Catalog:
             self._show_own(one, one.there)
         elif wire_id not in self._fed:
             self._removed.discard(wire_id)
-            self.index.put_info(_bare(store, msgspec.structs.replace(info, session_id=wire_id)))
+            self.index.put_info(bare(store, msgspec.structs.replace(info, session_id=wire_id)))
 
     def _show_own(self, one: OpenSession, session: Session) -> None:
-        self.index.put_info(_bare(one.store, session.info(one.wire_id)))
+        self.index.put_info(bare(one.store, session.info(one.wire_id)))
 
     async def _read_all(self, store: Store, stale: Sequence[Listed]) -> list[FileWarning]:
         """Returns warnings about what could not be understood."""
@@ -466,6 +473,11 @@ class Catalog:
         self.replaced(one)
         return session.weight
 
+    async def arrived(self, store: Store, local_id: str) -> None:
+        """A session that nobody has in memory was changed on another machine, or deleted."""
+        async with self._arriving:
+            await self._reindex(store, Listed(local_id, store.file_path(local_id), ""))
+
     async def recheck(self, store: Store, local_id: str) -> bool:
         """Another program wrote or removed the files of a session that is not open. False if the session came into memory
         meanwhile: then its owner must look.
@@ -494,16 +506,3 @@ class Catalog:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
-    """What the index keeps about a session as a whole."""
-    bare = _bare(store, session.info(join_wire_id(store.name, session.local_id)))
-    return msgspec.structs.replace(bare, fingerprint=fingerprint)
-
-
-def _bare(store: Store, info: SessionInfo) -> IndexedInfo:
-    """What lists show of a session. `info` has its id on the wire."""
-    known: JsonObject = msgspec.structs.asdict(info)
-    path = writable(store.file_path(split_wire_id(info.session_id)[1]))
-    return IndexedInfo(**known, store=store.name, format=store.format, path=path)

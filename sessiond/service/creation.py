@@ -9,11 +9,28 @@ from sessiond.errors import InvalidParams
 from sessiond.model.changes import Appended, Change, Created
 from sessiond.model.message import wire_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json
+from sessiond.model.values import Json, join_wire_id, split_wire_id
+from sessiond.schema.types import Parent
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
+from sessiond.service.paging import check_number
 from sessiond.service.size_limits import head_bytes
 from sessiond.service.subscribers import Peer
+
+_LONGEST_PARENT = 512
+"""Characters: two names of folders and more."""
+
+
+def belonging(parent: Parent | None) -> dict[str, Json]:
+    """The fields of a new session that say which one it belongs to, whether that one exists yet or not. InvalidParams."""
+    if parent is None:
+        return {}
+    store, local_id = split_wire_id(parent.session_id)
+    if not (store and local_id) or len(parent.session_id) > _LONGEST_PARENT:
+        raise InvalidParams("parent.sessionId: not the id of a session", hint="`ID` or `STORE/ID`", field="parent")
+    check_number("parent.seq", parent.seq)
+    # Under one name only: filters and the rule for private sessions compare names.
+    return {"parent": {"sessionId": join_wire_id(store, local_id), "seq": parent.seq}}
 
 
 async def begin(

@@ -20,10 +20,11 @@ class Deletion:
 
     async def delete(self, one: OpenSession, *, permanent: bool) -> None:
         if not permanent:
-            await one.alone(partial(self._delete, one, permanent=False), self._moves.one)
+            delete = partial(self._delete, one, permanent=False)
+            await one.alone(partial(one.settled, delete), self._moves.one)
             return
         try:
-            lived = await one.alone(partial(self._erase, one), self._moves.one)
+            lived = await one.alone(partial(one.settled, partial(self._erase, one)), self._moves.one)
             for local_id in lived - {one.local_id}:  # it was an earlier state of another session, which may still exist
                 other = self._open_sessions.of(one.store, local_id)
                 await other.alone(partial(self._strike_out, other), self._moves.one)

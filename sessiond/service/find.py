@@ -11,7 +11,7 @@ from sessiond.errors import InvalidParams, Unavailable
 from sessiond.index.values import Hit, IndexedInfo, ListQuery, Page, SearchQuery, UsageQuery
 from sessiond.limits import Limits
 from sessiond.model.session import SessionInfo as SessionHead
-from sessiond.model.values import Json, join_wire_id, strict_timestamp
+from sessiond.model.values import Json, join_wire_id, strict_timestamp, tool_of
 from sessiond.schema.sessions import ListResult, SearchResult, UsageResult
 from sessiond.schema.types import SessionInfo
 from sessiond.service import presentation
@@ -42,6 +42,8 @@ _FILTER_TYPES: dict[str, tuple[type, ...]] = {
     "since": (str,),
     "until": (str,),
     "name": (str,),
+    "tool": (str,),
+    "parent": (str,),
     "role": (str,),
     "sessionId": (str,),
 }
@@ -88,6 +90,7 @@ class Finder:
         """A page, and whether all sessions were known by then. If the index turns out to be lost, it asks again."""
         now = asyncio.get_running_loop().time
         asked = now()
+        await self._open_sessions.share_streams()
         while True:
             if not self._catalog.listed.is_set():
                 await _within(asked + _PATIENCE_S - now(), self._catalog.listed.wait())
@@ -159,14 +162,19 @@ class Finder:
         if not self._catalog.ready.is_set():
             # After that the result comes from what is indexed, and is marked incomplete.
             await _within(_PATIENCE_S, self._catalog.ready.wait())
+        await self._open_sessions.share_streams()
         settled = await _within(self._patience, self._catalog.settled())
         asked = SearchQuery(query=query, mode=mode, limit=self._limit(limit), cursor=cursor, filter=dict(wanted))
         page = await self._catalog.index.search(asked)
         result = SearchResult(
             hits=[self._shown_hit(hit) for hit in page.hits], total=page.total, next_cursor=page.next_cursor
         )
-        if not settled or page.incomplete or self._catalog.index.incomplete:
+        searched = [store for name, store in self._stores.items() if wanted.get("store") in (None, name)]
+        fetching = any(store.fetching for store in searched)
+        if not settled or page.incomplete or self._catalog.index.incomplete or fetching:
             result.incomplete = True
+        if unfetched := sum(store.unfetched for store in searched):
+            result.unfetched = unfetched
         return result
 
     async def usage(self, query: UsageQuery) -> UsageResult:
@@ -240,6 +248,8 @@ def _fits(info: SessionHead, wanted: Mapping[str, Json]) -> bool:
         and wanted.get("since", "") <= info.updated_at
         and info.updated_at < wanted.get("until", "~")
         and (not wanted.get("archived") or info.archived)
+        and wanted.get("tool") in (None, tool_of(info.metadata))
+        and wanted.get("parent") in (None, (info.parent or {}).get("sessionId"))
     )
 
 

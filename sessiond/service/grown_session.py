@@ -8,6 +8,7 @@ the journal takes the old end away and appends the new one, so a crash leaves th
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from sessiond.errors import TooLarge
 from sessiond.importers.record import SessionStart, digest_of
@@ -66,27 +67,29 @@ class Grown(ImportedSession):
         """Later versions of messages that are here."""
         self._revised = False
 
-    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
-        known = digest_of(wire["id"]) in self.said
-        await super().take(wire, digest, weight)
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+        key = digest_of(wire["id"])
+        known = key in self.said
+        super().take(wire, digest, weight)
         if known:
-            return
+            return None
         message_id = wire["id"]
         before = self._before.of(message_id)
         ours = self._held.session.message(message_id)
-        if ours is None and self._followed and digest_of(message_id) in self._before.messages:
-            return
+        if ours is None and self._followed and key in self._before.messages:
+            return None
         self._order.append(message_id)
         if ours is None:
             self._new[message_id] = wire
             self.added += 1
             self.weight += weight
             if self.weight > PART_BYTES or len(self._new) >= PART_MESSAGES:
-                await self._append()
+                return self._append()
         elif self._before.settled(message_id, digest) and not is_marked(ours.rest):
             pass
-        elif supersedes(wire, digest, said(ours), before):
+        elif supersedes(wire, digest, self._said(ours), before):
             self._later[message_id] = wire
+        return None
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
@@ -132,11 +135,14 @@ class Grown(ImportedSession):
         session = await self._held.one.need(whole=True)
         here = session.messages()
         position, wires = self._wanted(here)
+        if position == len(here):
+            return  # another import of the same source was quicker
         seq = session.seq + 1
         after = here[position - 1].seq if position else 0
         changes: list[Change] = [Truncated(seq=seq, at=session.updated_at, after_seq=after)]
         messages = [{**wire, "seq": seq + nth} for nth, wire in enumerate(wires, 1)]
-        changes.append(Appended(seq=seq + len(messages), at=session.updated_at, messages=messages))
+        if messages:
+            changes.append(Appended(seq=seq + len(messages), at=session.updated_at, messages=messages))
         await self._held.one.cut(changes, None, None)
         self._new, self.weight, self._revised = {}, 0, True
 
@@ -144,9 +150,14 @@ class Grown(ImportedSession):
         """How many of the session's messages remain as they are, and what follows them."""
         ids = [message.id for message in here]
         order = merged_order(ids, self._order)
-        lost = self._lost(here)
-        if lost:
-            earlier = replaced(order, lost, {one.id: said(one) for one in here if one.id in lost}, self._new)
+        lost, marks = self._lost(here)
+        if lost or marks:
+            words = {one.id: self._said(one) for one in here if one.id in lost or one.id in marks}
+            source = set(self._order)
+            kept: dict[str, Json] = {one.id: one.role for one in here if one.id in source}
+            earlier = replaced(
+                order, {one: words[one] for one in lost}, {one: words[one] for one in marks}, self._new, kept
+            )
             order = [one for one in order if one not in earlier]
         position = 0
         for ours, wanted in zip(ids, order, strict=False):
@@ -158,19 +169,26 @@ class Grown(ImportedSession):
         for one in order[position:]:
             wire = self._later.get(one) or self._new.get(one)
             if wire is None and one in there:
-                wire = said(there[one])
+                wire = self._said(there[one])
             if wire is not None:  # otherwise it was removed here in the meantime
                 wires.append(marked(wire) if one in lost else wire)
         return position, wires
 
-    def _lost(self, here: list[Message]) -> set[str]:
-        """Messages that the source had when it was last read, and no longer has."""
+    def _said(self, message: Message) -> JsonObject:
+        return said(message, signed=self.place.store.shared)
+
+    def _lost(self, here: list[Message]) -> tuple[set[str], set[str]]:
+        """Messages that the source had when it was last read, and no longer has; if it has new ones, also those that it had before
+        that, and that are marked.
+        """
         if not self.ended:
-            return set()
+            return set(), set()
         gone = self._before.known() - self.said.keys()
         if not gone:
-            return set()
-        return {one.id for one in here if digest_of(one.id) in gone and not is_marked(one.rest)}
+            return set(), set()
+        ids = {one.id: is_marked(one.rest) for one in here if digest_of(one.id) in gone}
+        lost = {one for one, marked in ids.items() if not marked}
+        return lost, ids.keys() - lost if self._new else set()
 
     # Its fields
 
@@ -203,6 +221,10 @@ class Grown(ImportedSession):
             holder: JsonObject = {"metadata": {"source": source}}
             remember_mark(holder, mark)
             fresh["source"] = holder["metadata"]["source"]
+        here = mapped(session.metadata.get("source"))
+        if here.get("gone") and here.get("path") == self.path:  # the source has it again
+            back = mapped(fresh.get("source", here))
+            fresh["source"] = {key: value for key, value in back.items() if key != "gone"}
         if not fresh:
             return None
         merged = {**session.metadata, **fresh}
@@ -222,17 +244,22 @@ class Followed(ImportedSession):
         """What it has taken while nothing in it was new."""
         self._inner: ImportedSession | None = None
 
-    async def take(self, wire: JsonObject, digest: bytes, weight: int) -> None:
-        if self._inner is None:
-            await super().take(wire, digest, weight)
-            self._waiting.append((wire, digest, weight))
-            self.weight += weight
-            if self._before.settled(wire["id"], digest) and self.weight <= PART_BYTES:
-                return
-            await self._open()
-            return
-        await self._inner.take(wire, digest, weight)
-        self.added, self.weight = self._inner.added, self._inner.weight
+    def take(self, wire: JsonObject, digest: bytes, weight: int) -> Awaitable[None] | None:
+        if self._inner is not None:
+            return self._pass_on(self._inner, [(wire, digest, weight)])
+        super().take(wire, digest, weight)
+        self._waiting.append((wire, digest, weight))
+        self.weight += weight
+        if self._before.settled(wire["id"], digest) and self.weight <= PART_BYTES:
+            return None
+        return self._open()
+
+    async def _pass_on(self, inner: ImportedSession, taken: list[tuple[JsonObject, bytes, int]]) -> None:
+        for wire, digest, weight in taken:
+            going_on = inner.take(wire, digest, weight)
+            if going_on is not None:
+                await going_on
+        self.added, self.weight = inner.added, inner.weight
 
     async def _open(self) -> None:
         held = await self.place.held(self.local_id)
@@ -240,9 +267,7 @@ class Followed(ImportedSession):
         if held is not None:  # otherwise it was deleted in the meantime
             self._inner = Grown(self.place, self._start, held, self._before, followed=True)
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            await self._inner.take(*one)
-        self.added, self.weight = self._inner.added, self._inner.weight
+        await self._pass_on(self._inner, waiting)
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         same = (self.said, fields_said(self.info)) == (self._before.messages, self._before.fields)

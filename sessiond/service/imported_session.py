@@ -21,7 +21,8 @@ from sessiond.model.message import Message, Note
 from sessiond.model.session import Session
 from sessiond.model.values import Json, JsonObject, join_wire_id, split_wire_id
 from sessiond.schema.types import SessionInfo
-from sessiond.service.catalog import Catalog, indexed
+from sessiond.service.catalog import Catalog
+from sessiond.service.indexed import indexed
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.source_ledger import SourceLedger
@@ -183,12 +184,15 @@ class ImportedSession:
         for key, value in fields.items():
             self.info[key] = {**self.info.get("metadata", {}), **value} if key == "metadata" else value
 
-    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
-        """Take the next message; one that is there already adds nothing. `weight`: bytes of the source since the last one.
-        InvalidParams if it cannot be stored.
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
+        """Take the next message; one that is there already adds nothing. Returns what must be waited for before the next one is
+        taken: usually nothing, which saves a coroutine for each message.
+
+        `weight`: bytes of the source since the last one. InvalidParams if it cannot be stored, now or from what it returns.
         """
         self.last_time = max(self.last_time, wire["timestamp"])
         self.said[digest_of(wire["id"])] = digest
+        return None
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         """The source has no more of it. Returns SessionInfo as on the wire, or None if there was nothing new.
@@ -240,21 +244,26 @@ class New(ImportedSession):
             self._session = Session(self.local_id, self.info.get("createdAt") or first_time or self._now)
         return self._session
 
-    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+    @property
+    def is_unborn(self) -> bool:
+        """Whether nothing was said in it and its source does not say when it began: it would begin when it was looked at."""
+        return not self.added and not self.info.get("createdAt")
+
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
         if wire["id"] in self._ids:
-            return
+            return None
         self.said[digest_of(wire["id"])] = digest
         session = self._session or self._shell(wire["timestamp"])
         session.seq += 1
-        message = Message.from_wire({**wire, "seq": session.seq})
-        session.touch(message.timestamp)
+        message = Message.from_wire(wire, session.seq)
         self.last_time = max(self.last_time, message.timestamp)
         self._ids.add(message.id)
         self._messages.append(message)
         self.added += 1
         self.weight += weight
         if self.weight > PART_BYTES or len(self._messages) >= PART_MESSAGES:
-            await self._spill(session)
+            return self._spill(session)
+        return None
 
     async def _spill(self, session: Session) -> None:
         """Write what came so far and release its memory, if the store can take a part of a session."""
@@ -276,7 +285,7 @@ class New(ImportedSession):
         if mark is not None:
             remember_mark(self.info, mark)
         session.update({key: value for key, value in self.info.items() if value is not None})
-        session.touch(self.info.get("updatedAt") or session.updated_at)
+        session.touch(self.latest)
         if self._incoming is not None:
             if self._messages:
                 await self._incoming.add(self._messages)
@@ -307,7 +316,7 @@ class Imagined(ImportedSession):
         self._created: str = "" if earlier is None else earlier._created
         self._now = now
 
-    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
         del digest, weight
         self.last_time = max(self.last_time, wire["timestamp"])
         if wire["id"] in self._ids or (self._held and self._held.session.message(wire["id"]) is not None):
@@ -348,7 +357,7 @@ class Imagined(ImportedSession):
 class SkippedSession(ImportedSession):
     """One that was refused, for a reason that was reported: the rest of it is ignored."""
 
-    async def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
+    def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> None:
         del wire, digest, weight
 
     async def finish(self, mark: str | None) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, nullcontext
 from typing import TypeAlias
 
 import msgspec
 
+from sessiond.collector import few_searches
 from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
@@ -46,6 +47,7 @@ from sessiond.service.imported_session import (
 )
 from sessiond.service.native_import import NativeIntake
 from sessiond.service.sources import Sources, mark_of
+from sessiond.service.vanished import vanish
 from sessiond.shield import shielded
 
 log = logging.getLogger(__name__)
@@ -135,7 +137,6 @@ class Intake:
             else:
                 await self._sources.load()
                 await self._foreign(path, native)
-                await self._room_for(None)
                 await self._give_names()
         finally:
             await shielded(self._stored())
@@ -168,6 +169,12 @@ class Intake:
         self._total = sum(size for _, size in files) or 1
         self._reader.large = self._total > PROCESS_BYTES
         self._total_files = len(files)
+        with few_searches() if self._reader.large else nullcontext():
+            await self._all(files, named, native)
+            await self._room_for(None)
+        self._tell()
+
+    async def _all(self, files: Sequence[tuple[str | SkippedLine, int]], named: bool, native: NativeIntake) -> None:
         for self._files, (one, size) in enumerate(files, 1):
             if isinstance(one, SkippedLine):
                 self._tally.warn(one.path, one.line, one.reason)
@@ -177,7 +184,6 @@ class Intake:
             self._reader.counter.bytes = 0
             if self._files % _LOOKED_AT == 0:
                 self._tell()
-        self._tell()
 
     async def _file(self, path: str, named: bool, native: NativeIntake) -> None:
         try:
@@ -188,6 +194,8 @@ class Intake:
         except OSError:
             mark = None
         found = await asyncio.to_thread(registry.identify, path, self._wanted.format, named=named)
+        if mark is not None and not isinstance(found, registry.Found) and await asyncio.to_thread(_size, path) == 0:
+            await self._vanished(path, self._sources.local_ids(path))
         if isinstance(found, SkippedLine):
             self._tally.warn(found.path, found.line, found.reason)
         elif found is not None and found.importer == registry.NATIVE:
@@ -219,7 +227,10 @@ class Intake:
             except Exception as error:  # a bug of ours in one file: the others follow
                 log.exception("%s: the importer %s failed", file.found.path, file.found.importer)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
+            had = self._sources.local_ids(file.found.path)
             await self._end(file)
+            if file.whole and file.found.sure and not file.explained:
+                await self._vanished(file.found.path, had - file.local_ids)
             if file.found.sure or file.kept:  # otherwise it is not this tool's at all
                 self._tally.of(file.found.importer).unknown.update(file.unknown)
             if not file.found.sure and not file.kept and not file.explained:
@@ -239,7 +250,17 @@ class Intake:
         async for batch, size in reading:
             weight = size // len(batch)
             for event in batch:
-                await self._take(event, weight, file)
+                if isinstance(event, MessageRecord):  # nearly all of them are
+                    try:
+                        going_on = file.arriving[event.source_id].take(event.message, event.digest, weight)
+                        if going_on is not None:
+                            await going_on
+                    except InvalidParams as error:
+                        self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
+                    except (BadFile, TooLarge) as error:
+                        await self._refuse(event.source_id, file, error)
+                else:
+                    await self._take(event, file)
             self._tell()
 
     async def _end(self, file: _File) -> None:
@@ -255,18 +276,25 @@ class Intake:
         await self._finish(last, file.mark if file.whole else None, file)
         file.ended = None
 
+    async def _vanished(self, path: str, lost: set[str]) -> None:
+        """Note in sessions that once came from a file, and that it no longer has, that they are gone from it."""
+        if lost and not self._wanted.dry_run and self._wanted.since is None:
+            for local_id in sorted(lost):
+                try:
+                    await shielded(vanish(self._place, local_id, path))
+                except SessiondError as error:
+                    self._tally.warn(
+                        path,
+                        None,
+                        f"it no longer contains {local_id}, and marking that session failed: {error.message}",
+                    )
+            self._sources.forget(path, lost)
+
     # Sessions
 
-    async def _take(self, event: Event, weight: int, file: _File) -> None:
+    async def _take(self, event: Event, file: _File) -> None:
+        """Any event but a message."""
         match event:
-            case MessageRecord():
-                one = file.arriving[event.source_id]
-                try:
-                    await one.take(event.message, event.digest, weight)
-                except InvalidParams as error:
-                    self._tally.warn(file.found.path, None, f"{event.message.get('id')}: {error.message}")
-                except (BadFile, TooLarge) as error:
-                    await self._refuse(event.source_id, file, error)
             case SessionStart():
                 file.arriving[event.source_id] = await self._begin(event, file)
             case InfoUpdate():
@@ -338,6 +366,9 @@ class Intake:
             return
         if not file.found.sure and not one.added and not isinstance(one, (Grown, Followed)):
             await shielded(one.abandon())  # the file was read as this tool's, but the importer recognised nothing in it
+            return
+        if isinstance(one, New) and one.is_unborn:
+            await shielded(one.abandon())  # the tool has only begun to write: a later look knows when it began
             return
         file.kept += 1
         since = self._wanted.since

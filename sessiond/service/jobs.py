@@ -22,7 +22,7 @@ class Job:
 
     `whole`: a look that needs all messages in memory. `apart`: a change that depends on the result of those before it.
     `then`: is called right after the job, and its result is the answer. `early`: may be answered as soon as the record is
-    durable. `guard`: entered before a job that runs alone.
+    durable. `guard`: entered before a job that runs alone. `streams`: the message to which the change only adds text.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class Job:
         "plan",
         "result",
         "save",
+        "streams",
         "then",
         "whole",
     )
@@ -56,6 +57,7 @@ class Job:
         apart: bool = False,
         then: Callable[[], object] | None = None,
         early: EarlyReply | None = None,
+        streams: str | None = None,
     ) -> None:
         self.plan = plan
         self.look = look
@@ -67,6 +69,7 @@ class Job:
         self.apart = apart
         self.then = then
         self.early = early
+        self.streams = streams
         self.begun = False
         self.end = 0
         """How many changes its draft had after it was planned."""

@@ -36,28 +36,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
-from typing import Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from sessiond.errors import BadFile, SessiondError, SessionNotFound, TooLarge, Unavailable
 from sessiond.formats.names import id_in_trash
-from sessiond.limits import Limits
+from sessiond.limits import HUB_GATHER_CHARS, HUB_GATHER_S, Limits
 from sessiond.model.changes import Appended, Change, Extended, Finished, Updated, wire_change
 from sessiond.model.session import Absent, Session
+from sessiond.model.values import without_records
 from sessiond.schema.types import SessionInfo, ShownChange
-from sessiond.service.actor import Actor, told
+from sessiond.service.actor import told
 from sessiond.service.jobs import Job, on_durable
 from sessiond.service.planning import Draft
+from sessiond.service.session_files import SessionFiles
 from sessiond.service.size_limits import SizeLimits
 from sessiond.service.subscribers import Peer, Subscribers
-from sessiond.shield import shielded
 from sessiond.store.port import OutsideChange, SavedSession, Store, Stored
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 512
-_ATTEMPTS = 16
-"""How often a save gives way to a program that writes the same file in a tight loop."""
+_OVERTAKEN = 64
+"""How many plans in a row others may overtake before the caller is told."""
 
 
 class Neighbours(Protocol):
@@ -80,6 +81,9 @@ class Neighbours(Protocol):
     def replaced(self, one: OpenSession) -> None:
         """Its session is another object now: everything known about it must be read again."""
 
+    def gathers(self, one: OpenSession) -> None:
+        """Text was acknowledged that is not a part of its session yet."""
+
     def idle(self, one: OpenSession) -> None:
         """The runner has nothing left to do."""
 
@@ -87,51 +91,32 @@ class Neighbours(Protocol):
         """Release a session's memory off the loop: freeing 100,000 messages takes as long as reading them."""
 
 
-class OpenSession(Actor):
+def _stream_together(one: Job, other: Job) -> bool:
+    """Both add text to the same message for the same client, or neither adds text."""
+    return one.streams == other.streams and (one.streams is None or one.origin is other.origin)
+
+
+class OpenSession(SessionFiles):
     """`around`: what it needs from outside, and tells of its changes."""
 
     def __init__(self, wire_id: str, store: Store, stored: Stored, around: Neighbours) -> None:
-        super().__init__(wire_id)
-        self.store = store
-        self.stored = stored
+        super().__init__(wire_id, store, stored)
         self.audience = Subscribers(wire_id)
         self.writers: dict[str, Peer] = {}
         """Streamed message -> the connection that writes it, whether it has the session open or not."""
         self.last_used = 0.0
-        self.changed_at = 0.0
-        self.dirty_since: float | None = None
         self.retry_at = 0.0
         self.spare = False
         """No client has it open and there are too many such sessions: it is released a moment after its last use."""
         self._around = around
         self.room = SizeLimits(around.limits)
-        self._saving: asyncio.Task[None] | None = None
         self._batch = _MAX_BATCH
         """How many changes may share a record; fewer after they were too large for one."""
-        self._looking = self._look_again = False
-
-    @property
-    def local_id(self) -> str:
-        return self.stored.local_id
-
-    @property
-    def there(self) -> Session:
-        """The session, which must be loaded."""
-        if self.session is None:
-            raise SessionNotFound(
-                f"the session {self.wire_id!r} no longer exists", hint="`sessiond list --deleted` shows the trash"
-            )
-        return self.session
-
-    @property
-    def dirty(self) -> bool:
-        """Whether the session file is behind."""
-        return self.stored.dirty
-
-    @property
-    def never_filled(self) -> bool:
-        """It is empty and has no file: there is nothing to save."""
-        return self.session is not None and self.session.is_blank and not self.stored.size
+        self._overtaken = 0
+        """How many plans in a row others have overtaken."""
+        self._streamer: Peer | None = None
+        """Whose text is gathered."""
+        self._share_timer: asyncio.TimerHandle | None = None
 
     @property
     def attended(self) -> bool:
@@ -148,7 +133,9 @@ class OpenSession(Actor):
         if self.session is None:
             session = self.session = await self.stored.read(whole=whole)
             self._around.loaded(self)
-            await self._interrupt([message.id for message in session.streaming()])
+            if self.stored.fetched:
+                self._around.replaced(self)
+            await self._interrupt(await self.stored.orphans(session))
         if whole and self.there.absent:
             await self._complete()
         return self.there
@@ -177,7 +164,15 @@ class OpenSession(Actor):
         """Take in what another program wrote or removed."""
         session = self.session
         if session is not None:
-            self._became(session, await self.stored.merge(session))
+            now: Session | None = session
+            try:
+                now = await self.stored.merge(session)
+            finally:  # what a merge that failed later has applied is told before any later change
+                told = self.stored.told()
+                if told and now is session:
+                    self.publish(told, None)
+                    self._around.changed(self, told)
+            self._became(session, now)
 
     async def compare(self) -> None:
         """Load it, or see whether another program wrote it meanwhile. SessionNotFound if it turns out to be gone."""
@@ -209,7 +204,7 @@ class OpenSession(Actor):
             self.session = now
             self.writers = {key: peer for key, peer in self.writers.items() if now.message(key) is not None}
             self._around.replaced(self)
-            self.audience.reloaded(self._around.info(self))
+            self.audience.reloaded(self._around.info(self), "synced" if self.store.shared else "externalEdit")
             self._around.drop(old)
         else:
             self._around.note_dirty(self)
@@ -241,23 +236,35 @@ class OpenSession(Actor):
         self._around.changed(self, changes)
         self._around.drop(session)
 
+    async def settled(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Run `action`, for a job that runs alone, until nobody else was first."""
+        for _ in range(_OVERTAKEN):
+            try:
+                return await action()
+            except OutsideChange:
+                await self.merge()
+        raise Unavailable(f"{self.wire_id} is constantly being changed elsewhere", hint="try again")
+
     # Changes
 
     async def _write_changes(self, session: Session) -> None:
         """Take the changes that can share a record, make them durable, publish and answer."""
         taken = self._taken()
         try:
-            draft = self._planned(taken, session)
-            while draft is None:
-                await self._find_out(taken, session)
-                if self.session is not session:
-                    return self._put_back(taken)
-                draft = self._planned(taken, session)
-            if draft.changes:
+            draft = await self._draft(taken, session)
+            if draft is None:
+                return
+            changes = draft.changes
+            if changes and self._may_gather(taken):
+                await self._gather(changes, taken[0].origin)
+                changes = []
+            elif changes:
                 early = on_durable(taken, self._queue, self.audience) if self._goes_on_at_once else None
-                await self.stored.commit(session, draft.changes, early)
+                await self.stored.commit(session, changes, early, agreed=draft.agreed)
         except TooLarge as error:
             self._divide(taken, error)
+        except OutsideChange:
+            await self._plan_again(taken)
         except Exception as error:
             self._refuse(taken, told(error, self.wire_id))
         except BaseException:
@@ -266,17 +273,35 @@ class OpenSession(Actor):
             raise
         else:
             try:
-                self._finish(taken, draft)
+                self._finish(taken, changes)
             except Exception as error:  # the change is durable; callers without an answer get the error
                 reason = told(error, self.wire_id)
                 for job in taken:
                     job.failed(reason.again())
+
+    async def _draft(self, taken: list[Job], session: Session) -> Draft | None:
+        """A plan for all of `taken`. None: they were put back."""
+        draft = self._planned(taken, session)
+        while draft is None:
+            await self._find_out(taken, session)
+            if self.session is not session:
+                self._put_back(taken)
+                return None
+            draft = self._planned(taken, session)
+        if draft.agreed and len(taken) > 1 and self.store.shared:
+            # One of them depends on the session's seq. If it is refused, the others are not.
+            self._put_back(taken)
+            self._batch = 1
+            return None
+        return draft
 
     def _taken(self) -> list[Job]:
         taken: list[Job] = []
         queue = self._queue
         while queue and queue[0].plan is not None and len(taken) < self._batch:
             if queue[0].apart and taken:
+                break
+            if self.stored.gathers and taken and not _stream_together(taken[-1], queue[0]):
                 break
             job = queue.popleft()
             if not job.answer.cancelled():
@@ -288,9 +313,14 @@ class OpenSession(Actor):
 
     def _planned(self, taken: list[Job], session: Session) -> Draft | None:
         """Plan all of `taken` on a draft. None if one of them needs an absent message."""
-        draft = Draft(session, self._around.now(), self._around.new_id, self.room)
+        shared, gathered = self.store.shared, self.stored.gathered
+        draft = Draft(session, self._around.now(), self._around.new_id, self.room, self.stored.agree, shared=shared)
+        if gathered is not None:
+            draft.origin = taken[0].origin
+            draft.extend(gathered.message_id, gathered.text, gathered.offset)
         for job in taken:
             job.error = None
+            draft.origin = job.origin
             try:
                 job.result = job.plan(draft) if job.plan is not None else None
             except Absent as absent:
@@ -316,6 +346,22 @@ class OpenSession(Actor):
         else:
             taken[0].failed(error)
 
+    async def _plan_again(self, taken: list[Job]) -> None:
+        """Others were first: take in what they did, and plan on top of it."""
+        self._overtaken += 1
+        try:
+            if self._overtaken > _OVERTAKEN:
+                raise Unavailable(f"{self.wire_id} is constantly being changed elsewhere", hint="try again")
+            async with self.files:
+                await self.merge()
+        except Exception as error:
+            self._overtaken = 0
+            reason = told(error, self.wire_id)
+            for job in taken:
+                job.failed(reason.again())
+        else:
+            self._put_back(taken)
+
     def _refuse(self, taken: list[Job], error: SessiondError) -> None:
         """The record is not durable. Jobs that added nothing to it are planned again: their answers named a dropped draft."""
         before = 0
@@ -333,14 +379,15 @@ class OpenSession(Actor):
             job.put_back()
         self._queue.extendleft(reversed(jobs))
 
-    def _finish(self, taken: list[Job], draft: Draft) -> None:
+    def _finish(self, taken: list[Job], changes: list[Change]) -> None:
+        """`changes`: what the session has got by them."""
         self._batch = min(_MAX_BATCH, self._batch * 2)
-        changes = draft.changes
+        self._overtaken = 0
         if changes:
             self._around.changed(self, changes)
         start = 0
         for job in taken:
-            if job.end > start:
+            if job.end > start and changes:
                 self.publish(changes[start : job.end], job.origin)
                 start = job.end
         for job in taken:
@@ -348,6 +395,67 @@ class OpenSession(Actor):
                 job.failed(job.error)
             else:
                 job.done(job.result if job.then is None else job.then())
+
+    # Text that streams in
+
+    @property
+    def gathering(self) -> bool:
+        return self.stored.gathered is not None
+
+    def _joins(self, job: Job) -> bool:
+        gathered = self.stored.gathered
+        return gathered is not None and job.streams == gathered.message_id and job.origin is self._streamer
+
+    def _may_gather(self, taken: list[Job]) -> bool:
+        """Not if somebody waits for what comes after it anyway."""
+        if taken[0].streams is None or not self.stored.gathers:
+            return False
+        return self.gathering or not self._queue
+
+    async def _gather(self, changes: list[Change], origin: Peer | None) -> None:
+        [change] = changes
+        assert isinstance(change, Extended)
+        if change.text != getattr(self.stored.gathered, "text", None):
+            await self.stored.gather(change)
+        self._streamer = origin
+        self._around.gathers(self)
+        self._note_writer(change, origin)
+        if self._share_timer is None:
+            self._share_timer = asyncio.get_running_loop().call_later(HUB_GATHER_S, self._share_soon)
+        if len(change.text) > HUB_GATHER_CHARS:
+            await self._share()
+
+    def _share_soon(self) -> None:
+        """Any job that adds no text does it."""
+        if self.gathering:
+            self._put(Job(look=lambda _: None))
+
+    async def _share(self) -> None:
+        session = self.there
+        for attempt in range(_OVERTAKEN + 1):
+            try:
+                change = await self.stored.share(session, later=attempt == _OVERTAKEN)
+                break
+            except OutsideChange:
+                async with self.files:
+                    await self.merge()
+                if self.session is None or not self.gathering:
+                    return  # it is in the trash, or with what waits
+                session = self.session
+        if self._share_timer is not None:
+            self._share_timer.cancel()
+        origin, self._streamer, self._share_timer = self._streamer, None, None
+        self._around.changed(self, [change])
+        self.publish([change], origin)
+
+    # What its files report
+
+    def _was_saved(self, saved: SavedSession) -> None:
+        self.audience.saved(saved)
+        self._around.saved(self, saved)
+
+    def _compared(self) -> None:
+        self._around.note_dirty(self)
 
     # Who has it open
 
@@ -372,13 +480,6 @@ class OpenSession(Actor):
 
         await self._put(Job(plan=plan, origin=peer, apart=True)).outcome()
 
-    @contextlib.asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
-        """The daemon does not write its files meanwhile."""
-        with self.in_use():
-            async with self.files:
-                yield
-
     # Telling
 
     def publish(self, changes: list[Change], origin: Peer | None) -> None:
@@ -394,6 +495,9 @@ class OpenSession(Actor):
             wire = wire_change(change)
             if isinstance(change, Updated):
                 wire["session"] = self._around.info(self)
+                metadata = change.fields.get("metadata")
+                if isinstance(metadata, dict):
+                    wire["fields"] = {**change.fields, "metadata": without_records(metadata)}
             wires.append(wire)
         return wires
 
@@ -414,107 +518,3 @@ class OpenSession(Actor):
     def _written_by(self, message_id: str, peer: Peer) -> None:
         self.writers[message_id] = peer
         self._around.attached(self, peer)
-
-    # Saving
-
-    async def save(self) -> SavedSession | None:
-        """Bring the file up to date with all earlier changes. None: there was nothing to do. ReadOnly, BadFile, Unavailable;
-        everything remains in the journal then.
-        """
-        with self.in_use():
-            for _ in range(_ATTEMPTS):
-                try:
-                    return cast("SavedSession | None", await self._put(Job(save=True)).outcome())
-                except OutsideChange:
-                    await self.stored.changed()  # this waits until the file no longer changes
-                await self.alone(self.merge)
-        raise self._written_all_the_time()
-
-    async def _begin_save(self, job: Job, session: Session) -> None:
-        """Takes the lane in its turn. Meanwhile the queue continues, except for jobs that need the lane too."""
-        if self.dirty and session.absent:  # nothing is written before everything there is read
-            self._queue.appendleft(job)
-            await self._complete_for(job)
-            return
-        job.begun = True
-        place = self.files.ask()
-        self._saving = asyncio.create_task(self._save_beside(job, place), name=f"save {self.wire_id}")
-
-    async def _save_beside(self, job: Job, place: asyncio.Future[None] | None) -> None:
-        try:
-            await self.files.come(place)
-            try:
-                saved = await self._save_now()
-            finally:
-                self.files.release()
-            job.done(saved)
-        except Exception as error:  # raised for the caller
-            job.failed(error)
-        except BaseException:
-            job.abandoned()
-            raise
-        if not self.busy:
-            self._around.idle(self)
-
-    async def _save_now(self) -> SavedSession | None:
-        saved = await self.stored.save(self.there)
-        if saved is not None:
-            self.dirty_since = self.changed_at if self.dirty else None
-            self.audience.saved(saved)
-            self._around.saved(self, saved)
-        return saved
-
-    async def save_alone(self) -> SavedSession | None:
-        """As `save`, for a job that runs alone."""
-        for _ in range(_ATTEMPTS):
-            await self.need(whole=True)
-            try:
-                return await self._save_now()
-            except OutsideChange:
-                await self.stored.changed()
-                await self.merge()
-        raise self._written_all_the_time()
-
-    def _written_all_the_time(self) -> Unavailable:
-        return Unavailable(
-            f"{self.store.file_path(self.local_id)} is constantly being written by another program",
-            hint="everything acknowledged is safe in the journal; it is saved as soon as the file stops changing",
-        )
-
-    # Outside the queue, in the lane of the files
-
-    async def look_outside(self) -> None:
-        """See whether another program wrote its files. SessiondError."""
-        if self.session is None:
-            return
-        self._look_again = True
-        if self._looking:
-            return
-        self._looking = True
-        try:
-            with self.in_use():
-                while self._look_again:
-                    self._look_again = False
-                    async with self.files:
-                        changed = await shielded(self.stored.changed())
-                    if changed:
-                        await self.alone(self.merge)
-                    else:
-                        self._around.note_dirty(self)
-        finally:
-            self._looking = False
-
-    async def read_rest(self) -> None:
-        """Have all messages in memory, while changes continue. SessiondError."""
-        session = self.session
-        if session is None or not session.absent:
-            return
-        with self.in_use():
-            async with self.files:
-                complete = await shielded(self.stored.read_rest(session))
-
-            async def put() -> None:
-                if self.session is session and session.absent:
-                    self._became(session, await complete())
-
-            await self.alone(put)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
+
+import msgspec
 
 from sessiond.clock import Clock
 from sessiond.errors import AlreadyExists, Indeterminate, InvalidParams, ReadOnly, SessiondError, SessionNotFound
@@ -30,7 +33,17 @@ from sessiond.service.open_session import OpenSession
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
 from sessiond.store.move_guard import MoveGuard
-from sessiond.store.port import Event, HealthChanged, Recovered, SavedSession, Store, Touched, WatchChanged
+from sessiond.store.port import (
+    Announced,
+    Arrived,
+    Event,
+    HealthChanged,
+    Recovered,
+    SavedSession,
+    Store,
+    Touched,
+    WatchChanged,
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -38,6 +51,8 @@ _SPARE_S = 1.0
 """A client that has just asked for a session is done with it after this time, or has it open."""
 _SOON_S = 0.1
 """A client that opened a large session has the first answer by then, and perhaps the second."""
+_SHARING_S = 1.0
+"""How long a list or a search waits for the hub of a reply that is being streamed."""
 _SPARING_S = 0.5
 """How often to check whether there are too many unattended sessions."""
 _SPARED_AT_A_TIME, _SPARE_MORE_S = 64, 0.01
@@ -70,6 +85,8 @@ class OpenSessions:
         self._moves = moves
         self._all: dict[str, OpenSession] = {}
         self._of_peer: dict[int, set[OpenSession]] = {}
+        self._gathering: set[OpenSession] = set()
+        """Those that gather text of a reply, and some that did a moment ago: a list must not look at all that are open."""
         self._open: set[OpenSession] = set()
         """Sessions that a client has open."""
         self._unattended = Eviction()
@@ -84,6 +101,8 @@ class OpenSessions:
     def add_store(self, store: Store) -> None:
         self.stores[store.name] = store
         store.subscribe(lambda event: self._on_event(store, event))
+        if store.shared:
+            store.hurry(lambda local_id: self.peek(join_wire_id(store.name, local_id)) in self._open)
         self._take_over(store, store.recovered())
 
     @property
@@ -137,6 +156,8 @@ class OpenSessions:
         while True:
             number += 1
             candidate = f"session-{digits}" if number == 1 else f"session-{digits}-{number}"
+            if store.shared:  # another machine may make one in the same second
+                candidate += f"-{secrets.token_hex(3)}"
             if join_wire_id(store.name, candidate) not in self._all:
                 self._numbers[store.name] = (digits, number)
                 one = self.of(store, candidate)
@@ -152,17 +173,20 @@ class OpenSessions:
     # What is shown of one
 
     def info(self, one: OpenSession) -> SessionInfo:
-        return self.describe(one.store, one.there, attached=len(one.audience), dirty=one.dirty)
+        attached, provisional = len(one.audience), one.stored.provisional
+        return self.describe(one.store, one.there, attached=attached, dirty=one.dirty, provisional=provisional)
 
-    def describe(self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False) -> SessionInfo:
+    def describe(
+        self, store: Store, session: Session, *, attached: int = 0, dirty: bool = False, provisional: int = 0
+    ) -> SessionInfo:
         head = session.info(join_wire_id(store.name, session.local_id))
         path = store.file_path(session.local_id)
-        return presentation.info(
-            presentation.shown_info(
-                head, store=store.name, format=store.format, path=path, attached=attached, dirty=dirty
-            ),
-            self._largest_head,
+        shown = presentation.shown_info(
+            head, store=store.name, format=store.format, path=path, attached=attached, dirty=dirty
         )
+        if provisional:
+            shown = msgspec.structs.replace(shown, provisional=provisional)
+        return presentation.info(shown, self._largest_head)
 
     # What the sessions tell
 
@@ -189,6 +213,9 @@ class OpenSessions:
     def replaced(self, one: OpenSession) -> None:
         self.note_dirty(one)
         self.catalog.replaced(one)
+
+    def gathers(self, one: OpenSession) -> None:
+        self._gathering.add(one)
 
     def saved(self, one: OpenSession, saved: SavedSession) -> None:
         del saved
@@ -255,6 +282,12 @@ class OpenSessions:
                     )
                 for wire_id in found:
                     self.spawn(self.look_outside(store, split_wire_id(wire_id)[1]))
+            case Arrived(local_ids=arrived, taken=taken):
+                tasks = [self.spawn(self._arrived(store, local_id)) for local_id in arrived]
+                if taken is not None:
+                    asyncio.gather(*tasks, return_exceptions=True).add_done_callback(lambda _: taken())
+            case Announced(infos=infos):
+                self.catalog.announced(store, infos)
             case Recovered(local_ids=recovered):
                 self._take_over(store, recovered)
             case HealthChanged():
@@ -273,10 +306,31 @@ class OpenSessions:
         except SessiondError as error:
             log.warning("store %s: %s", store.name, error.message)
 
+    async def _arrived(self, store: Store, local_id: str) -> None:
+        """Other machines have changed a session: merge, whether anybody has it open or not."""
+        one = self.peek(join_wire_id(store.name, local_id))
+        try:
+            if one is not None:
+                await one.look_outside()
+            else:
+                await self.catalog.arrived(store, local_id)
+        except SessiondError as error:
+            log.warning("store %s: %s", store.name, error.message)
+
     def _take_over(self, store: Store, recovered: Iterable[str]) -> None:
         """Their changes in the journal are saved as if they had just been made."""
         for local_id in recovered:
             self.note_dirty(self.of(store, local_id))
+
+    async def share_streams(self) -> None:
+        """Make all text that was acknowledged a part of its session, or wait for a moment: a hub may be slow."""
+        self._gathering = {one for one in self._gathering if one.gathering}
+        if self._gathering:
+            await asyncio.wait([self.spawn(self._share_stream(one)) for one in self._gathering], timeout=_SHARING_S)
+
+    async def _share_stream(self, one: OpenSession) -> None:
+        with contextlib.suppress(SessiondError):  # it is gone, or its hub is: then lists show what is known
+            await one.look(lambda _: None)
 
     # Connections
 
@@ -370,7 +424,7 @@ class OpenSessions:
         left = one.last_used + self._patience(one) - self._clock.monotonic()
         if left > 0.001:
             self._arm(one, left)
-        elif one.session is not None and one.session.is_blank:
+        elif one.session is not None and one.session.is_blank and not one.store.shared:
             self.spawn(self._forget(one))
         elif one.dirty:
             self._arm(one, self._patience(one))
@@ -422,11 +476,12 @@ class OpenSessions:
                 one.stored.save_even_blank()
             await self.autosave.save(one)
 
-    def spawn(self, coroutine: Coroutine[object, object, object]) -> None:
-        """Run something that nothing waits for."""
+    def spawn(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Run something that nothing needs to wait for."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)

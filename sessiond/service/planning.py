@@ -14,7 +14,7 @@ from sessiond.errors import Conflict, InvalidParams
 from sessiond.model.changes import Appended, Change, Extended, Finished, Noted, StateSet, Updated
 from sessiond.model.message import Message, Note, repeats, wire_from_client
 from sessiond.model.session import Session
-from sessiond.model.values import Json, JsonObject, same_json
+from sessiond.model.values import Json, JsonObject, same_json, with_records
 from sessiond.schema.sessions import AppendedMessage
 from sessiond.service.size_limits import SizeLimits, head_bytes
 
@@ -31,11 +31,39 @@ class _Growing:
         self.added: list[str] = []
 
 
-class Draft:
-    """`now`: RFC 3339. `new_id()`: a fresh message id. `room` refuses what would be too large to read back."""
+def check_seq(now: int, expected: int | None) -> None:
+    """Conflict unless a session is at the seq that is expected, if any is."""
+    if expected is not None and expected != now:
+        raise Conflict(
+            f"the session is at seq {now}, not {expected}",
+            hint="read what was added since, then send it again",
+            seq=now,
+        )
 
-    def __init__(self, session: Session, now: str, new_id: Callable[[], str], room: SizeLimits) -> None:
+
+class Draft:
+    """`now`: RFC 3339. `new_id()`: a fresh message id. `room` refuses what would be too large to read back. `agree` raises an
+    error if nobody can say which seq the session really has.
+
+    `shared`: in a store of several machines. Text that one client adds to a message in a row is one change there, with one seq, and
+    the store says who the author of a message is. `origin`: whose request is being planned. `agreed`: one of the requests expects
+    a seq.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        now: str,
+        new_id: Callable[[], str],
+        room: SizeLimits,
+        agree: Callable[[], None] | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
         self.session = session
+        self.origin: object = None
+        self._shared = shared
+        self._last_origin: object = None
         self._room = room.of(session)
         self.seq = session.seq
         self.changes: list[Change] = []
@@ -48,19 +76,22 @@ class Draft:
         self._notes: dict[str, Note] = {}
         self._state: dict[str, Json] | None = None
         self._fields: dict[str, Json] = {}
+        self._agree = agree
+        self.agreed = False
 
     def expect(self, seq: int | None) -> None:
-        if seq is not None and seq != self.seq:
-            raise Conflict(
-                f"the session is at seq {self.seq}, not {seq}",
-                hint="read what was added since, then send it again",
-                seq=self.seq,
-            )
+        if seq is not None:
+            if self._agree is not None:
+                self._agree()
+            self.agreed = True
+            check_seq(self.seq, seq)
 
     # Messages
 
     def append(self, sent: Sequence[Mapping[str, Json]], expected_seq: int | None) -> list[AppendedMessage]:
         """Plan checked client messages; returns where each is. A retry of messages that exist adds nothing."""
+        if self._shared:
+            sent = [{key: value for key, value in wire.items() if key != "author"} for wire in sent]
         if self.session.absent:
             self.session.seek([wire["id"] for wire in sent if wire.get("id") is not None])
         answers: list[AppendedMessage] = []
@@ -148,7 +179,11 @@ class Draft:
         growing.added.append(text)
         growing.length += len(text)
         growing.status = "streaming"
-        self._add(change)
+        last = self.changes[-1] if self._shared and self.changes and self._last_origin is self.origin else None
+        if isinstance(last, Extended) and last.message_id == message_id:
+            self.changes[-1] = msgspec.structs.replace(last, text=last.text + text)
+        else:
+            self._add(change)
         return self.seq
 
     def _beyond(self, growing: _Growing, text: str, offset: int) -> str:
@@ -228,6 +263,14 @@ class Draft:
             self._fields |= new
             self._add(Updated(seq=self.seq + 1, at=at or self._now, fields=new))
 
+    def revise(self, fields: Mapping[str, Json], expected_seq: int | None) -> None:
+        """Plan info that a client gives. A SessionInfo does not show the client all metadata: the rest stays."""
+        given = fields.get("metadata")
+        if isinstance(given, dict):
+            before = self._fields.get("metadata", self.session.metadata)
+            fields = {**fields, "metadata": with_records(given, before if isinstance(before, dict) else {})}
+        self.update(fields, expected_seq)
+
     def learn(self, fields: Mapping[str, Json], at: str) -> None:
         """Plan info that was true at `at`, which the session is then at least as new as, even if none of it is new."""
         before = self.seq
@@ -290,6 +333,7 @@ class Draft:
 
     def _add(self, change: Change) -> None:
         self.changes.append(change)
+        self._last_origin = self.origin
         self.seq = change.seq
 
 

@@ -14,13 +14,14 @@ import msgspec
 from sessiond.limits import KIB, Limits
 from sessiond.model.message import Message, Note
 from sessiond.model.session import SessionInfo as SessionHead
-from sessiond.model.values import Json
+from sessiond.model.values import Json, without_records
 from sessiond.model.wire import encode
 from sessiond.ready import ready
+from sessiond.schema.daemon import StoreStatus
 from sessiond.schema.sessions import OpenResult
 from sessiond.schema.types import Parent, SessionInfo, ShownChange, ShownMessage
 from sessiond.service.size_limits import json_bytes, largest_message, message_bytes, most_shown, reserve
-from sessiond.store.port import FileWarning
+from sessiond.store.port import FileWarning, Store
 
 _HEAVY: tuple[tuple[str, Json], ...] = (
     ("metadata", {}),
@@ -60,9 +61,20 @@ def shown_info(
         archived=head.archived,
         summary=head.summary,
         parent=_parent(head.parent),
-        metadata=head.metadata,
+        metadata=without_records(head.metadata),
         attached=attached,
         dirty=dirty,
+    )
+
+
+def store_status(store: Store, sessions: int) -> StoreStatus:
+    return StoreStatus(
+        name=store.name,
+        path=store.path,
+        format=store.format,
+        sessions=sessions,
+        problem=store.problem,
+        hub=store.hub_status() if store.shared else msgspec.UNSET,
     )
 
 

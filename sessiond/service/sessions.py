@@ -32,16 +32,16 @@ from sessiond.schema.sessions import (
     SearchResult,
     TruncateResult,
 )
-from sessiond.schema.types import SessionInfo
+from sessiond.schema.types import Parent, SessionInfo
 from sessiond.service import paging, presentation
 from sessiond.service.catalog import Catalog
-from sessiond.service.creation import begin
+from sessiond.service.creation import begin, belonging
 from sessiond.service.deletion import Deletion
 from sessiond.service.find import Finder
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
-from sessiond.service.planning import Draft
+from sessiond.service.planning import Draft, check_seq
 from sessiond.service.subscribers import EarlyReply, Peer, send_restored
 from sessiond.service.transfer import Transfer
 from sessiond.store.move_guard import MoveGuard
@@ -141,13 +141,7 @@ class Service:
         )
 
     def _store_status(self, store: Store) -> StoreStatus:
-        return StoreStatus(
-            name=store.name,
-            path=store.path,
-            format=store.format,
-            sessions=self.finder.counts.get(store.name, 0),
-            problem=store.problem,
-        )
+        return presentation.store_status(store, self.finder.counts.get(store.name, 0))
 
     # Opening
 
@@ -163,6 +157,7 @@ class Service:
         metadata: dict[str, Json] | None = None,
         store: str | None = None,
         messages: list[dict[str, Json]] | None = None,
+        parent: Parent | None = None,
     ) -> SessionInfo:
         target = check_store(self.stores, store)
         if session_id is not None and not is_session_id(session_id):
@@ -172,8 +167,8 @@ class Service:
                 field="sessionId",
             )
         self._check_name(name)
-        checked = self._check_messages(messages or [])
-        fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}}
+        checked, belongs = self._check_messages(messages or []), belonging(parent)
+        fields = {"name": name, "model": model, "cwd": cwd, "tags": tags or [], "metadata": metadata or {}, **belongs}
 
         async def make(one: OpenSession) -> SessionInfo:
             await begin(self.open_sessions, one, fields, checked, peer)
@@ -236,7 +231,10 @@ class Service:
             appended = draft.append(checked, expected_seq)
             return AppendResult(seq=max([message.seq for message in appended]), messages=appended)
 
-        return await one.change(plan, peer, early=early)
+        result = await one.change(plan, peer, early=early)
+        if one.store.shared and one.stored.waits(result.seq):
+            result.provisional = True
+        return result
 
     def _check_messages(self, messages: list[dict[str, Json]]) -> list[dict[str, Json]]:
         if len(messages) > self.limits.append_messages:
@@ -254,7 +252,7 @@ class Service:
         self, peer: Peer | None, session_id: str, message_id: str, text: str, offset: int | None = None
     ) -> int:
         one = self.open_sessions.at(session_id)
-        return await one.change(lambda draft: draft.extend(message_id, text, offset), peer)
+        return await one.change(lambda draft: draft.extend(message_id, text, offset), peer, streams=message_id)
 
     async def finish(
         self,
@@ -298,7 +296,7 @@ class Service:
         normal = {key: _cleared(key) if value is None else value for key, value in fields.items()}
         one = self.open_sessions.at(session_id)
         shown = partial(self.open_sessions.info, one)
-        return await one.change_and_look(lambda draft: draft.update(normal, expected_seq), shown, peer)
+        return await one.change_and_look(lambda draft: draft.revise(normal, expected_seq), shown, peer)
 
     def _check_name(self, name: Json) -> None:
         most = self.limits.name_chars
@@ -313,6 +311,7 @@ class Service:
 
         async def clear() -> SessionInfo:
             session = await one.need(whole=True)
+            one.stored.agree()
             try:
                 await one.save_alone()
             except SessiondError as error:  # what is removed is in the trash, saved or not
@@ -322,21 +321,22 @@ class Service:
                 await one.cut([Cleared(seq=session.seq + 1, at=self.open_sessions.now())], "cleared", peer)
             return self.open_sessions.info(one)
 
-        return await one.alone(clear)
+        return await one.alone(partial(one.settled, clear))
 
-    async def truncate(self, peer: Peer | None, session_id: str, after_seq: int) -> TruncateResult:
-        check_number("afterSeq", after_seq)
+    async def truncate(self, peer: Peer | None, session_id: str, after: int, seq: int | None = None) -> TruncateResult:
+        check_number("afterSeq", after)
         one = self.open_sessions.at(session_id)
 
         async def truncate() -> TruncateResult:
             session = await one.need(whole=True)
-            removed = len(session) - session.position_after(after_seq)
-            if removed:
-                change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after_seq)
+            one.stored.agree()
+            check_seq(session.seq, seq)
+            if removed := len(session) - session.position_after(after):
+                change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after)
                 await one.cut([change], "truncated", peer)
             return TruncateResult(session=self.open_sessions.info(one), removed=removed)
 
-        return await one.alone(truncate)
+        return await one.alone(partial(one.settled, truncate))
 
     async def delete(self, peer: Peer | None, session_id: str, permanent: bool = False) -> None:
         """`permanent`: when this returns, not a word of it is left in anything that we keep."""
@@ -354,7 +354,7 @@ class Service:
             self._brought(peer)
             return self.open_sessions.info(one)
 
-        return await one.alone(restore, self._moves.one)
+        return await one.alone(partial(one.settled, restore), self._moves.one)
 
     async def fork(
         self, peer: Peer | None, session_id: str, at_seq: int | None = None, name: str | None = None

@@ -22,7 +22,7 @@ from sessiond.service.source_merge import SourceDigest
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = f"""
     CREATE TABLE IF NOT EXISTS session (
         store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,

@@ -19,10 +19,11 @@ from sessiond.model.values import Json, JsonObject, is_derived_id, same_json
 K = TypeVar("K")
 COMPACTED = "compacted"
 """Key in a message's metadata: the source once had the message, and no longer does."""
-
+_VANISHED = "vanished"
+"""Among the digests of fields: the source no longer has the session. So what it says when it is back is something new."""
 _NEAR = 8
-"""Messages between a message and its earlier form: Codex writes an event first, and the item that says the same a few records
-later.
+"""How far a message may be from its earlier form: messages that are gone, or were said here, may be in between. And Codex writes an
+event first, and the item that says the same a few records later.
 """
 
 
@@ -77,6 +78,17 @@ class SourceDigest(msgspec.Struct, frozen=True):
         gone = {key: value for key, value in earlier.items() if key not in messages}
         return SourceDigest(messages, gone, fields)
 
+    def vanished(self) -> SourceDigest:
+        """The digest to keep once the source has no such session any more. What it said of the session's fields stays known: it may
+        come back, as if it had been looked at while its tool wrote it.
+        """
+        fields = {**self.fields, _VANISHED: b""}
+        return msgspec.structs.replace(self.now({}, fields), expected_fields=self.expected_fields)
+
+    @property
+    def has_vanished(self) -> bool:
+        return _VANISHED in self.fields
+
 
 def _with(expected: Mapping[K, list[bytes]], more: Mapping[K, bytes]) -> dict[K, list[bytes]]:
     joined = {key: list(values) for key, values in expected.items()}
@@ -92,10 +104,12 @@ def digest_of_message(wire: JsonObject, *, timed: bool = True) -> bytes:
     return digest_of({key: value for key, value in wire.items() if key != "id" and (timed or key != "timestamp")})
 
 
-def said(message: Message) -> JsonObject:
-    """The message as a source says it: without its seq."""
+def said(message: Message, *, signed: bool) -> JsonObject:
+    """The message as a source says it: without its seq, and (`signed`) without the author that its store gave it."""
     wire = message.wire()
     del wire["seq"]
+    if signed:
+        wire.pop("author", None)
     return wire
 
 
@@ -144,29 +158,68 @@ def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
 
 
 def replaced(
-    order: Sequence[str], lost: Collection[str], ours: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
+    order: Sequence[str],
+    lost: Mapping[str, JsonObject],
+    marked: Mapping[str, JsonObject],
+    new: Mapping[str, JsonObject],
+    kept: Mapping[str, Json],
 ) -> set[str]:
-    """Those of `lost` that were an earlier form of a new message: their id was derived from their words, and a new message nearby
-    has all these words. `order`: the ids of both, merged.
+    """Those of `lost` that were an earlier form of a new message: their id was derived from their words, and they were the last that the
+    source said, so it was still being written. The next new message begins with all these words; or, if it was the assistant's last,
+    one soon after it has the same words. Those that were lost before, and are `marked`, too, if the next new message begins with their
+    words: the source was looked at while its tool wrote it again. But a prompt is complete when it is sent: if it went, one that
+    begins like it is another one.
+
+    `order`: the ids of both, merged. `kept`: those that are here and still in the source -> their role.
     """
     gone: set[str] = set()
-    for place, one in enumerate(order):
-        if one in lost and is_derived_id(one):
-            near = order[max(0, place - _NEAR) : place + 1 + _NEAR]
-            if any(_covers(new[other], ours[one]) for other in near if other in new):
+    last, last_marked = True, True
+    for place in range(len(order) - 1, -1, -1):
+        one = order[place]
+        ours = lost.get(one) or marked.get(one)
+        role = kept.get(one, "tool") if ours is None else ours.get("role")
+        if ours is not None and is_derived_id(one):
+            following = order[place + 1 : place + 1 + _NEAR]
+            may_grow = last and (one in lost or (last_marked and role != "user"))
+            later = may_grow and _is_later(_next_new(following, new, kept), ours)
+            if later or (one in lost and role == "assistant" and _is_repeated(following, new, ours)):
                 gone.add(one)
+        # Results may be there while the message with their calls is completed.
+        if role != "tool":
+            last, last_marked = last and one in marked, False
+        if one not in marked and role not in ("tool", "user"):
+            break
     return gone
 
 
-def _covers(theirs: JsonObject, ours: JsonObject) -> bool:
-    """Whether a message has every word of one with another id."""
+def _next_new(following: Sequence[str], new: Mapping[str, JsonObject], kept: Collection[str]) -> JsonObject | None:
+    """The next new message, if nothing that the source still has is before it."""
+    found = next((one for one in following if one in new or one in kept), "")
+    return new.get(found)
+
+
+def _is_repeated(following: Sequence[str], new: Mapping[str, JsonObject], ours: JsonObject) -> bool:
+    """Whether a new message among those that follow says the same in the same words."""
+    many = (new[one] for one in following if one in new)
+    return any(_is_later(theirs, ours) and _same_words(theirs, ours) for theirs in many)
+
+
+def _is_later(theirs: JsonObject | None, ours: JsonObject) -> bool:
+    """Whether a message begins with every word of one with another id, and has its calls."""
     return (
-        theirs.get("role") == ours.get("role")
+        theirs is not None
+        and theirs.get("role") == ours.get("role")
         and ours.get("toolCallId") in (None, "", theirs.get("toolCallId"))
         # The rest of a character or line end that a cut left does not count as a word.
-        and all(_text(ours.get(key)).rstrip(" \ufffd") in _text(theirs.get(key)) for key in ("content", "thinking"))
+        and all(
+            _text(theirs.get(key)).startswith(_text(ours.get(key)).rstrip(" \ufffd")) for key in ("content", "thinking")
+        )
         and _has_calls(theirs.get("toolCalls"), ours.get("toolCalls"))
     )
+
+
+def _same_words(theirs: JsonObject, ours: JsonObject) -> bool:
+    return all(_text(theirs.get(key)) == _text(ours.get(key)) for key in ("content", "thinking"))
 
 
 def _text(value: Json) -> str:
@@ -233,10 +286,18 @@ def _grew(theirs: Json, ours: Json) -> bool:
 def _has_calls(theirs: Json, ours: Json) -> bool:
     there = {call.get("id"): call for call in _calls(theirs)}
     return all(
-        call.get("id") in there
-        and (not call.get("arguments") or same_json(call["arguments"], there[call.get("id")].get("arguments")))
+        call.get("id") in there and _has_arguments(there[call.get("id")].get("arguments"), call.get("arguments"))
         for call in _calls(ours)
     )
+
+
+def _has_arguments(theirs: Json, ours: Json) -> bool:
+    """Some tools write the arguments of a call as they come."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return all(key in theirs and _has_arguments(theirs[key], value) for key, value in ours.items())
+    if isinstance(theirs, str) and isinstance(ours, str):
+        return theirs.startswith(ours)
+    return ours is None or ours in ("", {}, []) or same_json(theirs, ours)
 
 
 def _calls(value: Json) -> Iterable[JsonObject]:

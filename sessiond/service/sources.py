@@ -97,6 +97,15 @@ class Sources:
         known = self._known.get(path)
         return None if known is None else known.mark
 
+    def local_ids(self, path: str) -> set[str]:
+        """The sessions that a file had when it was last read."""
+        known = self._known.get(path)
+        return set() if known is None else set(known.local_ids)
+
+    def forget(self, path: str, local_ids: set[str]) -> None:
+        """The file no longer has these sessions."""
+        self._known[path].local_ids -= local_ids
+
     def tool(self, path: str) -> str:
         return self._known[path].tool
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVarTuple, Unpack
+from typing import Literal, Protocol, TypeVarTuple, Unpack
 
 from sessiond.model.wire import encode as _encode
 from sessiond.schema.notifications import Changed, Deleted, Origin, Reloaded, Restored, Resync, Saved
@@ -105,8 +105,10 @@ class Subscribers:
                 params = _encode(Changed(session_id=self.wire_id, seq=seq, changes=changes, origin=by))
             self._send(one, "session/changed", params)
 
-    def reloaded(self, info: SessionInfo) -> None:
-        self._tell("session/reloaded", Reloaded(session=info, reason="externalEdit"))
+    def reloaded(self, info: SessionInfo, reason: Literal["externalEdit", "synced"] = "externalEdit") -> None:
+        for one in self._attached.values():
+            one.since = info.seq  # the session may have fewer changes than it had when the peer opened it
+        self._tell("session/reloaded", Reloaded(session=info, reason=reason))
 
     def saved(self, file: SavedFile) -> None:
         told = Saved(session_id=self.wire_id, path=file.path, bytes=file.bytes, saved_at=file.saved_at)

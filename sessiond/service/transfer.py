@@ -208,10 +208,12 @@ class Transfer:
 
     async def _move(self, one: OpenSession, target: OpenSession, session: Session) -> None:
         """The copy is complete before the original is removed. A crash in between leaves both."""
-        await target.stored.put(session.snapshot())
+        given = session.snapshot()
+        await target.stored.put(given)
+        wanted = given if target.store.shared else session  # only a shared store may say something else: the author
         made = target.stored.fingerprint
         copy = await target.stored.read(whole=True)
-        if not await heavy(session, _holds, copy, session):
+        if not await heavy(session, _holds, copy, wanted):
             if target.stored.fingerprint != made:
                 await target.stored.delete(copy, permanent=False)  # what the other program wrote is nowhere else
                 raise Unavailable(

@@ -24,6 +24,7 @@ from sessiond.store.port import (
     Listed,
     Recovered,
     SavedSession,
+    StoreOfThisMachine,
     StoreProblem,
     Touched,
     Trashed,
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 _SCAN_BATCH = 500
 
 
-class FolderStore:
+class FolderStore(StoreOfThisMachine):
     def __init__(
         self,
         *,
@@ -148,6 +149,10 @@ class FolderStore:
     def _save_worked(self) -> None:
         if self._around.problem is not None and self._around.problem.kind == "saveFailed":
             self.set_problem(None)
+
+    def check_writable(self, local_id: str) -> None:
+        """SessionNotFound (no session can have this id), Unavailable, ReadOnly."""
+        self._around.check_writable(local_id)
 
     def file_path(self, local_id: str) -> str:
         return self._around.path(local_id)

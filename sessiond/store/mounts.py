@@ -34,6 +34,8 @@ class _Mounted:
         self.trash = trash
         self.claim = claim
         self.opened = False
+        self.own = False
+        """The folder is in the data folder, so it has neither lock nor marker."""
         self.watch: Watch | None = None
         self.looking = asyncio.Lock()
         """One attempt at a time may claim the folder: a second one would find it in use, by ourselves."""
@@ -80,8 +82,15 @@ class Mounts:
 
     async def mount_default(self) -> FolderStore:
         """The store under the data folder, in the native format. It is ours as long as the data folder is."""
-        root = posixpath.join(self._data_dir, "sessions")
-        mounted = self._make(DEFAULT, root, registry.get("jsonl"), marker=None)
+        return await self._mount_own(DEFAULT, posixpath.join(self._data_dir, "sessions"), self._journal)
+
+    async def mount_shared(self, name: str, root: str, journal: Journal) -> FolderStore:
+        """The folder of a shared store, under the data folder. `journal`: what its changes go to instead of the daemon's."""
+        return await self._mount_own(name, root, journal)
+
+    async def _mount_own(self, name: str, root: str, journal: Journal) -> FolderStore:
+        mounted = self._make(name, root, registry.get("jsonl"), marker=None, journal=journal)
+        mounted.own = True
         try:
             await off_loop(self._fs.make_dirs, root)
         except OSError as error:  # something else is in its place, or permission was removed
@@ -91,13 +100,13 @@ class Mounts:
 
     async def mount(self, name: str, path: str, fmt: str) -> FolderStore:
         """Mount an adopted folder. If it cannot be reached, the store exists nevertheless and reports that."""
-        mounted = self._make(name, path, registry.get(fmt), marker=MARKER)
+        mounted = self._make(name, path, registry.get(fmt), marker=MARKER, journal=self._journal)
         async with mounted.looking:
             if mounted.claim is None:  # a round of `_look_around` may have been first
                 await self._try_claim(mounted)
         return mounted.store
 
-    def _make(self, name: str, root: str, fmt: Format, marker: str | None) -> _Mounted:
+    def _make(self, name: str, root: str, fmt: Format, marker: str | None, journal: Journal) -> _Mounted:
         self._fs.confine(root)
         files = StoreFiles(self._fs, root, fmt, marker=marker)
         trash = Trash(self._fs, posixpath.join(self._data_dir, "trash", name))
@@ -106,7 +115,7 @@ class Mounts:
             fmt=fmt,
             files=files,
             trash=trash,
-            journal=self._journal,
+            journal=journal,
             clock=self._clock,
             limits=self._limits,
             run=off_loop,
@@ -173,7 +182,7 @@ class Mounts:
         while True:
             await asyncio.sleep(self._limits.look_around_s)
             for mounted in list(self._mounted.values()):
-                look = self._look_at_own if mounted.store.name == DEFAULT else self._look_at
+                look = self._look_at_own if mounted.own else self._look_at
                 try:
                     async with mounted.looking:
                         await look(mounted)
@@ -181,7 +190,7 @@ class Mounts:
                     log.warning("store %s: %s", mounted.store.name, error)
 
     async def _look_at_own(self, mounted: _Mounted) -> None:
-        """The default store has neither lock nor marker: it is available as long as its folder can be used."""
+        """A folder of ours has neither lock nor marker: it is available as long as it can be used."""
         store = mounted.store
         away = store.problem is not None and store.problem.kind == "unavailable"
         if not await off_loop(mounted.files.reachable):

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from sessiond.journal.writer import OnDurable
-from sessiond.model.changes import Change
+from sessiond.model.changes import Change, Extended
 from sessiond.model.message import Message
 from sessiond.model.session import Session, SessionInfo
 
@@ -87,6 +87,21 @@ class Touched(msgspec.Struct, frozen=True):
     everything: bool = False
 
 
+class Arrived(msgspec.Struct, frozen=True):
+    """Other machines have changed these sessions, or what waited may be pushed: whoever has them must merge. `taken` is called once
+    that is done, or has failed.
+    """
+
+    local_ids: list[str]
+    taken: Callable[[], None] | None = None
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """Other machines have these sessions, and nothing of them is here but what lists show. `session_id` is the local id."""
+
+    infos: list[SessionInfo]
+
+
 class Recovered(msgspec.Struct, frozen=True):
     """The journal holds changes of these sessions that their files lack: they need an owner that saves them."""
 
@@ -101,6 +116,19 @@ class StoreProblem(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
 
+class HubStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What a shared store knows of its hub. `since`: since when it is in this state (RFC 3339). `pending`: changes that are durable
+    here and not on the hub. `lag`: changes that are on the hub and not here, as far as is known. `problem`: why it cannot be
+    reached, or what is wrong with it.
+    """
+
+    state: Literal["online", "offline"]
+    since: str
+    pending: int
+    lag: int
+    problem: str | None
+
+
 class HealthChanged(msgspec.Struct, frozen=True):
     """`problem` None: the store can be used again."""
 
@@ -113,7 +141,7 @@ class WatchChanged(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-Event: TypeAlias = Touched | Recovered | HealthChanged | WatchChanged
+Event: TypeAlias = Touched | Arrived | Announced | Recovered | HealthChanged | WatchChanged
 
 
 Complete: TypeAlias = Callable[[], Awaitable[Session | None]]
@@ -145,6 +173,43 @@ class Stored(Protocol):
 
     def warnings(self) -> list[FileWarning]: ...
 
+    @property
+    def provisional(self) -> int:
+        """How many of the session's last changes are durable here, and not yet where the store is shared."""
+
+    def waits(self, seq: int) -> bool:
+        """Whether the change that gave this seq is provisional."""
+
+    def told(self) -> list[Change]:
+        """Changes that `merge` has applied in place since the last call: those of other machines."""
+
+    def agree(self) -> None:
+        """Unavailable if nobody can say now which seq the session really has."""
+
+    fetched: bool
+    """The last `read` has brought it to this machine: no index has it."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether text that streams in is gathered before it is committed."""
+
+    @property
+    def gathered(self) -> Extended | None:
+        """Text that `gather` made durable, and that is not a part of the session yet."""
+
+    async def gather(self, change: Extended) -> None:
+        """Make text of a streamed message durable here, in the place of what is gathered, with which it begins. Errors as in
+        `commit`; what was gathered before remains.
+        """
+
+    async def share(self, session: Session, *, later: bool = False) -> Change:
+        """Commit what is gathered, and return the change that it makes. Where that is not possible, or `later`, it is
+        provisional. OutsideChange as in `commit`.
+        """
+
+    async def orphans(self, session: Session) -> list[str]:
+        """Called after `read`: messages that are being streamed by nobody, because whoever began is gone."""
+
     async def exists(self) -> bool: ...
 
     async def read(self, *, whole: bool) -> Session:
@@ -166,9 +231,12 @@ class Stored(Protocol):
     async def merge(self, session: Session) -> Session | None:
         """The session as it is now. The same object: nothing happened. None: its file was removed, and it is in the trash."""
 
-    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
+    async def commit(
+        self, session: Session, changes: list[Change], on_durable: OnDurable | None = None, *, agreed: bool = False
+    ) -> None:
         """Make changes durable, all or none, then apply them. `on_durable` is called in between, by the thread that knows
-        first, or not at all. ReadOnly (nothing is stored), Indeterminate (may or may not be stored), TooLarge.
+        first, or not at all. `agreed`: the changes depend on the session's seq. ReadOnly (nothing is stored), Indeterminate
+        (may or may not be stored), TooLarge, OutsideChange: somebody else was first; merge, then plan again.
         """
 
     async def cut(self, session: Session, changes: list[Change]) -> Session:
@@ -180,7 +248,10 @@ class Stored(Protocol):
         """Called before the first commit of a new session: AlreadyExists if the session exists."""
 
     async def put(self, session: Session) -> SavedSession:
-        """Store a whole new session, durable when this returns (fork, import, move). AlreadyExists."""
+        """Store a whole new session, durable when this returns (fork, import, move). AlreadyExists.
+
+        `session` is the caller's own copy: its messages get the name of the author that the store gives them.
+        """
 
     async def save(self, session: Session) -> SavedSession | None:
         """Bring the file up to date. None if there was nothing to do. OutsideChange: merge, then try again."""
@@ -216,6 +287,8 @@ class Store(Protocol):
 
     name: str
     format: str
+    shared: bool
+    """Other machines write its sessions too."""
     taken_state_keys: frozenset[str]
     """Keys that its files use for something else, so state cannot use them."""
     path: str
@@ -225,6 +298,25 @@ class Store(Protocol):
 
     def subscribe(self, listener: Callable[[Event], None]) -> None:
         """`listener` is called on the loop, in order, never from within a call of this store."""
+
+    def hub_status(self) -> HubStatus:
+        """Only of a shared store."""
+
+    def hurry(self, attended: Callable[[str], bool]) -> None:
+        """Only of a shared store. Changes of other machines are fetched at once where this holds (a client has the session with
+        this local id open), and some at a time elsewhere.
+        """
+
+    def announced(self) -> list[SessionInfo]:
+        """Sessions of which nothing is here but what lists show. `Stored.read` fetches them."""
+
+    @property
+    def unfetched(self) -> int:
+        """How many those are."""
+
+    @property
+    def fetching(self) -> bool:
+        """Whether they are being fetched now, so that a search will find more soon."""
 
     def recovered(self) -> list[str]:
         """Sessions with changes in the journal that nobody has taken over by `session` yet."""
@@ -250,3 +342,59 @@ class Store(Protocol):
         """For a session that is too large for memory; None if this store can only take it as a whole."""
 
     async def trash(self) -> list[Trashed]: ...
+
+
+class OfThisMachine:
+    """The part of `Stored` for a session that only this machine writes: the seq in memory is the session's, and nothing is
+    provisional.
+    """
+
+    fetched = False
+    # Not properties: each append looks at them several times.
+    gathers = False
+    gathered: Extended | None = None
+
+    @property
+    def provisional(self) -> int:
+        return 0
+
+    def waits(self, seq: int) -> bool:
+        return False
+
+    def told(self) -> list[Change]:
+        return []
+
+    def agree(self) -> None:
+        pass
+
+    async def gather(self, change: Extended) -> None:
+        raise AssertionError("the journal takes every change at once")
+
+    async def share(self, session: Session, *, later: bool = False) -> Change:
+        raise AssertionError("the journal takes every change at once")
+
+    async def orphans(self, session: Session) -> list[str]:
+        return [message.id for message in session.streaming()]
+
+
+class StoreOfThisMachine:
+    """The same for `Store`."""
+
+    shared = False
+
+    def hub_status(self) -> HubStatus:
+        raise AssertionError("a store of one machine has no hub")
+
+    def hurry(self, attended: Callable[[str], bool]) -> None:
+        raise AssertionError("a store of one machine has no hub")
+
+    def announced(self) -> list[SessionInfo]:
+        return []
+
+    @property
+    def unfetched(self) -> int:
+        return 0
+
+    @property
+    def fetching(self) -> bool:
+        return False

@@ -30,7 +30,7 @@ from sessiond.store.create import left_beside, make
 from sessiond.store.file_state import FileState
 from sessiond.store.files import UNSEEN, FilesSnapshot, Print
 from sessiond.store.partial_load import lacks
-from sessiond.store.port import Complete, FileWarning, OutsideChange, SavedSession
+from sessiond.store.port import Complete, FileWarning, OfThisMachine, OutsideChange, SavedSession
 from sessiond.store.reconcile import Merging, Rest
 from sessiond.store.trash import copy_name
 
@@ -40,7 +40,7 @@ _ROOM_FOR_AN_ANSWER = 4 * KIB
 _encode = msgspec.json.Encoder().encode
 
 
-class StoredSession:
+class StoredSession(OfThisMachine):
     """`failed(error)`, `worked()`: called after each save, so that the store knows the state of its folder."""
 
     def __init__(
@@ -77,6 +77,11 @@ class StoredSession:
     @property
     def fingerprint(self) -> str | None:
         return None if self.dirty else fingerprint(self._known.prints)
+
+    @property
+    def versions(self) -> str:
+        """Identifies the versions of the files that were seen or written last."""
+        return fingerprint(self._known.prints)
 
     def warnings(self) -> list[FileWarning]:
         return [FileWarning(self._around.files.path(p.path), p.line, p.message) for p in self._known.problems]
@@ -130,7 +135,9 @@ class StoredSession:
 
     # Changing
 
-    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
+    async def commit(
+        self, session: Session, changes: list[Change], on_durable: OnDurable | None = None, *, agreed: bool = False
+    ) -> None:
         if session.absent:
             session.check(changes)
         await self._recorded(changes, on_durable)
@@ -138,6 +145,18 @@ class StoredSession:
         for change in changes:
             session.apply(change)
         self._known.pending += changes
+
+    def took(self, changes: Sequence[Change]) -> None:
+        """Changes were applied to the session that are durable elsewhere: the next save writes them."""
+        self._known.pending += changes
+
+    async def start_anew(self, *, ours: bool) -> None:
+        """Remove the files; the next save writes all of the session. Unless they are `ours`, the trash has a copy."""
+        known, around = self._known, self._around
+        with around.on_disk(f"{self.local_id} cannot be written again"):
+            seen = await around.run(around.files.print_of, self._main) if ours else None
+            await around.take_away(known, seen)
+        known.rewrite = True
 
     async def cut(self, session: Session, changes: list[Change]) -> Session:
         after: Session = await self._around.run(session.after, changes)
@@ -402,6 +421,14 @@ class StoredSession:
         self._around.check_writable(self.local_id)
         with self._around.on_disk(f"{self.local_id} cannot be deleted"):
             await self._take_away(None)
+
+    async def out_of_trash(self) -> None:
+        """Its entry in the trash is no longer needed: the session was restored from elsewhere."""
+        around, trash = self._around, self._around.trash
+        with around.on_disk(f"the entry of {self.local_id} in the trash cannot be removed"):
+            entry = await around.run(trash.mark, self.local_id)
+            if entry is not None:
+                await around.run(trash.remove, self.local_id, entry)
 
     async def restore(self) -> Session:
         around, trash = self._around, self._around.trash

@@ -149,16 +149,16 @@ class WsChannel(StreamChannel):
             raise RequestRefused(400, "this port speaks HTTP and WebSocket, without TLS", kind="invalidRequest")
 
     def _request(self, head: bytes, rest: bytes) -> None:
-        protocol, request = read_head(head)
+        method, protocol, request = read_head(head)
         self._host = self._listener.door.judge(request.headers)
-        if wants_upgrade(request):
+        if method not in ("GET", "HEAD"):
+            raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
+        if method == "GET" and wants_upgrade(request):
             self._upgrade(protocol, request, rest)
             return
-        if request.method not in ("GET", "HEAD"):
-            raise RequestRefused(405, "only GET is served here", kind="invalidRequest")
         assert self._transport is not None
         self._transport.pause_reading()
-        self._answering = self._loop.create_task(self._serve(request))
+        self._answering = self._loop.create_task(self._serve(request, head_only=method == "HEAD"))
 
     def _upgrade(self, protocol: ServerProtocol, request: Request, rest: bytes) -> None:
         token = token_of(request.headers)
@@ -187,7 +187,7 @@ class WsChannel(StreamChannel):
         if not self._held:
             self._deliver()
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Request, *, head_only: bool) -> None:
         path, _, query = request.path.partition("?")
         authorization = request.headers.get_all("Authorization")
         try:
@@ -199,7 +199,10 @@ class WsChannel(StreamChannel):
         except OSError as error:
             _log.error("%s could not be read: %s", path, error)
             answer = HttpResponse(500, _TEXT, b"this file could not be read\n")
-        self._finish(answer or HttpResponse(404, _TEXT, b"there is nothing here\n"), head_only=request.method == "HEAD")
+        except Exception:  # without an answer the peer would wait for the deadline
+            _log.exception("%s could not be served", path)
+            answer = HttpResponse(500, _TEXT, b"an internal error: the daemon's log says which\n")
+        self._finish(answer or HttpResponse(404, _TEXT, b"there is nothing here\n"), head_only=head_only)
 
     def _finish(self, answer: HttpResponse, *, head_only: bool = False) -> None:
         if self._transport is None:

@@ -85,14 +85,28 @@ class OriginCheck:
         return origin == f"http://{host}" or origin in self._origins
 
 
-def read_head(head: bytes) -> tuple[ServerProtocol, Request]:
-    """The request whose bytes, with the blank line at their end, are `head`. Raises RequestRefused."""
+def read_head(head: bytes) -> tuple[str, ServerProtocol, Request]:
+    """The method and the request whose bytes, with the blank line at their end, are `head`. Raises RequestRefused."""
     protocol = ServerProtocol(select_subprotocol=_select)
-    protocol.receive_data(head)
+    method, _, rest = head.partition(b" ")
+    # Before its version 17 the library reads no other method than GET.
+    protocol.receive_data(b"GET " + rest if method.isalpha() and method.isupper() else head)
     events = protocol.events_received()
     if not events or not isinstance(events[0], Request):
         raise RequestRefused(400, "unsupported or malformed HTTP request", kind="invalidRequest")
-    return protocol, events[0]
+    return method.decode("ascii"), protocol, _as_latin_1(events[0])
+
+
+def _as_latin_1(request: Request) -> Request:
+    """The request with its headers decoded as HTTP says. Up to its version 16 the library leaves surrogates in them, which
+    nothing later could encode.
+    """
+    if not request.path.isascii():
+        raise RequestRefused(400, "a path must be ASCII: percent-encode the rest", kind="invalidRequest")
+    headers = Headers()
+    for name, value in request.headers.raw_items():
+        headers[name] = value.encode("latin-1", "surrogateescape").decode("latin-1")
+    return Request(request.path, headers)
 
 
 def wants_upgrade(request: Request) -> bool:

@@ -13,28 +13,34 @@ _INSTALL = (Path(__file__).parent / "install").read_text()
 _DEADLINE_S = 120
 
 
+def versions() -> dict[str, str]:
+    """Agent -> the version that `install` installs."""
+    return dict(re.findall(r"^(\w+)=([\d.]+)$", _INSTALL, re.MULTILINE))
+
+
 def cache() -> Path:
     """Where `install` puts the agents."""
-    versions = dict(re.findall(r"^(\w+)=([\d.]+)$", _INSTALL, re.MULTILINE))
-    names = ("claude", "codex", "opencode", "pi", "qwen", "llm", "ccusage")
+    names = ("claude", "codex", "opencode", "pi", "qwen", "llm", "ccusage", "gemini")
     base = os.environ.get("SESSIOND_CACHE") or str(Path.home() / ".cache" / "sessiond-tests")
-    return Path(base) / ("agents-" + "-".join(versions[name] for name in names))
+    return Path(base) / ("agents-" + "-".join(versions()[name] for name in names))
 
 
 class Agent:
     """`tool`: the importer's name. `place`: where it keeps its sessions, below the home. `prepare(home, url)` writes its
-    configuration. `first`, `again`: its arguments for a new conversation and for going on with the last one.
+    configuration. `first`, `again`, `resume`: its arguments for a new conversation, for going on with the last one, and for going on
+    with the one whose id is in the place of `ID`.
     """
 
     def __init__(
-        self, name: str, tool: str, place: str, prepare: Callable[[Path, str], dict[str, str]], first: str, again: str
-    ) -> None:
+        self, name: str, tool: str, place: str, prepare: Callable[[Path, str], dict[str, str]], first: str, again: str, resume: str = "",
+    ) -> None:  # fmt: skip
         self.name = name
         self.tool = tool
         self.place = place
         self._prepare = prepare
         self._first = first.split()
         self._again = again.split()
+        self._resume = resume.split()
 
     def __str__(self) -> str:
         return self.name
@@ -55,7 +61,14 @@ class Agent:
 
     def run(self, env: dict[str, str], folder: Path, prompt: str, *, again: bool = False) -> str:
         """Send a prompt from `folder`; returns what the agent printed."""
-        command = [*self.program, *(self._again if again else self._first), prompt]
+        return self._send(env, folder, [*(self._again if again else self._first), prompt])
+
+    def resume(self, env: dict[str, str], folder: Path, session_id: str, prompt: str) -> str:
+        """Send a prompt to the session that has this id."""
+        return self._send(env, folder, [*(session_id if one == "ID" else one for one in self._resume), prompt])
+
+    def _send(self, env: dict[str, str], folder: Path, arguments: list[str]) -> str:
+        command = [*self.program, *arguments]
         done = subprocess.run(
             command,
             cwd=folder,
@@ -88,6 +101,7 @@ model_provider = "fake"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
+tool_output_token_limit = 2000000
 [model_providers.fake]
 name = "fake"
 base_url = "{url}/v1"
@@ -102,11 +116,14 @@ enabled = false
 
 def _pi(home: Path, url: str) -> dict[str, str]:
     model = {
-        "id": "fake-model", "name": "Fake", "reasoning": False, "input": ["text"], "contextWindow": 100_000, "maxTokens": 4000,
+        "id": "fake-model", "name": "Fake", "reasoning": False, "input": ["text", "image"], "contextWindow": 100_000, "maxTokens": 4000,
         "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
     }  # fmt: skip
     fake = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "none", "models": [model]}
     _write(home / ".pi" / "agent" / "models.json", json.dumps({"providers": {"fake": fake}}))
+    # Only when it is told to. It would keep the last 20,000 tokens otherwise, so that a short talk could not be compacted.
+    settings = {"compaction": {"enabled": False, "keepRecentTokens": 1}}
+    _write(home / ".pi" / "agent" / "settings.json", json.dumps(settings))
     return {"PI_OFFLINE": "1"}
 
 
@@ -115,16 +132,28 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
         "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
         "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
-        "model": {"name": "fake-model"},
+        "memory": {"enableManagedAutoMemory": False},  # otherwise it asks its model once more each time
+        "model": {
+            "name": "fake-model",
+            "generationConfig": {"modalities": {"image": True}, "contextWindowSize": 1_000_000},
+        },
     }
     _write(home / ".qwen" / "settings.json", json.dumps(settings))
-    return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "fake-model"}
+    return {
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_MODEL": "fake-model",
+        "QWEN_CODE_NO_RELAUNCH": "true",
+    }
 
 
 def _opencode(home: Path, url: str) -> dict[str, str]:
     fake = {
         "npm": "@ai-sdk/openai-compatible", "name": "Fake", "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
-        "models": {"fake-model": {"name": "Fake", "limit": {"context": 100_000, "output": 4000}}},
+        "models": {"fake-model": {
+            "name": "Fake", "limit": {"context": 100_000, "output": 4000}, "attachment": True,
+            "modalities": {"input": ["text", "image"], "output": ["text"]},
+        }},
     }  # fmt: skip
     settings = {
         "autoupdate": False, "share": "disabled", "model": "fake/fake-model", "small_model": "fake/fake-model",
@@ -133,6 +162,29 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
     _write(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
     quiet = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
     return {f"OPENCODE_DISABLE_{name}": "1" for name in quiet}
+
+
+def _gemini(home: Path, url: str) -> dict[str, str]:
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "model": {"name": "gemini-2.5-flash"},
+    }
+    _write(home / ".gemini" / "settings.json", json.dumps(settings))
+    quiet = {
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_TELEMETRY_ENABLED": "false",
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+    }
+    loaded = {"NODE_OPTIONS": f"--require {Path(__file__).parent / 'clock.cjs'}"}
+    return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": url, **quiet, **loaded}
+
+
+def clock(shown: float) -> dict[str, str]:
+    """The environment of a process of Gemini CLI whose clock begins at `shown` (seconds) and goes slowly."""
+    return {"AGENT_CLOCK_MS": str(round(shown * 1000))}
 
 
 _FUNCTION = """
@@ -157,19 +209,36 @@ AGENTS = [
     Agent(
         "claude", "claude-code", ".claude/projects", _claude,
         "--model fake-model --allowedTools Bash -p", "--model fake-model --allowedTools Bash --continue -p",
+        "--model fake-model --allowedTools Bash --resume ID -p",
     ),
     Agent(
         "codex", "codex", ".codex/sessions", _codex,
         "exec --skip-git-repo-check", "exec resume --last --skip-git-repo-check",
+        "exec resume --skip-git-repo-check ID",
     ),
     Agent(
         "pi", "pi", ".pi/agent/sessions", _pi,
         "--provider fake --model fake-model -p", "--provider fake --model fake-model --continue -p",
+        "--provider fake --model fake-model --session ID -p",
     ),
-    Agent("qwen", "qwen", ".qwen/projects", _qwen, "--auth-type openai -y -p", "--auth-type openai -y --continue -p"),
-    Agent("opencode", "opencode", ".local/share/opencode/opencode.db", _opencode, "run", "run --continue"),
+    Agent(
+        "qwen", "qwen", ".qwen/projects", _qwen,
+        "--auth-type openai -y -p", "--auth-type openai -y --continue -p", "--auth-type openai -y --resume ID -p",
+    ),
+    Agent(
+        "opencode", "opencode", ".local/share/opencode/opencode.db", _opencode,
+        "run", "run --continue", "run --session ID",
+    ),
     Agent(
         "llm", "llm", ".config/io.datasette.llm/logs.db", _llm,
         "prompt -m fake-model --functions ../functions.py", "prompt -c --functions ../functions.py",
     ),
 ]  # fmt: skip
+GEMINI = Agent(
+    "gemini", "gemini-cli", ".gemini/tmp", _gemini,
+    "--skip-trust -y -m gemini-2.5-flash -p", "--skip-trust -y -m gemini-2.5-flash --resume latest -p",
+    "--skip-trust -y -m gemini-2.5-flash --resume ID -p",
+)  # fmt: skip
+"""Not among the others: a minute after it was resumed, it deletes the file that it was resumed from, unless its clock is ours."""
+RESUMED = [*(one for one in AGENTS if one.name != "llm"), GEMINI]
+"""Those that `sessiond resume` is tried with."""

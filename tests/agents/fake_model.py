@@ -1,13 +1,14 @@
 """A model that runs on 127.0.0.1 and answers by rule, so that real agents run without a network: OpenAI's chat completions
-and responses, and Anthropic's messages.
+and responses, Anthropic's messages, and Google's contents.
 
-The newest prompt says what to answer. `RUN <command>` in it makes the model say a sentence and call the agent's shell; once
-the result is there, and for all other prompts, it says `Answer N: <prompt>`, where N counts the prompts. The model remembers
-what it was sent.
+The newest prompt says what to answer. `RUN <command>` in it makes the model say a sentence and call the agent's shell, and
+`SEARCH <word>` the search of `sessiond mcp`; once the result is there, and for all other prompts, it says `Answer N: <prompt>`, where N counts the prompts. If the agent
+itself asks for a summary, it gives one. The model remembers what it was sent. `hold` makes it fall silent in the middle of what it says, until it may go on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -15,11 +16,20 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
-PROMPT = re.compile(r"(?:First|Second|Third|Fourth) prompt[^\n\"<]*")
+PROMPT = re.compile(r"(?:First|Second|Third|Fourth|Fifth|Sixth) prompt[^\n\"<]*")
 """The prompts that the tests type. Everything else that an agent sends under the user's role is the agent's own."""
 RUN = re.compile(r"RUN ([a-z. ]+)")
+SEARCH = re.compile(r"SEARCH ([a-z]+)")
 _SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command")
 LOOKING = "I shall look."
+SUMMARY = "<summary><state_snapshot>There was a talk about apples.</state_snapshot></summary>"
+"""In the words that one agent or another looks for in it."""
+_SUMMARIES = re.compile(
+    r"<state_snapshot>|CONTEXT CHECKPOINT COMPACTION|<summary>|^<conversation>|^# Conversation$|^Here is the conversation",
+    re.MULTILINE,
+)
+_FINDER, _FOUND = "ToolSearch", "mcp__sessiond__search"
+"""Claude Code tells its model only the names of the tools that servers have; this tool gives their schemas."""
 
 Item: TypeAlias = tuple[str, ...]
 """`("user", text)`, `("assistant", text)`, `("call", name, arguments as JSON)` or `("result", text)`."""
@@ -29,9 +39,10 @@ Json: TypeAlias = dict[str, Any]
 class Request:
     """What the model was sent, in order, and what it answered."""
 
-    def __init__(self, items: list[Item], tools: dict[str, Json]) -> None:
+    def __init__(self, items: list[Item], tools: dict[str, Json], body: Json) -> None:
         self.items = items
         self.tools = tools
+        self.body = body
         self.answer: list[Item] = []
 
     @property
@@ -50,6 +61,9 @@ class FakeModel:
         self._server.daemon_threads = True
         self._lock = threading.Lock()
         self._calls = 0
+        self._turnstile = threading.Condition()
+        self._passed = 0
+        self._most: int | None = None
 
     @property
     def url(self) -> str:
@@ -60,8 +74,32 @@ class FakeModel:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.go_on()
         self._server.shutdown()
         self._server.server_close()
+
+    def hold(self, after: int) -> None:
+        """From now on, say that many pieces (words, mostly), and then nothing."""
+        with self._turnstile:
+            self._passed, self._most = 0, after
+
+    @property
+    def held(self) -> bool:
+        """Whether it has come to that point."""
+        with self._turnstile:
+            return self._most is not None and self._passed > self._most
+
+    def go_on(self) -> None:
+        with self._turnstile:
+            self._most = None
+            self._turnstile.notify_all()
+
+    def pass_piece(self) -> None:
+        """Returns when the next piece may be said."""
+        with self._turnstile:
+            self._passed += 1
+            while self._most is not None and self._passed > self._most:
+                self._turnstile.wait()
 
     def conversation(self, first: str) -> list[Item]:
         """The whole conversation that began with the prompt `first`: the longest one that was sent, and its answer. What an agent
@@ -73,25 +111,58 @@ class FakeModel:
         last = max(asked, key=lambda one: len(one.items))
         return last.items[last.items.index(("user", first)) :] + last.answer
 
+    def turn(self, prompt: str) -> list[Item]:
+        """A prompt and all that was sent and answered after it, until the agent was done with it."""
+        found = [one for one in self.requests if one.prompts[-1:] == [prompt] and _shell(one.tools)]
+        asked = [one for one in found if one.items[-1] == ("user", prompt) or one.items[-1][0] == "result"]
+        assert asked, [one.prompts for one in self.requests]
+        last = asked[-1]
+        return last.items[len(last.items) - 1 - last.items[::-1].index(("user", prompt)) :] + last.answer
+
     def answer(self, request: Request) -> tuple[str, tuple[str, Json, str] | None]:
         """The text, and a call: the shell's name, its arguments and an id."""
         prompts = request.prompts
         newest = prompts[-1] if prompts else ""
         positions = [n for n, item in enumerate(request.items) if item == ("user", newest)]
         after = request.items[positions[-1] + 1 :] if positions else []
-        wanted, shell = RUN.search(newest), _shell(request.tools)
+        wanted = _wanted(newest, request.tools, after)
         call = None
-        text = f"Answer {len(prompts)}: {newest}"
+        text = SUMMARY if _asks_for_a_summary(request.body) else f"Answer {len(prompts)}: {newest}"
         with self._lock:
-            if wanted and shell and not any(item[0] == "result" for item in after):
+            if wanted:
                 self._calls += 1
-                call = (shell, _arguments(request.tools[shell], wanted[1].strip()), f"call_{self._calls:08d}")
+                call = (*wanted, f"call_{self._calls:08d}")
                 text = LOOKING
             request.answer = [("assistant", text)]
             if call is not None:
                 request.answer.append(("call", call[0], json.dumps(call[1], sort_keys=True)))
             self.requests.append(request)
         return text, call
+
+
+def _wanted(prompt: str, tools: dict[str, Json], after: list[Item]) -> tuple[str, Json] | None:
+    """The tool that a prompt still wants called, and its arguments. `after`: what came after the prompt."""
+    run, shell, search = RUN.search(prompt), _shell(tools), SEARCH.search(prompt)
+    called = [item[1] for item in after if item[0] == "call"]
+    if run and shell and not any(item[0] == "result" for item in after):
+        return shell, _arguments(tools[shell], run[1].strip())
+    if not search or any(name != _FINDER for name in called):
+        return None
+    found = [name for name in tools if "sessiond" in name and name.endswith("search")]
+    if not found and _FINDER in tools:
+        if _FINDER not in called:
+            return _FINDER, {"query": f"select:{_FOUND}"}
+        found = [_FOUND]  # its schema is in the result
+    return (found[0], {"query": search[1]}) if found else None
+
+
+def _asks_for_a_summary(body: Json) -> bool:
+    """Whether the agent, in its own words, asks for what a compaction keeps."""
+    messages = body.get("messages") or body.get("input") or body.get("contents") or [{}]
+    last = messages[-1]
+    content = last.get("content") or last.get("parts") or ""
+    text = content if isinstance(content, str) else _text(content[-1])
+    return last.get("role") == "user" and _SUMMARIES.search(text) is not None
 
 
 def _shell(tools: dict[str, Json]) -> str | None:
@@ -148,7 +219,7 @@ def from_chat(body: Json) -> Request:
             _call(one["function"]["name"], one["function"]["arguments"]) for one in message.get("tool_calls") or []
         ]
     functions = [tool["function"] for tool in body.get("tools") or []]
-    return Request(items, {one["name"]: one.get("parameters") or {} for one in functions})
+    return Request(items, {one["name"]: one.get("parameters") or {} for one in functions}, body)
 
 
 def from_responses(body: Json) -> Request:
@@ -163,9 +234,10 @@ def from_responses(body: Json) -> Request:
             items.append(("result", _text(item.get("output"))))
     tools: dict[str, Json] = {}
     for tool in body.get("tools") or []:
+        space = f"{tool['name']}/" if str(tool.get("name")).startswith("mcp__") else ""
         for one in tool.get("tools") or [tool]:
-            tools[str(one.get("name"))] = one.get("parameters") or {}
-    return Request(items, tools)
+            tools[space + str(one.get("name"))] = one.get("parameters") or {}
+    return Request(items, tools, body)
 
 
 def from_anthropic(body: Json) -> Request:
@@ -180,12 +252,29 @@ def from_anthropic(body: Json) -> Request:
             else:
                 items += _said(message["role"], _text(block))
     tools = {tool["name"]: tool.get("input_schema") or {} for tool in body.get("tools") or []}
-    return Request(items, tools)
+    return Request(items, tools, body)
+
+
+def from_google(body: Json) -> Request:
+    items: list[Item] = []
+    for message in body.get("contents") or []:
+        role = "assistant" if message.get("role") == "model" else "user"
+        for part in message.get("parts") or []:
+            if "functionCall" in part:
+                items.append(_call(part["functionCall"]["name"], part["functionCall"].get("args") or {}))
+            elif "functionResponse" in part:
+                items.append(("result", _text(part["functionResponse"].get("response", {}).get("output", ""))))
+            else:
+                items += _said(role, _text(part))
+    declared = [one for tool in body.get("tools") or [] for one in tool.get("functionDeclarations") or []]
+    tools = {one["name"]: one.get("parametersJsonSchema") or one.get("parameters") or {} for one in declared}
+    return Request(items, tools, body)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     model: FakeModel
+    of_a_turn = False
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: pytest's output is for people."""
@@ -199,6 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self._body() or b"{}")
+        self.of_a_turn = bool(body.get("tools"))  # others are the agent's own, for titles
         path = self.path.partition("?")[0]
         if path.endswith("/chat/completions"):
             self._chat(body)
@@ -206,6 +296,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._responses(body)
         elif path.endswith("/messages"):
             self._anthropic(body)
+        elif path.endswith((":generateContent", ":streamGenerateContent")):
+            self._google(body, stream=path.endswith(":streamGenerateContent"))
         else:
             self._document({"input_tokens": 100})
 
@@ -231,17 +323,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _events(self, events: list[tuple[str | None, Json | str]]) -> None:
         """Server-sent events, each with its name if it has one."""
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("request-id", f"req_{len(self.model.requests)}")  # as Anthropic's
-        self.send_header("Connection", "close")
-        self.end_headers()
-        for name, data in events:
-            head = f"event: {name}\n" if name else ""
-            text = data if isinstance(data, str) else json.dumps(data)
-            self.wfile.write(f"{head}data: {text}\n\n".encode())
-            self.wfile.flush()
         self.close_connection = True
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the agent was killed, or has cancelled
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("request-id", f"req_{len(self.model.requests)}")  # as Anthropic's
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for name, data in events:
+                if self.of_a_turn:
+                    self.model.pass_piece()
+                head = f"event: {name}\n" if name else ""
+                text = data if isinstance(data, str) else json.dumps(data)
+                self.wfile.write(f"{head}data: {text}\n\n".encode())
+                self.wfile.flush()
 
     def _chat(self, body: Json) -> None:
         text, call = self.model.answer(from_chat(body))
@@ -282,9 +377,10 @@ class _Handler(BaseHTTPRequestHandler):
         }
         output: list[Json] = [message]
         if call is not None:
+            space, _, name = call[0].rpartition("/")
             output.append({
-                "type": "function_call", "id": f"fc_{number}", "call_id": call[2], "name": call[0], "status": "completed",
-                "arguments": json.dumps(call[1]),
+                "type": "function_call", "id": f"fc_{number}", "call_id": call[2], "name": name, "status": "completed",
+                "arguments": json.dumps(call[1]), **({"namespace": space} if space else {}),
             })  # fmt: skip
         usage = {
             "input_tokens": 100, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 10,
@@ -331,13 +427,30 @@ class _Handler(BaseHTTPRequestHandler):
         events: list[Json] = [{"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}]
         for index, block in enumerate(blocks):
             empty = {**block, "text": ""} if "text" in block else {**block, "input": {}}
-            delta: Json = {"type": "text_delta", "text": text}
+            deltas: list[Json] = [{"type": "text_delta", "text": word} for word in re.findall(r"\S+\s*", text)]
             if "input" in block:
-                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+                deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
             events.append({"type": "content_block_start", "index": index, "content_block": empty})
-            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+            events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
             events.append({"type": "content_block_stop", "index": index})
         events.append(
             {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
         )
         self._events([(one["type"], one) for one in [*events, {"type": "message_stop"}]])
+
+    def _google(self, body: Json, *, stream: bool) -> None:
+        text, call = self.model.answer(from_google(body))
+        parts: list[Json] = [{"text": text}]
+        if call is not None:
+            parts.append({"functionCall": {"id": call[2], "name": call[0], "args": call[1]}})
+        usage = {
+            "promptTokenCount": self.model.sent,
+            "candidatesTokenCount": 10,
+            "totalTokenCount": self.model.sent + 10,
+        }
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, "finishReason": "STOP"}
+        answer = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "fake-model"}
+        if stream:
+            self._events([(None, answer)])
+        else:
+            self._document(answer)

@@ -1,111 +1,101 @@
 """A compaction by the agent itself takes nothing away: what was said before stays, in order and once, the summary is a message where
-the agent puts it, and an import gives what following gave.
+the agent puts it, what comes after it is there, and an import gives what following gave.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Callable
+import time
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agents.agents import AGENTS, Agent
-from tests.agents.fake_model import FakeModel
-from tests.agents.test_agents import (
-    FIRST,
-    SECOND,
-    conversations,
-    home,
-    installed,
-    items,
-    model,
-    shells,
-    with_results_stripped,
-)
+from tests.agents.agents import AGENTS, GEMINI, Agent, clock
+from tests.agents.compactions import COMPACTIONS, FOURTH, is_summary
+from tests.agents.fake_model import LOOKING, SUMMARY, FakeModel, Item
+from tests.agents.played import FIFTH, FIRST, SECOND, SIXTH, THIRD, Played, sessions
+from tests.agents.test_agents import conversations, installed, sent_before, with_results_stripped
 from tests.shell import Shell, wait_until
 
-__all__ = ["home", "installed", "model", "shells"]  # fixtures
-_DEADLINE_S = 120
-THIRD = "Third prompt after a compaction"
+__all__ = ["installed"]  # a fixture
+pytestmark = pytest.mark.timeout(600)
+ABOUT = "There was a talk about apples."
 
 
-def by_prompt(agent: Agent, env: dict[str, str], folder: Path) -> None:
-    """Qwen takes it back unless it saves tokens, which it learns from what the model says was sent."""
-    agent.run(env, folder, "/compress", again=True)
+def expected(played: Played, summary: str) -> list[Item]:
+    """The whole conversation, in which the summary has this text."""
+    before = sent_before(played)[FIRST]
+    compaction: list[Item] = [("summary", summary)]
+    if played.agent.name == "codex":  # the model's answer is one of its records, too
+        compaction = [("assistant", SUMMARY), *compaction, *played.turns[FOURTH]]
+    if played.agent.name == "gemini":  # in the middle of a turn
+        *turn, answer = played.turns[f"{FOURTH} RUN ls"]
+        compaction = [*turn, *compaction, answer]
+    return with_results_stripped([*before, *compaction, *played.turns[FIFTH]])
 
 
-def by_limit(agent: Agent, env: dict[str, str], folder: Path) -> None:
-    """Codex compacts by itself before a prompt if the last request used more tokens than this."""
-    command = ["exec", "-c", "model_auto_compact_token_limit=50", "resume", "--last", "--skip-git-repo-check", THIRD]
-    subprocess.run(
-        [*agent.program, *command], cwd=folder, env=env, stdin=subprocess.DEVNULL, timeout=_DEADLINE_S, check=True
-    )
+@pytest.mark.parametrize("agent", [one for one in [*AGENTS, GEMINI] if one.name in COMPACTIONS], ids=str)
+def test_a_compaction_takes_nothing_away(agent: Agent, tmp_path_factory: pytest.TempPathFactory) -> None:
+    played = Played(tmp_path_factory, agent)
+    here = played.imported["after"]
+    [session] = [one for one in here if FIRST in str(one["messages"])]
+    messages: list[dict[str, Any]] = session["messages"]
+    summaries = [one for one in messages if is_summary(one)]
+    assert len(summaries) == 1
+    [(_, summary)] = [item for item in conversations([session])[FIRST] if item[0] == "summary"]
+    assert ABOUT in summary
+    wanted = expected(played, summary)
+    assert [item[0] for item in wanted[-5:]] == ["user", "assistant", "call", "result", "assistant"]
+    assert wanted[-4] == ("assistant", LOOKING)
+    others = {
+        THIRD: [("user", THIRD), ("assistant", f"Answer 1: {THIRD}")],
+        SIXTH: [("user", SIXTH), ("assistant", f"Answer 1: {SIXTH}")],
+    }
+    assert conversations(here) == {FIRST: wanted, **others}
+    assert not any(mark in one.get("metadata", {}) for one in messages for mark in ("compacted", "branch", "rewound"))
+    for stage in ("compaction", "after"):
+        assert played.followed[stage] == played.imported[stage], stage
+    nothing_vanished(played)
 
 
-def by_rpc(agent: Agent, env: dict[str, str], folder: Path) -> None:
-    """pi's commands are for its screen and for its RPC."""
-    command = [*agent.program, "--provider", "fake", "--model", "fake-model", "--continue", "--mode", "rpc"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps({"type": "compact", "id": "1"}) + "\n")
-        process.stdin.flush()
-        for line in process.stdout:
-            said = json.loads(line)
-            if said.get("type") == "response" and said.get("command") == "compact":
-                assert said["success"], said
-                break
-        process.stdin.close()
-        process.wait(_DEADLINE_S)
+def nothing_vanished(played: Played) -> None:
+    """What the follower had at a stage, it has at the next one, in the same order."""
+    stages = list(played.followed.values())
+    assert len(stages) == 4
+    for earlier, later in pairwise(stages):
+        now = {one["sessionId"]: one["messages"] for one in later}
+        for session in earlier:
+            had = [(one["id"], one["role"], one["content"]) for one in session["messages"]]
+            ids = {one[0] for one in had}
+            assert had == [(m["id"], m["role"], m["content"]) for m in now[session["sessionId"]] if m["id"] in ids]
 
 
-COMPACTIONS: dict[str, Callable[[Agent, dict[str, str], Path], None]] = {
-    "codex": by_limit,
-    "pi": by_rpc,
-    "qwen": by_prompt,
-}
-
-
-@pytest.fixture(params=COMPACTIONS)
-def agent(request: Any) -> Agent:
-    found: Agent = next(one for one in AGENTS if one.name == request.param)
-    return found
-
-
-def shown(shell: Shell) -> list[dict[str, Any]]:
-    """The messages of the only session, without seqs, which count what happened in that home."""
-    found = shell("list", "--json").json["sessions"]
-    if len(found) != 1:
-        return []
-    messages = shell("show", found[0]["sessionId"], "--json").json["messages"]
-    return [{**message, "seq": 0} for message in messages]
-
-
-def test_a_compaction_takes_nothing_away(agent: Agent, model: FakeModel, home: Path, shells: list[Shell]) -> None:
-    importing, following = shells
-    model.sent = 5000
-    following.write_config(f'[follow]\ntools = ["{agent.tool}"]\n')
-    assert following("follow", "status").code == 0
-    env, folder = agent.prepare(home, model.url), home / "work"
-    agent.run(env, folder, FIRST)
-    agent.run(env, folder, SECOND, again=True)
-    before = with_results_stripped(model.conversation(FIRST))
-    wait_until(lambda: [with_results_stripped(one) for one in conversations(following).values()] == [before])
-    COMPACTIONS[agent.name](agent, env, folder)
-    if agent.name != "codex":
-        agent.run(env, folder, THIRD, again=True)
-    assert importing("import", str(home / agent.place)).code == 0
-    messages = shown(importing)
-    read = with_results_stripped(items(messages))
-    assert read[: len(before)] == before
-    assert [item[1] for item in read if item[0] == "user"] == [FIRST, SECOND, THIRD]
-    summaries = [one for one in messages if one.get("metadata", {}).get("compaction") is True]
-    assert [one["role"] for one in summaries] == ["system"]
-    place = messages.index(summaries[0])
-    assert [one["content"] for one in messages[place:] if one["role"] == "user"][-1:] == [THIRD]
-    assert not any("compacted" in one.get("metadata", {}) for one in messages), "nothing has left the file"
-    wait_until(lambda: shown(following) == messages)
+def test_what_gemini_deletes_stays(tmp_path: Path) -> None:
+    """Resumed in a later minute, it leaves an empty twin of the file, and deletes both when it starts the next time: the conversation
+    is gone from it. Here it is whole, and said to be gone from there.
+    """
+    home = tmp_path / "a home"
+    (home / "work").mkdir(parents=True)
+    (home / "work" / "apple.txt").write_text("an apple\n")
+    following = Shell(HOME=str(home), CI="")
+    following.write_config('[follow]\ntools = ["gemini-cli"]\n')
+    try:
+        with FakeModel() as model, following.client() as client:
+            env = GEMINI.prepare(home, model.url)
+            now = time.time() // 60 * 60
+            GEMINI.run(env | clock(now - 120), home / "work", FIRST)
+            GEMINI.run(env | clock(now - 60), home / "work", SECOND, again=True)
+            said = [item for item, _ in groupby(with_results_stripped(model.conversation(FIRST)))]
+            wait_until(lambda: conversations(sessions(client)) == {FIRST: said})
+            [written] = [path for path in home.glob(f"{GEMINI.place}/*/chats/*") if FIRST in path.read_text()]
+            GEMINI.run(env | clock(now), home / "work", THIRD)
+            assert not written.exists(), "it keeps what was resumed: this test shows nothing any more"
+            wait_until(lambda: conversations(sessions(client)).keys() == {FIRST, THIRD})
+            wait_until(lambda: any("gone" in one["metadata"]["source"] for one in sessions(client)))
+            here = {next(iter(conversations([one]))): one for one in sessions(client)}
+    finally:
+        following.close()
+    assert conversations(here.values()) == {FIRST: said, THIRD: [("user", THIRD), ("assistant", f"Answer 1: {THIRD}")]}
+    assert [here[first]["metadata"]["source"].get("gone") for first in (FIRST, THIRD)] == [True, None]
+    assert not any("compacted" in one.get("metadata", {}) for one in here[FIRST]["messages"])

@@ -13,15 +13,23 @@ from typing import Any
 import pytest
 
 from tests.agents.agents import AGENTS, Agent, cache
-from tests.agents.fake_model import FakeModel
-from tests.agents.test_agents import FIRST, SECOND, THIRD, home, installed, model
+from tests.agents.played import Played
+from tests.agents.test_agents import installed
 from tests.importers.collected import corpus
 from tests.shell import Shell
 
-__all__ = ["home", "installed", "model"]  # fixtures
+__all__ = ["installed"]  # a fixture
+pytestmark = pytest.mark.timeout(600)
 COUNTS = ("inputTokens", "cacheReadTokens", "cacheCreationTokens", "outputTokens")
 COUNTED = [agent for agent in AGENTS if agent.name != "llm"]
 """Those that ccusage knows."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    path = tmp_path / "a home"
+    path.mkdir()
+    return path
 
 
 @pytest.fixture
@@ -58,11 +66,8 @@ def counts(total: dict[str, Any]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("agent", COUNTED, ids=str)
-def test_an_agent_s_tokens(agent: Agent, model: FakeModel, home: Path, shell: Shell) -> None:
-    env, folder = agent.prepare(home, model.url), home / "work"
-    agent.run(env, folder, FIRST)
-    agent.run(env, folder, SECOND, again=True)
-    agent.run(env, folder, THIRD)
+def test_an_agent_s_tokens(agent: Agent, tmp_path_factory: pytest.TempPathFactory, home: Path, shell: Shell) -> None:
+    shutil.copytree(Played(tmp_path_factory, agent).talk, home, dirs_exist_ok=True)
     assert shell("import", str(home / agent.place)).code == 0
     theirs, ours = by_ccusage(agent.name, home), by_us(shell, agent.tool)
     assert counts(ours["total"]) == counts(theirs["totals"])

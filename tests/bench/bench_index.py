@@ -179,11 +179,24 @@ def questions(client: Client, folder: Path) -> Iterator[Row]:
     yield "list, first page", p50(lambda: client.call("session/list", limit=50)), None, "<= 2 ms"
 
 
-def measure(messages: int, sessions: int) -> list[str]:
+def made(kept: Path, messages: int, sessions: int) -> tuple[Path, int]:
+    """The folder of the sessions, and how many bytes of text they have. They are made once."""
+    folder, note = kept / f"{messages}-{sessions}", kept / f"{messages}-{sessions}.size"
+    if not note.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        note.write_text(str(write_sessions(folder, messages, sessions)))
+    return folder, int(note.read_text())
+
+
+def measure(messages: int, sessions: int, kept: Path | None) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="sessiond-bench-") as scratch:
         path = Path(scratch)
         folder = path / "data" / "sessions"
-        size = write_sessions(folder, messages, sessions)
+        if kept is None:
+            size = write_sessions(folder, messages, sessions)
+        else:
+            source, size = made(kept, messages, sessions)
+            shutil.copytree(source, folder)
         os.sync()  # or the disk has them to write while others are measured
         begun = time.perf_counter()
         with Home(path) as home:
@@ -221,8 +234,16 @@ def main() -> None:
     parser.add_argument("messages", type=int, nargs="?", default=100_000)
     parser.add_argument("sessions", type=int, nargs="?", default=0)
     parser.add_argument("--write", type=Path)
+    parser.add_argument(
+        "--kept", type=Path, help="a folder where the sessions are kept for later runs, which copy them"
+    )
+    parser.add_argument("--prepare", action="store_true", help="only make the sessions in that folder")
     options = parser.parse_args()
-    lines = measure(options.messages, options.sessions or max(1, options.messages // 50))
+    sessions = options.sessions or max(1, options.messages // 50)
+    if options.prepare:
+        made(options.kept, options.messages, sessions)
+        return
+    lines = measure(options.messages, sessions, options.kept)
     print("\n".join(lines))
     if options.write:
         name = f"tests.bench.bench_index {options.messages}"

@@ -93,7 +93,7 @@ def test_a_daemon_that_says_nothing(pair: Pair) -> None:
     ("error", "code", "words"),
     [
         (AnswerLost("lost", hint="look"), EX_FAILED, ENDED),
-        (DaemonUnreachable("nobody there", hint="h"), EX_UNAVAILABLE, "nobody there"),
+        (DaemonUnreachable("nobody there", hint="h"), EX_UNAVAILABLE, "nobody there; h"),
         (NotText("half a pair"), EX_FAILED, "an argument is not valid UTF-8; check the terminal's encoding"),
         (Conflict("came first", hint="h"), EX_FAILED, "came first; h"),
     ],

@@ -73,3 +73,24 @@ def test_a_damaged_journal_is_named(home: Shell) -> None:
     content[len(content.rstrip(b"\0")) // 2] ^= 0xFF
     segment.write_bytes(content)
     assert any(str(segment) in one for one in problems(home))
+
+
+def last_line(home: Shell, *options: str) -> str:
+    return home("doctor", *options).out.splitlines()[-1]
+
+
+def test_the_last_line_says_what_to_do(home: Shell) -> None:
+    """All is well; or how many problems there are, and what to do about the first."""
+    home("new", "--id", "good", "--name", "Good")
+    assert last_line(home) == "All is well."
+    home("stop")
+    (home.data / "sessions" / "nuls.jsonl").write_bytes(b"\0" * 4096)
+    assert last_line(home).startswith("1 problem: ")
+    os.chmod(home.data, 0o755)
+    assert last_line(home).startswith("2 problems: run `sessiond stop`, then `sessiond doctor --repair`")
+    assert last_line(home, "--repair") == "All is well."
+
+
+def test_json_has_no_sentence(home: Shell) -> None:
+    """With --json there is the document and nothing else."""
+    assert home("doctor", "--json").json["healthy"] is True

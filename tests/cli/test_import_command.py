@@ -97,7 +97,8 @@ def test_every_skipped_line_is_told_with_its_reason(person: Shell) -> None:
     plain = transcript(person).with_name("talk.json")
     plain.write_text('[{"role": "user", "content": "hello"}]')
     done = person("import", str(transcript(person)), str(plain))
-    assert done.out == "imported 2 sessions with 5 messages\n"
+    tools = "claude-code: 1 session, 4 messages\nmessages: 1 session, 1 message\n"
+    assert done.out == f"imported 2 sessions with 5 messages\n{tools}"
     lines = done.err.splitlines()
     assert len(lines) == 31
     assert [f"{transcript(person)}:{n}: not valid JSON" in line for n, line in enumerate(lines, 5)] == [True] * 31

@@ -50,3 +50,25 @@ def test_what_is_there_comes_in_beside_what_is_not(home: Shell, tmp_path: Path) 
     done = home("import", str(tmp_path / "missing"), str(path))
     assert (done.code, done.out) == (1, "imported 1 session with 1 message\n")
     assert done.err == f"sessiond: {tmp_path}/missing: no such file or folder\n"
+
+
+def test_counts_for_each_tool_without_a_report(home: Shell, tmp_path: Path) -> None:
+    """Added up over several paths; a dry run says what would come. One tool alone needs no line of its own."""
+    folders = []
+    for name in ("one", "two"):
+        folders.append(str(tmp_path / name))
+        message = {"role": "user", "content": "hi"}
+        lines(tmp_path / name / f"{name}.jsonl", claude(f"{name}-1", "user", parentUuid=None, message=message))
+    (tmp_path / "two" / "talk.json").write_text('[{"role": "user", "content": "hello"}]')
+    counts = "claude-code: 2 sessions, 2 messages\nmessages: 1 session, 1 message\n"
+    assert home("import", "--dry-run", *folders).out == f"would import 3 sessions with 3 messages\n{counts}"
+    done = home("import", "--json", *folders).json
+    assert done["tools"] == {
+        "claude-code": {"sessions": 2, "messages": 2},
+        "messages": {"sessions": 1, "messages": 1},
+    }
+    assert "report" not in done
+    assert "tools" not in home("import", "--json", *folders).json
+    for name in ("three", "four"):
+        lines(tmp_path / f"{name}.jsonl", claude(f"{name}-1", "user", parentUuid=None, message=message))
+        assert home("import", str(tmp_path / f"{name}.jsonl")).out == "imported 1 session with 1 message\n"

@@ -15,7 +15,8 @@ from sessiond.cli import output, status
 from sessiond.cli.import_ import _bytes
 from sessiond.cli.terminal import Paint
 from sessiond.cli.web import _reached_as
-from sessiond.client.types import Hit, Status
+from sessiond.client.daemon_types import Status
+from sessiond.client.types import Hit
 from sessiond.errors import SessionNotFound
 from tests.fakes.answers import Answers
 

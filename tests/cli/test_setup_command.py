@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.programs import need
 from tests.shell import ROOT, Shell
-
-
-@pytest.fixture
-def user() -> Iterator[Shell]:
-    """Somebody with an empty home folder."""
-    made = Shell()
-    made.env["HOME"] = str(made.path)
-    yield made
-    made.close()
 
 
 def write(user: Shell, editor: str) -> Path:
@@ -66,6 +56,29 @@ def test_the_file_that_is_there(user, editor, there):
     path.write_text("mine")
     assert write(user, editor) == path
     assert path.read_text().startswith("mine\n")
+
+
+def test_without_an_editor_it_says_which_are_here(user, tmp_path):
+    """Each editor on the PATH has a line that says whether it is set up, or what to run; others have none."""
+    for name in ("emacs", "vim", "code"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    user.env["PATH"] = str(tmp_path)
+    done = user("setup")
+    assert done.code == 0, done
+    assert "Emacs    not set up yet: sessiond setup emacs --write\n" in done.out
+    assert "sessiond setup vscode --write" in done.out
+    assert "Neovim" not in done.out
+    write(user, "emacs")
+    extension = user.path / ".vscode" / "extensions" / "sessiond.sessiond-0.1.0"
+    extension.mkdir(parents=True)
+    shown = user("setup").out
+    assert "Emacs    is set up\n" in shown
+    assert "VS Code  is set up\n" in shown
+    assert "sessiond setup vim --write" in shown
+    user.env["PATH"] = "/nonexistent"
+    assert "No editor that sessiond knows" in user("setup").out
+    assert user("setup", "--write").code == 2
 
 
 def test_no_file_is_known(user):

@@ -33,7 +33,7 @@ from sessiond.cli.doctor_files import Finding
 from sessiond.cli.import_follow import _Follower
 from sessiond.cli.import_run import Choice, ImportPath
 from sessiond.cli.pages import sessions
-from sessiond.client.types import Address, Status
+from sessiond.client.daemon_types import Address, Status
 from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers

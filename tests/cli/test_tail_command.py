@@ -33,7 +33,7 @@ def test_everything_that_happens_is_shown_once(capsys: pytest.CaptureFixture[str
     changes and state are nobody's here.
     """
     follower = follow([
-        changed({"kind": "appended", "seq": 2, "messages": [{"seq": 2, "role": "assistant", "content": "He", "status": "streaming"}]}),
+        changed({"kind": "appended", "seq": 2, "messages": [{"id": "r", "seq": 2, "role": "assistant", "content": "He", "status": "streaming"}]}),
         changed({"kind": "extended", "seq": 3, "messageId": "r", "text": "ll\x1b[31m"}, {"kind": "extended", "seq": 4, "messageId": "r", "text": "o"}),
         changed({"kind": "finished", "seq": 5, "messageId": "r"}),
         changed({"kind": "extended", "seq": 6, "messageId": "a", "text": "x"}, {"kind": "extended", "seq": 7, "messageId": "b", "text": "y"}),
@@ -43,8 +43,25 @@ def test_everything_that_happens_is_shown_once(capsys: pytest.CaptureFixture[str
         ("session/saved", {"sessionId": "s"}),
     ])  # fmt: skip
     shown = capsys.readouterr().out
-    assert shown == "── user #1\nbefore\n── assistant #2 [streaming]\nHe\nll[31mo\nx\ny\n── note: H: c d\n── cleared\n"
+    assert shown == "── user #1\nbefore\n── assistant #2 [streaming]\nHell[31mo\nx\ny\n── note: H: c d\n── cleared\n"
     assert follower.since == 11
+
+
+def test_a_reply_begins_below_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that begins without text, one with a whole line, and one that is cut off by the next message."""
+    told = {"role": "assistant", "status": "streaming"}
+    follow([
+        changed({"kind": "appended", "seq": 2, "messages": [{**told, "id": "r", "seq": 2, "content": ""}]}),
+        changed({"kind": "extended", "seq": 3, "messageId": "r", "text": "Hello"}, {"kind": "finished", "seq": 4, "messageId": "r"}),
+        changed({"kind": "appended", "seq": 5, "messages": [{**told, "id": "q", "seq": 5, "content": "One\n"}]}),
+        changed({"kind": "extended", "seq": 6, "messageId": "q", "text": "two"}, {"kind": "finished", "seq": 7, "messageId": "q"}),
+        changed({"kind": "appended", "seq": 8, "messages": [{**told, "id": "p", "seq": 8, "content": "Cut"}]}),
+        changed({"kind": "appended", "seq": 9, "messages": [{"role": "user", "id": "o", "seq": 9, "content": "No"}]}),
+    ])  # fmt: skip
+    heading = "── assistant #{} [streaming]\n".format
+    assert capsys.readouterr().out == (
+        f"── user #1\nbefore\n{heading(2)}Hello\n{heading(5)}One\ntwo\n{heading(8)}Cut\n── user #9\nNo\n"
+    )
 
 
 def test_scripts_get_every_change_as_it_came(capsys: pytest.CaptureFixture[str]) -> None:

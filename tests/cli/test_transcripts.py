@@ -171,6 +171,7 @@ def test_without_a_daemon(home: Shell) -> None:
         ok       configuration .../config/config.toml
         ok       no daemon is running
         ok       store default (jsonl) .../data/sessions
+        All is well.
         """,
     )
     assert list(home.path.iterdir()) == []

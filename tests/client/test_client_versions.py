@@ -17,12 +17,14 @@ from sessiond.client import (
     SessionInfo,
     TooLarge,
     connect,
+    daemon_types,
     usage,
 )
 from sessiond.client import changes as client_changes
 from sessiond.client import types as client_types
 from sessiond.index import values
 from sessiond.schema import daemon, notes_state, notifications, sessions, types
+from sessiond.store import port
 from tests.client.scripted import Raw, Scripted
 
 NEWER_INFO = {
@@ -177,22 +179,23 @@ MIRRORS = [
     (sessions.SearchResult, client_types.HitPage),
     (sessions.ReadResult, client_types.Page),
     (notes_state.StateResult, client_types.StateResult),
-    (daemon.Address, client_types.Address),
-    (daemon.HelloResult, client_types.Hello),
-    (daemon.StatusResult, client_types.Status),
-    (daemon.StoreStatus, client_types.StoreStatus),
-    (daemon.JournalStatus, client_types.JournalStatus),
-    (daemon.Damage, client_types.Damage),
-    (daemon.ReadOnlyStatus, client_types.ReadOnlyStatus),
-    (daemon.IndexStatus, client_types.IndexStatus),
-    (daemon.ConfigStatus, client_types.ConfigStatus),
-    (daemon.SettingStatus, client_types.SettingStatus),
-    (daemon.AcknowledgeResult, client_types.Acknowledged),
-    (daemon.BackupResult, client_types.BackedUp),
-    (daemon.AdoptResult, client_types.Adopted),
+    (daemon.Address, daemon_types.Address),
+    (daemon.HelloResult, daemon_types.Hello),
+    (daemon.StatusResult, daemon_types.Status),
+    (daemon.StoreStatus, daemon_types.StoreStatus),
+    (port.HubStatus, daemon_types.HubStatus),
+    (daemon.JournalStatus, daemon_types.JournalStatus),
+    (daemon.Damage, daemon_types.Damage),
+    (daemon.ReadOnlyStatus, daemon_types.ReadOnlyStatus),
+    (daemon.IndexStatus, daemon_types.IndexStatus),
+    (daemon.ConfigStatus, daemon_types.ConfigStatus),
+    (daemon.SettingStatus, daemon_types.SettingStatus),
+    (daemon.AcknowledgeResult, daemon_types.Acknowledged),
+    (daemon.BackupResult, daemon_types.BackedUp),
+    (daemon.AdoptResult, daemon_types.Adopted),
     (sessions.ToolReport, client_types.ToolReport),
-    (daemon.FollowResult, client_types.Followed),
-    (daemon.FollowedPlace, client_types.FollowedPlace),
+    (daemon.FollowResult, daemon_types.Followed),
+    (daemon.FollowedPlace, daemon_types.FollowedPlace),
     (values.TokenTotals, usage.TokenTotals),
     (values.ModelUsage, usage.ModelUsage),
     (values.UsageRow, usage.UsageRow),

@@ -120,10 +120,21 @@ def test_names_are_text(web: Web) -> None:
 
 @pytest.mark.parametrize("width", [380, 1280])
 def test_it_fits(web: Web, width: int) -> None:
+    """Nothing is wider than its place, on a phone either; names of usual length are whole."""
     filled(web)
+    named = [used(3, model="claude-opus-4-8", input=900_000, cost=81.21)]
+    web.client().call("session/new", sessionId="named", name="Named", messages=named, cwd="/home/me/x")
     page = web.open(viewport={"width": width, "height": 760})
     usage(page, "/all")
     page.wait_for_selector(".charts > .chart:nth-child(2) table")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     inner = page.evaluate("[...document.querySelectorAll('.chart')].every((one) => one.scrollWidth <= one.clientWidth)")
     assert inner
+    names = page.locator(".chart tbody th")
+    assert names.count() > 8
+    assert (
+        names.evaluate_all(
+            "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+        )
+        == []
+    )

@@ -15,6 +15,7 @@ from sessiond.reach import reach
 from tests.clients.everyone import need_lisp
 from tests.clients.tmux import Terminal
 from tests.home import ANSWER_S, Client
+from tests.once import once
 from tests.shell import ROOT, Shell, wait_until
 
 LISP = ROOT / "clients" / "lisp"
@@ -24,6 +25,7 @@ SUITE_S = 480
 NAMES = re.findall(r"^\(deftest (\S+)", (LISP / "test" / "tests.lisp").read_text(), re.MULTILINE)
 NAMES += [f"wire-{path.stem}" for path in sorted(WIRE.glob("*.wire"))]
 pytestmark = pytest.mark.timeout(SUITE_S + 60)
+_OK = re.compile(r"^((?:not )?ok (\S+?)(?:: .*)?)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +44,25 @@ def environment(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def suite(environment):
+def suite(environment, tmp_path_factory):
     """Name of a test -> the line that it ended with."""
-    done = subprocess.run(
-        [environment["SBCL"], "--script", LISP / "test" / "run.lisp"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SUITE_S,
-        check=False,
-    )
-    lines = re.findall(r"^((?:not )?ok (\S+?)(?:: .*)?)$", done.stdout, re.MULTILINE)
-    assert lines, done.stdout + done.stderr
-    return {name: line for line, name in lines}
+
+    def run(folder):
+        done = subprocess.run(
+            [environment["SBCL"], "--script", LISP / "test" / "run.lisp"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=SUITE_S,
+            check=False,
+        )
+        assert _OK.search(done.stdout), done.stdout + done.stderr
+        (folder / "said").write_text(done.stdout, "utf-8")
+
+    said = (once(tmp_path_factory, "lisp suite", run) / "said").read_text("utf-8")
+    return {name: line for line, name in _OK.findall(said)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,54 +79,6 @@ def test_the_manifest_names_what_is_there() -> None:
     assert not (CLIENT / "package-lock.json").exists()
 
 
-def _seed(client: Any) -> None:
-    """Sessions for the pictures."""
-    answer = (
-        "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
-        "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
-        "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it"
-    )
-    lines = [
-        ("user", "The journal is synced once per batch. Why is one client no slower for it?"),
-        ("assistant", answer),
-    ]
-    messages = [{"role": role, "content": text} for role, text in lines]
-    tools = {
-        "role": "assistant",
-        "content": "Let me look.",
-        "toolCalls": [{"id": "c1", "name": "grep", "arguments": {"pattern": "fdatasync"}}],
-    }
-    result = {"role": "tool", "toolCallId": "c1", "content": "journal/segments.py:88: self._sync(log)"}
-    new = "session/new"
-    client.call(
-        new,
-        sessionId="milk",
-        name="Shopping list",
-        tags=["home"],
-        messages=[{"role": "user", "content": "remember the milk"}],
-    )
-    client.call(new, sessionId="regex", name="A regular expression for dates", tags=["work"], messages=messages[:1])
-    client.call(
-        new, sessionId="lid", name="Group commit", tags=["work", "journal"], messages=[*messages, tools, result]
-    )
-
-
-def _rows(page: Any) -> Any:
-    return page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row")
-
-
-def _picture(page: Any, name: str) -> None:
-    """Pictures for the README go where SESSIOND_PICTURES says."""
-    if folder := os.environ.get("SESSIOND_PICTURES"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
-
-
-def _command(page: Any, title: str) -> None:
-    page.keyboard.press("F1")
-    page.locator(".quick-input-widget input").fill(f">{title}")
-    page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
-
-
 REMEMBERS = """async (tabs) => {
     for (const { name } of await indexedDB.databases()) {
         if (!name.startsWith('vscode-web-state-db')) continue;
@@ -159,21 +110,16 @@ def _remembered(page: Any, *tabs: str) -> None:
     wait_until(written, vscodes.START_S)
 
 
-def _shows(page: Any, text: str) -> None:
-    # The editor renders blanks as no-break spaces.
-    page.locator(".view-lines", has_text=re.compile(re.escape(text).replace(r"\ ", r"\s"))).first.wait_for()
-
-
 def test_the_whole_user_interface(at: House) -> None:
     """Installed from its package, by mouse and keys: the tree, a session, live words of others, search, a message, a draft that outlives the window."""
     client = at.client()
-    _seed(client)
+    vscodes.seed(client)
     with vscodes.whole(at, vscodes.package(at), at.path / "work") as page:
         page.get_by_role("tab", name="Sessions").click()
-        _rows(page).filter(has_text="Group commit").wait_for()
-        assert _rows(page).filter(has_text="Shopping list").count() == 1
-        _rows(page).filter(has_text="Group commit").click()
-        _shows(page, "one sync for all")
+        vscodes.rows(page).filter(has_text="Group commit").wait_for()
+        assert vscodes.rows(page).filter(has_text="Shopping list").count() == 1
+        vscodes.rows(page).filter(has_text="Group commit").click()
+        vscodes.shows(page, "one sync for all")
         page.get_by_role("button", name=re.compile("Group commit:4")).wait_for()
 
         client.call(
@@ -182,40 +128,38 @@ def test_the_whole_user_interface(at: House) -> None:
             messages=[{"id": "r", "role": "assistant", "content": "Seen", "status": "streaming"}],
         )
         client.call("session/extend", sessionId="lid", messageId="r", text=" live from another client")
-        _shows(page, "Seen live from another client")
+        vscodes.shows(page, "Seen live from another client")
         page.get_by_role("button", name=re.compile("Group commit:5")).wait_for()
 
-        _command(page, "Sessions: Write a Message")
+        vscodes.command(page, "Sessions: Write a Message")
         page.locator(".tab", has_text="To Group commit").wait_for()
         page.keyboard.type("Does it hold after a crash?")
         wait_until(lambda: draft(client, "lid", KEY) == "Does it hold after a crash?")
         client.call("session/extend", sessionId="lid", messageId="r", text=": and it goes on while you type.")
-        _shows(page, "it goes on while you type.")
-        _picture(page, "conversation")
+        vscodes.shows(page, "it goes on while you type.")
 
         # Another window: what was typed is there again, and so is the conversation.
         _remembered(page, "/sessiond-chat/lid/", "/sessiond-draft/lid/")
         page.reload()
-        _shows(page, "it goes on while you type.")
-        _shows(page, "Does it hold after a crash?")
+        vscodes.shows(page, "it goes on while you type.")
+        vscodes.shows(page, "Does it hold after a crash?")
         page.locator(".tab", has_text="To Group commit").click()
         page.locator(".editor-instance:focus-within, .monaco-editor.focused").first.wait_for()
         page.keyboard.press("Control+Enter")
         wait_until(lambda: contents(client, "lid")[-1] == "Does it hold after a crash?")
         wait_until(lambda: draft(client, "lid", KEY) is None)
 
-        _command(page, "Sessions: Search")
+        vscodes.command(page, "Sessions: Search")
         page.locator(".quick-input-widget input").fill("sync")
         hit = page.locator(".quick-input-list .monaco-list-row", has_text="journal/segments.py")
         hit.wait_for()
-        _picture(page, "search")
         page.keyboard.press("Escape")
 
         at.kill_daemon(client)
         page.get_by_role("button", name=re.compile("Group commit:6")).wait_for()
         again = at.client()
         again.call("session/append", sessionId="lid", messages=[{"role": "user", "content": "after the crash"}])
-        _shows(page, "after the crash")
+        vscodes.shows(page, "after the crash")
 
 
 def test_setup_says_how_to_install() -> None:

@@ -15,11 +15,15 @@ from tests.shell import wait_until
 class Terminal:
     """One program in a terminal of its own, with a tmux server of its own."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path, columns: int = 100) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], folder: Path, columns: int = 100, rows: int = 40
+    ) -> None:
         self._tmux = [need("tmux"), "-u", "-S", str(folder / "tmux"), "-f", os.devnull]
         self._env = {**env, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
         # The screen stays when the program has ended, so that its last words can be read.
-        self._run("new-session", "-d", "-x", str(columns), "-y", "40", "sh -c 'read -r _ <&3; exec cat' 3</dev/null")
+        self._run(
+            "new-session", "-d", "-x", str(columns), "-y", str(rows), "sh -c 'read -r _ <&3; exec cat' 3</dev/null"
+        )
         self._run("set-option", "-g", "remain-on-exit", "on")
         self._run("set-option", "-g", "history-limit", "10000")
         self._run("respawn-window", "-k", shlex.join(command))
@@ -33,6 +37,11 @@ class Terminal:
     def screen(self) -> str:
         """All that it shows, scrolled off or not."""
         return self._run("capture-pane", "-p", "-J", "-S", "-")
+
+    @property
+    def coloured(self) -> str:
+        """What is on the screen now, with the escape sequences of its colours."""
+        return self._run("capture-pane", "-p", "-e")
 
     @property
     def ended(self) -> bool:

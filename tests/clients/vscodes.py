@@ -30,9 +30,9 @@ CHROMIUM = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
     " --disable-sync --lang=en-US"
 ).split()
+LIGHT, DARK = "Default Light Modern", "Default Dark Modern"
 SETTINGS = {
     "workbench.startupEditor": "none",
-    "workbench.colorTheme": "Default Light Modern",
     "chat.disableAIFeatures": True,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
 }
@@ -178,13 +178,13 @@ def _logs(at: House) -> str:
 
 
 @contextlib.contextmanager
-def whole(at: House, package: Path, folder: Path) -> Iterator[Any]:
+def whole(at: House, package: Path, folder: Path, theme: str = LIGHT) -> Iterator[Any]:
     """A window of VS Code with the extension installed, and `folder` open in it."""
     entry = [str(NODE), str(SERVER / "out" / "node" / "entry.js")]
     folders = ["--user-data-dir", str(at.path / "user"), "--extensions-dir", str(at.path / "extensions")]
     settings = at.path / "user" / "User" / "settings.json"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps(SETTINGS))
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({**SETTINGS, "workbench.colorTheme": theme}))
     env = {**at.env, "VSCODE_CLI": "1"}
     installing = ["timeout", "-s", "KILL", str(RUN_S), *entry, *folders, "--install-extension", str(package)]
     done = subprocess.run(installing, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
@@ -199,3 +199,50 @@ def whole(at: House, package: Path, folder: Path) -> Iterator[Any]:
         except Exception:
             page.screenshot(path=str(at.path.parent / "vscode-failed.png"))
             raise
+
+
+def seed(client: Any) -> None:
+    """Sessions for the pictures."""
+    answer = (
+        "Because a batch is **whatever waits** when the last sync returns. With one client that is one record:\n\n"
+        "```python\nwhile records := await queue.drain():\n    segments.write(records)   # one sync for all\n```\n\n"
+        "- one client: a sync a message\n- forty clients: still one sync at a time, forty messages in it"
+    )
+    lines = [
+        ("user", "The journal is synced once per batch. Why is one client no slower for it?"),
+        ("assistant", answer),
+    ]
+    messages = [{"role": role, "content": text} for role, text in lines]
+    tools = {
+        "role": "assistant",
+        "content": "Let me look.",
+        "toolCalls": [{"id": "c1", "name": "grep", "arguments": {"pattern": "fdatasync"}}],
+    }
+    result = {"role": "tool", "toolCallId": "c1", "content": "journal/segments.py:88: self._sync(log)"}
+    new = "session/new"
+    client.call(
+        new,
+        sessionId="milk",
+        name="Shopping list",
+        tags=["home"],
+        messages=[{"role": "user", "content": "remember the milk"}],
+    )
+    client.call(new, sessionId="regex", name="A regular expression for dates", tags=["work"], messages=messages[:1])
+    client.call(
+        new, sessionId="lid", name="Group commit", tags=["work", "journal"], messages=[*messages, tools, result]
+    )
+
+
+def rows(page: Any) -> Any:
+    return page.locator(".tree-explorer-viewlet-tree-view .monaco-list-row")
+
+
+def command(page: Any, title: str) -> None:
+    page.keyboard.press("F1")
+    page.locator(".quick-input-widget input").fill(f">{title}")
+    page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
+
+
+def shows(page: Any, text: str) -> None:
+    # The editor renders blanks as no-break spaces.
+    page.locator(".view-lines", has_text=re.compile(re.escape(text).replace(r"\ ", r"\s"))).first.wait_for()

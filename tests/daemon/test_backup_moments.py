@@ -59,7 +59,7 @@ class Rig:
         await self.mounts.mount_default()
         service = WireService(stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits())
         self.backups = Backups(
-            self.fs, self.where, self.config, self.clock, self.journal, self.mounts, service.open_sessions
+            self.fs, self.where, self.config, self.clock, self.journal, self.mounts, service.open_sessions, {}
         )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -194,6 +196,26 @@ def test_codes_that_are_none(ws: Ws) -> None:
     good = codes.make(ws.token, ws.instance, ws.port)
     assert ws.get("/token", Authorization=f"Code {good}", Origin="https://evil.example")[0] == 403
     assert ws.get("/token", Authorization=f"Bearer {ws.token}")[0] == 401
+
+
+def test_bytes_that_are_not_ascii_are_answered_at_once(ws: Ws) -> None:
+    """Wherever a request has them, it gets an answer that refuses it, and not the deadline."""
+    random = Random(17)
+    refused = []
+    for place in (b"/%s", b"/proof?nonce=%s", b"/token", b"/") * 5:
+        odd = bytes(random.choice(b"a.\x80\xc3\xbc\xff") for _ in range(8)) + b"\xfc"
+        rows = {b"Host": b"127.0.0.1", b"Authorization": random.choice((b"Code ", b"Bearer ")) + odd}
+        if place == b"/":
+            name = random.choice((b"Host", b"Origin", b"Sec-WebSocket-Protocol", b"Authorization"))
+            rows |= {b"Upgrade": b"websocket", name: random.choice((b"", b"Bearer ", b"sessiond.token.")) + odd}
+        path = place % odd if b"%" in place else place
+        head = b"GET %s HTTP/1.1\r\n" % path + b"".join(b"%s: %s\r\n" % row for row in rows.items()) + b"\r\n"
+        with socket.create_connection(("127.0.0.1", ws.port), timeout=5) as peer:
+            peer.sendall(head)
+            answer = peer.recv(1 << 16)
+        refused.append(answer.split(b" ")[1])
+        assert refused[-1] in (b"400", b"401", b"403"), head
+    assert set(refused) == {b"400", b"401", b"403"}
 
 
 def test_the_daemon_proves_itself(ws: Ws) -> None:

@@ -60,6 +60,17 @@ def test_plain_text_shows_every_turn() -> None:
         assert words in shown, words
 
 
+@pytest.mark.parametrize("fmt", ["text", "markdown", "org", "html"])
+def test_it_is_shown_who_of_several_people_spoke(fmt: str) -> None:
+    """A name beside the role, on one line; anything else under that key is not a name."""
+    shown = text(
+        session(message(1, author="Ada\nEve"), message(2, "assistant", author={"unmistakable": 1}), message(3)), fmt
+    )
+    assert "User (Ada Eve)" in shown
+    assert "Assistant (" not in shown.replace("Assistant (2026", "")
+    assert "unmistakable" not in shown
+
+
 @given(st.lists(TEXTS, max_size=4), TEXTS)
 def test_no_export_holds_what_a_terminal_would_act_upon(contents: list[str], name: str) -> None:
     """Control characters, terminal sequences and overrides of the direction are gone from the readable formats."""

@@ -8,10 +8,21 @@ from sessiond.errors import AlreadyExists, SessionNotFound
 from sessiond.journal.writer import OnDurable
 from sessiond.model.changes import Change
 from sessiond.model.session import Session, SessionInfo
-from sessiond.store.port import Complete, Event, Listed, OutsideChange, SavedSession, StoreProblem, Touched, Trashed
+from sessiond.store.port import (
+    Complete,
+    Event,
+    Listed,
+    OfThisMachine,
+    OutsideChange,
+    SavedSession,
+    StoreOfThisMachine,
+    StoreProblem,
+    Touched,
+    Trashed,
+)
 
 
-class MemoryStore:
+class MemoryStore(StoreOfThisMachine):
     """`before_commit`, `before_read` and `before_save` are awaited in each of these, so that a test can hold it up or let it
     fail. `sessions` is what the files are of a real store; an edit from outside puts another session there (`edit`).
     """
@@ -95,7 +106,7 @@ class MemoryStore:
         return self._trash.pop(trash_id)[0]
 
 
-class StoredInMemory:
+class StoredInMemory(OfThisMachine):
     def __init__(self, store: MemoryStore, local_id: str) -> None:
         self._store = store
         self.local_id = local_id
@@ -146,7 +157,9 @@ class StoredInMemory:
             self._store.unsaved.discard(self.local_id)
         return self._mine
 
-    async def commit(self, session: Session, changes: list[Change], on_durable: OnDurable | None = None) -> None:
+    async def commit(
+        self, session: Session, changes: list[Change], on_durable: OnDurable | None = None, *, agreed: bool = False
+    ) -> None:
         await _maybe(self._store.before_commit)
         for change in changes:
             session.apply(change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from sessiond.formats import jsonl
@@ -276,3 +277,20 @@ def test_the_reason_names_what_is_wrong_with_a_line(line: bytes, reason: str) ->
     """A missing key, a value of the wrong type and broken JSON are different faults."""
     problems = jsonl.decode(CHAT, {MAIN: HEADER + b"\n" + line + b"\n"}).problems
     assert [(one.line, one.message[: len(reason)]) for one in problems] == [(2, reason)]
+
+
+def test_a_sidecar_does_not_keep_the_bytes_of_a_long_append() -> None:
+    """A third step removes them after the append. What is known of the file stays, and nothing is cut from then on."""
+    line = b'{"role": "user", "content": "a line"}\n'
+    for times, count in ((10, 2), (4000, 3)):
+        data, tail = line * times, Tail(exists=True, size=10, end=b"x" * 10)
+        writes = append_writes(Sidecar(id="s", seq=3, through=3), "s.jsonl", data, tail, None, summed=True)
+        assert [one.how for one in writes] == ["replace", "append", "replace"][:count]
+        first, last = (decode_sidecar("", writes[place].data)[0] for place in (0, count - 1 if count > 2 else 0))
+        assert first is not None and last is not None and first.append is not None
+        assert torn_at(first, b"x" * 10 + data[:50]) == 10
+        assert torn_at(last, b"x" * 10 + data[:50]) == (None if count > 2 else 10)
+        assert through_of(last, b"x" * 10 + data) == 3
+        if count > 2:
+            assert last == msgspec.structs.replace(first, append=msgspec.structs.replace(first.append, packed=None))
+            assert len(writes[-1].data) < 1000

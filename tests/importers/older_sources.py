@@ -142,7 +142,9 @@ def gemini_cli(folder: Path) -> Path:
     return lines(
         folder / "p" / "chats" / "session-2026-11-22T10-00-g1.jsonl",
         {"sessionId": "g1", "projectHash": "h", "startTime": T.format(0)},
-        today.gemini("m1", "user", [{"text": "What is here?"}, {"inlineData": {"mimeType": "image/png", "data": "x"}}]),
+        today.gemini(
+            "m1", "user", [{"text": "What is here?"}, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}]
+        ),
         today.gemini("m2", "gemini", "", model="gemini-x", toolCalls=[call], thoughts=thoughts, tokens=used),
         today.gemini("m3", "gemini", "An apple.", model="gemini-x", tokens=used),
         today.gemini("m4", "user", [{"text": "wrong way"}]),
@@ -225,7 +227,7 @@ def opencode(folder: Path) -> Path:
     used = {"input": 5, "output": 7, "reasoning": 2, "cache": {"read": 11, "write": 13}}
     parts = [
         ("p1", "msg_1", {"type": "text", "text": "What is here?"}),
-        ("p2", "msg_1", {"type": "file", "mime": "image/png", "url": "data:image/png;base64,x"}),
+        ("p2", "msg_1", {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}),
         ("p3", "msg_2", {"type": "reasoning", "text": "hm"}),
         ("p4", "msg_2", {"type": "tool", "tool": "list", "callID": "c1", "state": state}),
         ("p5", "msg_2", {"type": "text", "text": "An apple."}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from collected import read, recognised
 
 from sessiond.importers.draft import local_moment
@@ -103,13 +104,41 @@ def test_a_transcript(tmp_path: Path) -> None:
 
 
 def test_a_cut_transcript_gives_what_is_there(tmp_path: Path) -> None:
-    """An output without its end is kept as far as it goes; a header alone is an empty session, named after the file."""
+    """An unfinished output is kept as it stands. Half a header does not make a session yet, because it may lack the id."""
     stream = read(transcript(tmp_path, TEXT[: TEXT.index("````\n\nAn apple")]))
-    assert told(stream.only)[-1] == ("tool", OUTPUT + "\n")
+    assert told(stream.only)[-1] == ("tool", OUTPUT)
     stream = read(transcript(tmp_path / "call", TEXT[: TEXT.index("````\n## User")]))
     assert (stream.only[-1]["role"], calls(stream.only[-1])[0][1]) == ("assistant", "execute")
-    empty = read(transcript(tmp_path / "empty", TEXT[:40]))
-    assert (empty.only, list(empty.starts)) == ([], ["2025-11-02-18-17-00"])
+    assert list(read(transcript(tmp_path / "empty", TEXT[:40])).starts) == []
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["### To do", "## Apples", "### Things", "```\nls\n```", "## Users", "### Tool Calls", "## Agent's thoughts on it"],
+)
+def test_a_finished_transcript_without_a_last_newline_keeps_its_words(tmp_path: Path, last: str) -> None:
+    """Only what certainly is the beginning of a heading is not there yet."""
+    words = f"An apple.\n\n{last}"
+    text = TEXT[: TEXT.index("An apple.")] + words
+    assert told(read(transcript(tmp_path, text)).only)[-1] == ("assistant", words)
+
+
+def test_the_output_at_the_end_of_a_file_is_whole(tmp_path: Path) -> None:
+    """With an empty line before a fence that no newline follows, and with what would be half a heading elsewhere."""
+    begun = TEXT[: TEXT.index("apple.txt\n````")]
+    assert told(read(transcript(tmp_path, f"{begun}apple.txt\n\n````")).only)[-1] == ("tool", f"{OUTPUT}\n")
+    assert told(read(transcript(tmp_path / "cut", f"{begun}apple.txt\n## U")).only)[-1] == ("tool", f"{OUTPUT}\n## U")
+
+
+@pytest.mark.parametrize("rest", ["## User (2025-11-02 18:17:10)\n\nhi\n\n## Agent\n\nho\n\n---\n\nyes", "hi", "hi\n"])
+def test_a_header_without_a_rule_loses_nothing(tmp_path: Path, rest: str) -> None:
+    """What comes after it is said."""
+    text = TEXT[: TEXT.index("---")] + rest
+    stream = read(transcript(tmp_path, text))
+    assert list(stream.starts) == ["s1"]
+    assert told(stream.only) == (
+        [("assistant", "hi")] if rest.startswith("hi") else [("user", "hi"), ("assistant", "ho\n\n---\n\nyes")]
+    )
 
 
 def test_another_page_is_not_recognised(tmp_path: Path) -> None:

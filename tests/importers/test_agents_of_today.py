@@ -21,7 +21,7 @@ def texts(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [(one["role"], one["content"]) for one in messages]
 
 
-# Qwen Code 0.15
+# Qwen Code 0.15 and 0.24
 
 
 def qwen(uuid: str, parent: str | None, kind: str, **more: Any) -> dict[str, Any]:
@@ -266,6 +266,21 @@ def test_fragments_of_llm(tmp_path: Path) -> None:
     """Files that were given with `-f` and `--sf` are part of what was said."""
     old = read(llm_db(tmp_path / "logs.db")).messages["c"]
     assert texts(old) == [("system", "a rule"), ("user", "a long file\nfrom before"), ("assistant", "yes")]
+
+
+def test_a_text_of_a_thread_of_llm_that_borrows_from_fragments(tmp_path: Path) -> None:
+    """llm keeps what was given with `-f` once, and a text that has it as pieces. What is gone leaves the pieces as they are."""
+    path = llm_db(tmp_path / "logs.db")
+    pieces = [{"fragment": 1}, {"literal": "\nWhat is here?"}]
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "UPDATE parts SET text = NULL, payload = ? WHERE message_hash = 'h1'", (json.dumps({"text_ref": pieces}),)
+        )
+    assert texts(read(path).messages["t1"])[0] == ("user", "a long file\nWhat is here?")
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM fragments")
+    found = read(path).messages["t1"][0]["content"]
+    assert found == [{"type": "text", "text": "\nWhat is here?", "text_ref": pieces}]
 
 
 def test_a_chain_of_llm_that_runs_in_a_circle_ends(tmp_path: Path) -> None:

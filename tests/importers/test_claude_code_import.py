@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from collected import corpus, lines, read, recognised
 
-from sessiond.importers import claude_code
+from sessiond.importers import claude_code, claude_code_names
 
 FILES = (
     "1af7fc5e-8455-4414-9ccd-011d40f70b2a",
@@ -248,7 +248,26 @@ def test_other_records_are_kept_or_counted(tmp_path: Path) -> None:
     assert stream.only[4]["metadata"]["record"]["body"] == [1, 2]
     assert stream.only_info["metadata"]["records"][0]["content"] == "later"
     assert stream.only_info["name"] == "A title"
+    assert stream.unknown == {"brand-new": 1}
     assert stream.ignored == {"file-history-snapshot": 1, "system/turn_duration": 1}
+
+
+def test_the_queue_of_prompts_is_known(tmp_path: Path) -> None:
+    """Each prompt waits there, also without a screen (2.1.332). What waited is kept, before the session and in it."""
+    queued = {"type": "queue-operation", "sessionId": S}
+    path = lines(
+        tmp_path / f"{S}.jsonl",
+        {**queued, "operation": "enqueue", "content": "hello"},
+        {**queued, "operation": "dequeue"},
+        turn("a"),
+        {**queued, "operation": "enqueue", "content": "never sent"},
+        {**queued, "operation": "remove"},
+    )
+    stream = read(path)
+    assert stream.told() == [("user", "hello")]
+    assert [one["content"] for one in stream.only_info["metadata"]["records"]] == ["hello", "never sent"]
+    assert stream.ignored == {"queue-operation": 2}
+    assert not stream.unknown
 
 
 def test_circles_holes_and_wrong_clocks_do_no_harm(tmp_path: Path) -> None:
@@ -322,7 +341,8 @@ def test_a_title_by_hand_comes_before_the_models(tmp_path: Path) -> None:
 
 def test_more_summaries_than_anyone_writes_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many are held; the first of them still names the session."""
-    monkeypatch.setattr(claude_code, "_SUMMARIES", 2)
+    monkeypatch.setattr(claude_code_names, "_SUMMARIES", 2)
+    monkeypatch.setattr(claude_code, "_BEFORE_START", 2)
     many = [{"type": "summary", "summary": f"number {n}", "leafUuid": None} for n in range(5)]
     stream = read(lines(tmp_path / f"{S}.jsonl", *many, turn("a")))
     assert stream.only_info["name"] == "number 0"

@@ -138,6 +138,8 @@ def test_an_object_of_nothing_and_a_value_that_is_none() -> None:
     assert isinstance(broken, SkippedLine) and "expected a value" in broken.reason
     [open_string] = scan(b'{"a": "no end')
     assert isinstance(open_string, SkippedLine) and open_string.reason == "cut off in the middle"
+    [half_number] = scan(b'{"a": 17')
+    assert isinstance(half_number, SkippedLine) and half_number.reason == "cut off in the middle"
 
 
 def test_a_repaired_value_is_told_and_taken() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from sessiond.importers.registry import Found, FoundPlace
 from sessiond.importers.tool import Tool
 from sessiond.model.session import Session
 from sessiond.model.values import is_session_id
-from tests.agents.agents import AGENTS
+from tests.agents.agents import AGENTS, GEMINI
 
 S = "11111111-2222-4333-8444-555555555555"
 
@@ -58,6 +60,21 @@ def test_a_folder_is_walked_in_the_order_of_names(tmp_path: Path) -> None:
     expected = [("aider", ".aider.chat.history.md"), ("messages", "a.jsonl"), ("claude-code", f"b/.claude/{S}.jsonl")]
     assert found(tmp_path) == expected
     assert found(tmp_path, "aider") == expected[:1]
+
+
+def test_a_database_is_not_that_of_a_tool_its_log_talks_of(tmp_path: Path) -> None:
+    """What is in the file itself decides; the log has what was said in chats too."""
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE message (id TEXT, session_id TEXT)")
+        db.execute("CREATE TABLE part (project_id TEXT, message_id TEXT, time_created INTEGER, data TEXT)")
+        db.commit()
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("INSERT INTO part (data) VALUES ('Cursor has the tables cursorDiskKV and ItemTable')")
+        db.commit()
+        assert b"cursorDiskKV" in Path(f"{path}-wal").read_bytes()
+        assert found(tmp_path) == [("opencode", "opencode.db")]
 
 
 def test_sessionds_own_files_are_found(tmp_path: Path) -> None:
@@ -184,13 +201,24 @@ def test_every_importer_says_how_it_was_verified() -> None:
 
 def test_the_tools_that_are_run_are_those_that_say_so() -> None:
     """Those of tests/agents, which are installed and write the files themselves."""
-    assert {agent.tool for agent in AGENTS} == {one for one in registry.BY_NAME if registry.verified(one) == "run"}
+    assert {agent.tool for agent in (*AGENTS, GEMINI)} == {
+        one for one in registry.BY_NAME if registry.verified(one) == "run"
+    }
 
 
 def test_the_table_of_the_docs_is_what_the_importers_do() -> None:
     """`python -m scripts.importers_table` writes it from the sources of these tests."""
     assert importers_table.DOC.read_text() == importers_table.page()
     assert set(importers_table.sources()) == set(registry.BY_NAME)
+
+
+@pytest.mark.parametrize("tool", registry.BY_NAME)
+def test_no_words_are_among_what_is_not_kept(tool: str) -> None:
+    """Fields of the sources whose values are nowhere in the sessions: ids and marks of the tool's own."""
+    writers = importers_table.sources()[tool]
+    words = {"text", "content", "thinking", "thoughts", "prompt", "message", "summary", "arguments", "input", "output",
+             "result", "command", "title", "name"}  # fmt: skip
+    assert words.isdisjoint(importers_table.passed_over(writers, importers_table.events(tool, writers)))
 
 
 @pytest.mark.parametrize("tool", registry.BY_NAME)

@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from collected import Stream, read
+from older_sources import OLDER
 from sources import FILES, TEXTS
 
 from sessiond.importers import registry
@@ -66,8 +67,8 @@ def documents(file: Path) -> Iterator[None]:
     file.write_text(whole)
 
 
-def rows(file: Path) -> Iterator[None]:
-    """The same for the JSON in a database."""
+def rows(file: Path, others: Callable[[str], Iterator[str]]) -> Iterator[str]:
+    """The same for the JSON in a database: each text in turn is each of the `others`, which are yielded with their place."""
     with closing(sqlite3.connect(file)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in tables:
@@ -76,38 +77,42 @@ def rows(file: Path) -> Iterator[None]:
             for row in cursor.fetchall():
                 for column, value in zip(columns[1:], row[1:], strict=True):
                     text = value.decode("utf-8", "ignore") if isinstance(value, bytes) else value
-                    for other in variants(text) if isinstance(text, str) and text[:1] in "[{" else ():
+                    for other in others(text) if isinstance(text, str) and text[:1] in ("[", "{") else ():
                         put = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"
                         db.execute(put, (other, row[0]))
                         db.commit()
-                        yield
+                        yield f"{table}.{column}: {other}"
                         db.execute(put, (value, row[0]))
                         db.commit()
 
 
-@pytest.mark.parametrize("name", FILES)
+JSON = FILES | {name: (name, write) for name, write in OLDER.items() if name not in ("aider", "gptel")}
+
+
+@pytest.mark.parametrize("name", JSON)
 def test_an_odd_value_raises_nothing(tmp_path: Path, name: str) -> None:
     """In any file of the source, wherever it is; what comes out can be stored."""
-    tool, write = FILES[name]
+    tool, write = JSON[name]
     path = write(tmp_path)
     expected = len(read(path).messages)
     tried = 0
     for file in sorted(one for one in tmp_path.rglob("*") if one.is_file()):
-        for _ in rows(file) if file.read_bytes().startswith(b"SQLite") else documents(file):
+        for _ in rows(file, variants) if file.read_bytes().startswith(b"SQLite") else documents(file):
             Stream(registry.BY_NAME[tool].read(str(path), open_source))
             tried += 1
-    assert tried > 10
+    assert tried > 5
     assert len(read(path).messages) == expected
 
 
 @pytest.mark.parametrize("tool", TEXTS)
 def test_a_text_that_is_cut_anywhere_raises_nothing(tmp_path: Path, tool: str) -> None:
-    """Each beginning of a text is a session."""
+    """Each beginning of a text is a session; agent-shell's, once its header is complete."""
     path = TEXTS[tool](tmp_path)
     whole = path.read_text()
+    header = whole.index("\n---\n") + 4 if tool == "agent-shell" else 0
     for end in range(30, len(whole), 1 if ALL else 7):
         path.write_text(whole[:end])
-        assert len(Stream(registry.BY_NAME[tool].read(str(path), open_source)).starts) == 1
+        assert len(Stream(registry.BY_NAME[tool].read(str(path), open_source)).starts) == (end >= header)
 
 
 @pytest.mark.parametrize("name", [*FILES, *TEXTS])

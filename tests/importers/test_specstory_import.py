@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from collected import read, recognised
 
 from tests.importers.tools import calls, imported_twice, told
@@ -98,14 +99,46 @@ def test_an_older_file(tmp_path: Path) -> None:
 
 
 def test_a_cut_or_damaged_file_gives_what_is_there(tmp_path: Path) -> None:
-    """A call whose end is missing stays text; bytes that are not UTF-8 are replaced and reported; a header alone is an empty session."""
+    """A call whose end is missing has what is there of its result; bytes that are not UTF-8 are replaced and reported; a header alone
+    is an empty session.
+    """
     cut = TEXT[: TEXT.index("apple.txt")]
     stream = read(history(tmp_path, cut + "\udcff"))
-    assert stream.only[-1]["role"] == "assistant"
-    assert "<tool-use" in stream.only[-1]["content"]
-    assert "\ufffd" in stream.only[-1]["content"]
+    assert calls(stream.only[-2]) == [("17-1", "Bash", {"summary": "Tool use: **Bash**"})]
+    assert (stream.only[-1]["role"], stream.only[-1]["content"]) == ("tool", "`ls`\n\n```\n\ufffd")
     assert [one.reason for one in stream.repaired] == ["replaced bytes that are not valid UTF-8"]
     assert read(history(tmp_path / "empty", TEXT[:60])).only == []
+
+
+WORDS = (
+    "Is it there if a <third of it", "Is it there if a <", "see <!important note", "see\n<!important note", "No.\n_*Really, no.*_",
+    "No.\n_**Users are people.**_", "No.\n<thanks for all", "No.\n<tool-users, all", "No.\n- it is\n-- not", "No.\n<!-- a comment",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("role", ["User", "Agent"])
+def test_a_finished_file_without_a_last_newline_keeps_its_words(tmp_path: Path, role: str, words: str) -> None:
+    """Only what certainly is the beginning of a mark is not there yet."""
+    text = TEXT[: TEXT.rindex("_**User**_")] + f"_**{role}**_\n\n{words}"
+    assert read(history(tmp_path, text)).only[-1]["content"] == words
+
+
+@pytest.mark.parametrize("after", ["", "\n\n---\n\n_**Agent**_\n\nIt thinks.\n"])
+def test_a_tag_that_a_person_writes_is_words(tmp_path: Path, after: str) -> None:
+    """As is one within a line of the agent's, or one that another message would have to end."""
+    asked = "What does <think> do?\n<think>\nTell me all."
+    text = TEXT[: TEXT.rindex("Thanks")] + f"{asked}{after}"
+    found = [one for one in told(read(history(tmp_path, text)).only) if one[1] not in ("", "It thinks.")]
+    assert found[4] == ("user", asked)
+    text = (
+        TEXT[: TEXT.rindex("_**User**_")] + f"_**Agent**_\n\nThe <think> tag is closed by </think> at the end.{after}"
+    )
+    assert ("assistant", "The <think> tag is closed by </think> at the end.") in told(
+        read(history(tmp_path / "x", text)).only
+    )
+    text = TEXT[: TEXT.rindex("_**User**_")] + "_**Agent**_\n\n<think>\nhm\n\n_**User**_\n\nWhy?\n"
+    assert ("assistant", "<think>\nhm") in told(read(history(tmp_path / "y", text)).only)
 
 
 def test_another_page_is_not_recognised(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,16 @@ async def test_a_second_import_brings_nothing(tmp_path: Path) -> None:
     """Each message has the same id in every import."""
     await imported_twice(tmp_path / "home", session(tmp_path), 5)
     await imported_twice(tmp_path / "other", store(tmp_path), 6)
+
+
+def test_a_store_is_read_again_when_its_journal_grows(tmp_path: Path) -> None:
+    """The journal's file grows where it is, which neither `meta.json` nor the folder's own time shows."""
+    path = store(tmp_path)
+    [segment] = (path.parent / "journal").iterdir()
+    folder = segment.parent.stat()
+    before = registry.fingerprint(str(path))
+    with segment.open("ab") as file:
+        file.write(b"{}\n")
+    os.utime(segment.parent, ns=(folder.st_atime_ns, folder.st_mtime_ns))
+    assert registry.fingerprint(str(path)) != before
+    assert registry.source_of(str(segment)) == str(path)

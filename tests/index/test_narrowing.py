@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sessiond.index import narrowing
 from sessiond.index.index import Index
-from sessiond.index.narrowing import MAX_CONDITIONS, match_expression, needed
+from sessiond.index.narrowing import MAX_CONDITIONS, NEVER, Need, in_words, match_expression, needed
 from sessiond.index.tokens import plain, words
+from sessiond.index.vocabulary import Vocabulary, packed
 from tests.index.feeding import all_hits, info, key, message, opened, search
 
 TEXTS = [
@@ -57,9 +58,13 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(before=st.lists(PIECES, max_size=4), run=st.lists(PIECES, min_size=1, max_size=6), after=st.lists(PIECES, max_size=4), flags=st.sampled_from([0, re.IGNORECASE]))  # fmt: skip
-def test_a_text_has_what_its_pattern_needs(before: list[str], run: list[str], after: list[str], flags: int) -> None:
-    """Whatever stands around a run of characters, the words of the whole text fulfil what the run was said to need."""
+@given(before=st.lists(PIECES, max_size=4), run=st.lists(PIECES, min_size=1, max_size=6), after=st.lists(PIECES, max_size=4), others=st.lists(st.sampled_from(["foo", "xfoo", "bari", "barı", "quixotic"])), flags=st.sampled_from([0, re.IGNORECASE]))  # fmt: skip
+def test_a_text_has_what_its_pattern_needs(
+    before: list[str], run: list[str], after: list[str], others: list[str], flags: int
+) -> None:
+    """Whatever stands around a run of characters, the words of the whole text fulfil what the run was said to need: by the
+    words alone, and with a vocabulary that has them and others.
+    """
     text = "".join([*before, *run, *after])
     for said in {"".join(run), "".join(run).swapcase()}:
         pattern = re.compile(re.escape(said), flags)
@@ -67,15 +72,20 @@ def test_a_text_has_what_its_pattern_needs(before: list[str], run: list[str], af
         if need is None or not pattern.search(text):
             continue
         had = words(text)
-        expression = match_expression(need)
-        assert holds(expression, had), (text, said, expression, plain(text))
+        vocabulary = Vocabulary(1, packed(sorted({word.encode() for word in [*had, *others]})))
+        for known in (in_words(need, vocabulary.holding), without_vocabulary(need)):
+            assert known != NEVER, (text, said, need)
+            assert known is None or holds(match_expression(known), had), (text, said, known, plain(text))
+
+
+def without_vocabulary(need: Need | None) -> Need | None:
+    return None if need is None else in_words(need, lambda _: None)
 
 
 def holds(expression: str, had: list[str]) -> bool:
     """A small reading of the FTS5 expressions of one run: phrases, joined by AND, OR in brackets."""
-    return all(
-        any(_phrase(one, had) for one in part.strip("()").split(" OR ")) for part in expression.split(" AND ") if part
-    ) and bool(expression)
+    python = re.sub(r'"[^"]*"(?: \+ "[^"]*")*(?: \*)?', lambda phrase: str(_phrase(phrase[0], had)), expression)
+    return bool(eval(python.replace("AND", "and").replace("OR", "or")))  # made of True, False and these
 
 
 def _phrase(one: str, had: list[str]) -> bool:
@@ -103,7 +113,7 @@ def _phrase(one: str, had: list[str]) -> bool:
 )
 def test_what_is_needed(pattern: str, expected: str | None) -> None:
     """Words inside a run are asked for as they are, its last one as a prefix; its first one may be the end of another."""
-    need = needed(re.compile(pattern))
+    need = without_vocabulary(needed(re.compile(pattern)))
     assert (need and match_expression(need)) == expected
 
 
@@ -142,14 +152,14 @@ def test_what_groups_need(pattern: str, flags: int, expected: str | None) -> Non
     """
     if pattern.startswith("(?>") and sys.version_info < (3, 11):
         pytest.skip("atomic groups came with Python 3.11")
-    need = needed(re.compile(pattern, flags))
+    need = without_vocabulary(needed(re.compile(pattern, flags)))
     assert (need and match_expression(need)) == expected
 
 
 def test_a_pattern_of_many_words_is_narrowed_by_some() -> None:
     """So many conditions are asked for as help; each of them is one of the pattern's."""
     pattern = "".join(f" word{n}.[a]" for n in range(100))
-    need = needed(re.compile(pattern))
+    need = without_vocabulary(needed(re.compile(pattern)))
     assert need is not None
     expression = match_expression(need)
     assert 1 < expression.count(" AND ") + 1 <= MAX_CONDITIONS

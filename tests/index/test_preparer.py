@@ -85,7 +85,7 @@ def test_prepared_messages_give_their_texts_back() -> None:
     assert [(doc.key, doc.seq, texts) for doc, texts in texts_of(prepared)] == [
         (m.id, m.seq, searchable(m)) for m in some
     ]
-    assert sum(live for live, _ in prepared.chunks) == len(some)
+    assert sum(chunk.live for chunk in prepared.chunks) == len(some)
 
 
 def test_the_process_prepares_the_same(collected: Collected) -> None:

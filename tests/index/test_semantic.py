@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from sessiond.index.passages import MOST, PASSAGE_CHARS, passages
 from sessiond.index.query import wording
 from sessiond.index.readers import Ticket
 from sessiond.index.semantic import MEANT, fused
-from sessiond.index.semantic_worker import refuse_network
+from sessiond.index.semantic_worker import Waiting, refuse_network
 from sessiond.index.values import SearchPage
 from tests.index.feeding import info, message, note, opened, search
 
@@ -341,7 +342,7 @@ def test_connections_are_refused_in_its_process() -> None:
     """Whatever a library might try."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from sessiond.index.semantic_worker import refuse_network\n"
+        "from sessiond.index.semantic_worker import Waiting, refuse_network\n"
         "sys.addaudithook(refuse_network)\n"
         "import socket\n"
         "try: socket.create_connection(('127.0.0.1', int(sys.argv[2])))\n"
@@ -483,3 +484,32 @@ def test_without_its_packages_it_is_not_available(monkeypatch: pytest.MonkeyPatc
         assert can_find_meaning.__wrapped__() is False
     monkeypatch.undo()
     assert can_find_meaning.__wrapped__() is True
+
+
+def test_what_waits_for_vectors_takes_little_memory() -> None:
+    """A million messages wait for minutes until they have vectors: 32 bytes each, and they come in the order of the index."""
+    count = 20_000
+    tracemalloc.start()
+    try:
+        waiting = Waiting((1_000_000 + n, 2_000_000 + n // 7, 3 * n, 400_000_000 + n) for n in range(count))
+        assert tracemalloc.get_traced_memory()[1] < 60 * count
+    finally:
+        tracemalloc.stop()
+    assert len(waiting) == count
+    found = [one for first in range(0, count, 64) for one in waiting.some(first, 64)]
+    assert found == [(1_000_000 + n, 2_000_000 + n // 7, 3 * n, 400_000_000 + n) for n in range(count)]
+    assert waiting.some(count - 1, 64) == found[-1:] and waiting.some(count, 64) == []
+
+
+def test_documents_that_are_gone_are_found_by_their_ids(tmp_path: Path) -> None:
+    """Those with vectors that the index no longer has, each once, whatever order the index gives."""
+    vectors = pytest.importorskip("sessiond.index.vectors")
+    import numpy as np
+
+    store = vectors.VectorStore(str(tmp_path / "v.db"), "i")
+    rows = [vectors.Row(doc, 1, 0, 0, 1) for doc in (5, 9, 5, 7, 11)]
+    store.put([5, 7, 9, 11], rows, np.ones((5, vectors.DIMENSIONS), np.int8), 1)
+    store.drop([11])
+    assert store.docs_beside(iter([9, 3, 11])) == [5, 7]
+    assert store.docs_beside([]) == [5, 7, 9]
+    store.close()

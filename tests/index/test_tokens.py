@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiond.index import tokens
@@ -67,6 +68,14 @@ def test_identifiers_are_only_words_with_parts() -> None:
     assert sorted(tokens.identifiers("fooBar foo fooBar HTTPServer x2")) == ["foo bar", "http server"]
     assert tokens.identifiers("これはgetUserです") == {"get user"}
     assert tokens.identifiers("これは何") == set()
+
+
+@settings(max_examples=500)
+@given(st.text("abAB12_ .\x01Zz", max_size=12))
+def test_identifiers_are_what_parts_says(text: str) -> None:
+    """Of any ASCII text, whatever letters, digits and marks stand next to each other."""
+    words = re.findall("[A-Za-z0-9]+", text)
+    assert tokens.identifiers(text) == {" ".join(tokens.parts(word)) for word in words if tokens.parts(word)}
 
 
 def test_simple_characters_need_no_normalization() -> None:

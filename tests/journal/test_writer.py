@@ -132,6 +132,43 @@ async def test_a_saved_mark_costs_no_sync(open_journal: Open) -> None:
     assert [line.split()[0] for line in fs.trace[steps:]] == ["write", "write", "sync"]
 
 
+async def test_a_saved_mark_does_not_cover_what_came_after_it(tmp_path: Path) -> None:
+    """Marks wait for each other for a moment; a session that is deleted and made again meanwhile keeps its new changes."""
+    fs = CrashFS()
+    writer, _ = await JournalWriter.recover(fs, "/data/journal", Limits(reserve_bytes=4096))
+    for seq in range(1, 8):
+        await writer.commit("default", "a", seq, b"old")
+    writer.note_saved("default", "a", 7)
+    gone = writer.note_gone("default", "a")
+    await writer.commit("default", "a", 1, b"new")
+    await gone
+    await writer.commit("default", "b", 1, b"later")
+    writer.note_saved("default", "b", 1)
+    await writer.close()
+    (image,) = fs.crash_images(limit=1)
+    again, recovery = await JournalWriter.recover(image, "/data/journal", Limits(reserve_bytes=4096))
+    assert recovery.pending == {("default", "a"): [b"new"]}
+    await again.close()
+
+
+async def test_many_saved_marks_are_written_together(open_journal: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marks of one turn of the loop are handed to the thread at once, and the loop is not woken for them."""
+    fs = CrashFS()
+    writer, _ = await open_journal(fs)
+    await asyncio.gather(*(writer.commit("default", f"s{n}", 1, b"x") for n in range(50)))
+    woken: list[object] = []
+    monkeypatch.setattr(writer, "_tell", woken.append)
+    steps = fs.steps
+    for n in range(50):
+        writer.note_saved("default", f"s{n}", 1)
+    assert fs.steps == steps
+    while writer.lsn < 100:
+        await asyncio.sleep(0.001)
+    assert {line.split()[0] for line in fs.trace[steps:]} == {"write"}
+    assert fs.steps - steps <= 10
+    assert not woken
+
+
 async def test_a_saved_mark_lets_segments_go(open_journal: Open) -> None:
     """Segments that nobody needs any more are removed without being asked for."""
     writer, _ = await open_journal(CrashFS(), segment_bytes=1000)

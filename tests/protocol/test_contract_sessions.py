@@ -33,6 +33,27 @@ def test_new_with_messages_that_are_wrong_makes_nothing(client, sid):
     assert client.call("session/new", sessionId=sid)
 
 
+def test_new_that_belongs_to_another(client, sid):
+    """parent is shown, filtered by and kept in the file, whether that session exists or not, and under one name only."""
+    parent = {"sessionId": "agent-of-" + sid, "seq": None}
+    told = {**parent, "sessionId": "default/" + parent["sessionId"]}
+    assert client.call("session/new", sessionId=sid, name="x", parent=told)["session"]["parent"] == parent
+    found = client.call("session/list", filter={"parent": parent["sessionId"]})["sessions"]
+    assert [one["sessionId"] for one in found] == [sid]
+    (saved,) = client.call("session/save", sessionId=sid)["saved"]
+    with open(saved["path"]) as file:
+        assert json.loads(file.readline())["parent"] == parent
+
+
+@pytest.mark.parametrize("odd", ["", "/x", "x/", "p" * 600])
+def test_new_that_belongs_to_nothing(client, sid, odd):
+    """What cannot be an id is invalidParams, and nothing is made."""
+    error = client.fails("session/new", sessionId=sid, parent={"sessionId": odd, "seq": None})
+    assert (error["code"], error["data"]["field"]) == (-32602, "parent")
+    assert client.fails("session/new", sessionId=sid, parent={"sessionId": "p", "seq": -1})["code"] == -32602
+    assert client.call("session/new", sessionId=sid)["session"]["parent"] is None
+
+
 def test_new_in_no_store(client):
     """A store that is not there is invalidParams and named."""
     error = client.fails("session/new", store="nowhere")

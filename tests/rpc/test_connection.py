@@ -13,6 +13,7 @@ import pytest
 from rpc_fakes import TOKEN, World, world
 
 from sessiond.limits import Limits
+from sessiond.store.port import HubStatus
 
 ODD = {
     "class": 1,
@@ -405,6 +406,33 @@ async def test_slow_reader() -> None:
         assert (await slow.answer(last))["result"]["protocolVersion"] == 1
         assert w.service.drained_peers == [peer.id]
         assert brought_in[0] == []
+
+
+async def test_a_slow_reader_learns_of_a_hub_when_it_has_caught_up() -> None:
+    """It loses what it is told meanwhile, and then gets the last word about each store, whether it lost that or not."""
+    async with world(Limits(outgoing_bytes=64 * 1024)) as w:
+        slow, plain = await w.client(limit=2**26), await w.client()
+        await slow.initialize()
+        await slow.call("session/new", {"sessionId": "s"})
+        await plain.call("daemon/hello")
+        slow.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        peer = w.service.attached["s"][0]
+        w.server.announce_hub("own", hub_of(7))
+        sent = 0
+        while peer.notify("session/changed", b'{"text":"%s"}' % (b"x" * 100_000)):
+            sent += 1
+            assert sent < 1000
+        for pending in (1, 2, 3):
+            w.server.announce_hub("team", hub_of(pending))
+        slow.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        told = [await slow.notification("store/hubChanged") for _ in range(3)]
+        assert [(one["store"], one["hub"]["pending"]) for one in told] == [("own", 7), ("own", 7), ("team", 3)]
+        await plain.call("daemon/hello")
+        assert plain.notifications == []
+
+
+def hub_of(pending: int) -> HubStatus:
+    return HubStatus("offline", "2026-01-11T14:30:22.000Z", pending, 0, "no route to host")
 
 
 async def test_requests_in_flight_are_bounded() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.rpc import envelope
 from sessiond.rpc.envelope import Envelope, InvalidMessage, decode, depth, recover_id, success
 
 values = st.recursive(
@@ -108,3 +109,46 @@ def test_23_a_number_that_a_double_holds_is_kept(value: float, form: str) -> Non
         return  # written as an integer, it is one
     assert isinstance(found, Envelope)
     assert json.loads(bytes(found.params))[-1] == value
+
+
+STRINGS = st.text(st.sampled_from('"\\\n[]{}0123456789.e- é'), max_size=30)
+LONG = st.recursive(
+    STRINGS | st.integers(-(2**70), 2**70) | st.sampled_from([0.5, None]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(STRINGS, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(LONG, st.booleans(), st.integers(1, 40), st.integers(2, 40), st.integers(1, 4))
+def test_what_is_in_long_strings_makes_no_difference(
+    params: Any, ascii_only: bool, long: int, quotes: int, escapes: int
+) -> None:
+    """A large message is taken or refused as the same one that counts as small is, wherever the search for strings ends."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": params}
+    message = json.dumps(request, ensure_ascii=ascii_only).encode()
+    before = decode(message, 10)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("_LARGE", 0),
+            ("_LONG_STRING", long),
+            ("_MOST_QUOTES", quotes),
+            ("_MOST_ESCAPES", escapes),
+        ):
+            patch.setattr(envelope, name, value)
+        without = envelope.without_long_strings(message)
+        assert decode(message, 10) == before or isinstance(before, InvalidMessage)
+        assert isinstance(decode(message, 10), type(before))
+    assert depth(without) == depth(message)
+    assert len(without) <= len(message)
+
+
+def test_a_large_message_is_not_read_again_and_again() -> None:
+    """The checks of a text of 20 MB see next to nothing of it; a text of quotes or backslashes ends the search soon."""
+    for text, most in (
+        ("0123456789[{ " * 1_500_000, 200),
+        ('"' * 10_000_000, 21_000_000),
+        ("\\" * 10_000_000, 21_000_000),
+    ):
+        message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "m", "params": [text]}).encode()
+        assert len(envelope.without_long_strings(message)) < most
+        assert isinstance(decode(message, 10), Envelope)

@@ -74,6 +74,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(vsix, "check_node", lambda: None)
     monkeypatch.setattr(vsix, "build", lambda copy: ran.append("vsix"))
+    monkeypatch.setattr(releasing, "build_site", lambda copy: ran.append("site"))
     monkeypatch.setattr(releasing, "build", build)
     monkeypatch.setattr(releasing, "try_out", lambda *_: ran.append("try out"))
     return ran
@@ -95,7 +96,7 @@ def unchanged(checkout: Path) -> Iterator[None]:
 @pytest.mark.timeout(RELEASE_S)
 def test_a_release(checkout: Path, with_node: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dry run does all the work and keeps nothing; the real one leaves a commit, a tag, an sdist, and a wheel that works and has
-    the VS Code extension in it.
+    the VS Code extension and the site in it.
     """
     for name in ("GIT_DIR", "GIT_WORK_TREE", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
@@ -152,7 +153,7 @@ def test_two_builds_of_the_extension_are_equal(
 def test_the_steps_of_a_release(checkout: Path, quick: list[str]) -> None:
     """The commit holds the version, the changelog and nothing that was built; a second release needs something new to say."""
     releasing.release(checkout, "7.8.9", dry_run=False, day=DAY)
-    assert quick == ["vsix", "build", "try out"]
+    assert quick == ["vsix", "site", "build", "try out"]
     assert git(checkout, "status", "--porcelain") == ""
     changed = set(git(checkout, "show", "--name-only", "--format=", "HEAD").splitlines())
     assert {version.SOURCE, *version.COPIES, "CHANGELOG.md"} <= changed

@@ -11,7 +11,7 @@ import pytest
 from sessiond.model.message import Message, wire_from_client
 from sessiond.model.session import Session
 from sessiond.service import catalog as module
-from sessiond.service.catalog import indexed
+from sessiond.service.indexed import indexed
 from sessiond.service.sessions import Service
 from sessiond.store.port import Listed
 from tests.fakes.index import FakeIndex

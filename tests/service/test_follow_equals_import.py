@@ -24,6 +24,7 @@ from sessiond.service.source_ledger import SourceLedger
 from tests.fakes.peer import FakePeer, user
 from tests.importers.collected import corpus, lines
 from tests.importers.test_agents_of_today import claude, gemini, qwen, said
+from tests.importers.test_gemini_compression import compressed
 from tests.service.test_intake import Served
 
 FORMATS = ("markdown", "org", "text", "html")
@@ -154,6 +155,16 @@ async def test_each_record_of_gemini(tmp_path: Path) -> None:
     assert [call["name"] for m in messages for call in m.get("toolCalls", [])] == ["run_shell_command"]
     assert [m["content"] for m in messages if m["role"] == "tool"] == ["a file"]
     assert next(m for m in messages if m["id"] == "m5")["metadata"]["rewound"] is True
+    await following.close()
+
+
+async def test_each_record_of_a_compression_of_gemini(tmp_path: Path) -> None:
+    """What was kept has new ids in the checkpoint, and is here already."""
+    source = tmp_path / "source" / "session-2026-11-22T10-00-g1.jsonl"
+    records = compressed()
+    following = await same(
+        tmp_path, source, [lambda n=n: lines(source, *records[:n]) for n in range(1, len(records) + 1)]
+    )
     await following.close()
 
 

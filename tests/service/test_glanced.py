@@ -156,7 +156,7 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
         case "states":
             return "state_get", {"session_id": "a"}
         case "truncate":
-            return "truncate", {**peer, "after_seq": seq + 20}
+            return "truncate", {**peer, "after": seq + 20}
         case "clear":
             return rng.choice((("clear", peer), ("state_get", {"session_id": "a"})))
         case "save":

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.errors import InvalidParams
+from sessiond.schema.types import SessionInfo
 from sessiond.service.jobs import Job, on_durable
 from sessiond.service.subscribers import Subscribers
 from tests.fakes.peer import FakePeer
@@ -27,6 +28,14 @@ class Reply:
             return True
 
         return send if self.can else None
+
+
+def info_at(seq: int) -> SessionInfo:
+    """Of a session without anything but a seq."""
+    return SessionInfo(
+        session_id="s", name=None, created_at="", updated_at="", model=None, message_count=0, seq=seq, store="default",
+        format="jsonl", path="", cwd=None, tags=[], archived=False, summary=None, parent=None, metadata={}, attached=1, dirty=False,
+    )  # fmt: skip
 
 
 def planned(reply: Reply | None, peer: FakePeer | None = None, **more: Any) -> Job:
@@ -87,3 +96,16 @@ async def test_what_only_the_loop_can_answer(case):
     else:
         taken = [planned(Reply(can=False))]
     assert on_durable(taken, deque(), Subscribers("s")) is None
+
+
+async def test_a_session_that_is_shorter_after_a_reload():
+    """What follows is told, though it has seqs that the peer knew of what is gone now."""
+    peer = FakePeer()
+    audience = Subscribers("s")
+    audience.attach(peer, 10)
+    audience.reloaded(info_at(5), "synced")
+    audience.changed(6, [{"kind": "updated", "seq": 6, "fields": {}}], None)
+    assert [(method, params.get("seq")) for method, params in peer.got] == [
+        ("session/reloaded", None),
+        ("session/changed", 6),
+    ]

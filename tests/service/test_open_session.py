@@ -341,7 +341,7 @@ async def test_a_batch_that_is_too_large_for_one_record_is_split(
     commit = stored.commit
     sizes: list[int] = []
 
-    async def small_records(session: Session, changes: list[Change], on_durable: Any = None) -> None:
+    async def small_records(session: Session, changes: list[Change], on_durable: Any = None, **how: Any) -> None:
         if sum(len(str(change)) for change in changes) > 1000:
             raise TooLarge("too large for one record")
         sizes.append(len(changes))
@@ -590,7 +590,7 @@ async def test_an_outside_edit_between_plan_and_commit(tmp_path: Path, peer: Fak
     commit = stored.commit
     written = iter(("theirs", "theirs too"))
 
-    async def in_between(session: Session, changes: list[Change], on_durable: Any = None) -> None:
+    async def in_between(session: Session, changes: list[Change], on_durable: Any = None, **how: Any) -> None:
         edited(house, next(written))
         await commit(session, changes, on_durable)
 

@@ -413,9 +413,9 @@ class OwnedSession(StoredInMemory):
         await self._slowly()
         return await super().read(whole=whole)
 
-    async def commit(self, session: Session, changes: Any, on_durable: Any = None) -> None:
+    async def commit(self, session: Session, changes: Any, on_durable: Any = None, *, agreed: bool = False) -> None:
         await self._slowly()
-        await super().commit(session, changes, on_durable)
+        await super().commit(session, changes, on_durable, agreed=agreed)
 
     async def save(self, session: Session) -> Any:
         await self._slowly()

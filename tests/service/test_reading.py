@@ -8,7 +8,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -63,13 +62,13 @@ def here(path: Path, importer: str = "claude-code") -> list[Event]:
 
 
 def test_every_event_goes_through_the_pipe() -> None:
-    """What is packed, encoded and unpacked is what it was."""
+    """What is encoded and decoded is what it was."""
     events: list[Event] = [
         *(InfoUpdate("a", "b", {"name": "x"}), SkippedLine("p", None, "why", taken=True), SessionEnd("a")),
         Ignored("p", "kind", 3),
     ]
-    rows: Any = msgspec.msgpack.decode(msgspec.msgpack.encode(reading_worker.packed(events)))
-    assert reading_worker.unpacked(rows) == events
+    answer = reading_worker.Answer(7, events)
+    assert reading_worker.decode(reading_worker.encode(answer)) == answer
 
 
 async def test_the_process_reads_the_same(elsewhere: ImportReader, tmp_path: Path) -> None:
@@ -162,13 +161,15 @@ def test_the_process_by_itself(tmp_path: Path) -> None:
         events: list[Event] = []
         for _ in range(2):
             pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path))))
-            while (answer := msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b""))[1]:
-                events += reading_worker.unpacked(answer[1])
-            assert answer == [path.stat().st_size, [], None]
+            while (answer := reading_worker.decode(pipes.read_frame(process.stdout) or b"")).events:
+                events += answer.events
+            assert answer == reading_worker.Answer(path.stat().st_size, [])
         pipes.write_frame(process.stdin, msgspec.msgpack.encode(("claude-code", str(path) + "x")))
-        assert msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b"")[2][0] == errno.ENOENT
+        answer = reading_worker.decode(pipes.read_frame(process.stdout) or b"")
+        assert answer.wrong is not None and answer.wrong[0] == errno.ENOENT
         pipes.write_frame(process.stdin, msgspec.msgpack.encode(("nobodys", str(path))))
-        assert "KeyError" in msgspec.msgpack.decode(pipes.read_frame(process.stdout) or b"")[2][1]
+        answer = reading_worker.decode(pipes.read_frame(process.stdout) or b"")
+        assert answer.wrong is not None and "KeyError" in answer.wrong[1]
         process.stdin.close()
         assert process.wait(30) == 0
     assert events == here(path) * 2

@@ -91,18 +91,84 @@ def test_a_mark_is_no_change() -> None:
     assert not supersedes(theirs, digest_of_message(theirs), theirs, ())
 
 
-def test_only_words_that_are_in_a_new_message_are_given_up() -> None:
-    """An id that is the source's own is kept, and so is one whose words are nowhere, or far away."""
+def test_only_the_last_words_give_way_to_a_new_message_that_begins_with_them() -> None:
+    """An id that is the source's own is kept, and so are words that are only quoted, that were not the last, or are far away."""
     old, own = derived_id(["x"]), "own"
-    new = {"n": {**message("the beginning and the end"), "id": "n"}}
+    new = {"n": {**message("the beginning and the end"), "id": "n"}, "other": {**message("another"), "id": "other"}}
+    kept = {"said": "assistant", "asked": "user", "result": "tool"}
     for lost, words, order, expected in (
         (old, "the beginning", [old, "n"], {old}),
+        (old, "the beginning \ufffd", [old, "n"], {old}),
         (own, "the beginning", [own, "n"], set()),
         (old, "something else", [old, "n"], set()),
-        (old, "the beginning", [old, "other", "n"], {old}),
-        (old, "the beginning", [old, *(f"other{n}" for n in range(8)), "n"], set()),
+        (old, "and the end", [old, "n"], set()),
+        (old, "the beginning", [old, "other", "n"], set()),
+        (old, "the beginning and the end", [old, "other", "n"], {old}),
+        (old, "the beginning and the end", [old, "asked", "n"], {old}),
+        (old, "the beginning and the end", [old, "said", "n"], set()),
+        (old, "the beginning", ["n", old], set()),
+        (old, "the beginning", [old, "said", "n"], set()),
+        (old, "the beginning", [old, "n", "said"], set()),
+        (old, "the beginning", [old, "n", "asked"], set()),
+        (old, "the beginning", [old, "n", "result"], {old}),
+        (old, "the beginning", [old, "mine", "n"], {old}),
+        (old, "the beginning", [old, *(f"mine{n}" for n in range(8)), "n"], set()),
     ):
-        assert replaced(order, {lost}, {lost: message(words)}, new) == expected
+        assert replaced(order, {lost: message(words)}, {}, new, kept) == expected, (words, order)
+    later = derived_id(["later"])
+    both = {old: message("the beginning"), later: message("of another")}
+    assert replaced([old, later, "n"], both, {}, new, kept) == set()
+    assert replaced([old, later, "n"], both | {later: message("", role="tool")}, {}, new, kept) == {old}
+
+
+def test_a_marked_message_gives_way_only_to_one_in_its_place() -> None:
+    """The source was looked at when the message was not there, and then had a later form of it. A prompt is complete when it is
+    sent, so another one that begins like it is another one.
+    """
+    old, own, other = derived_id(["x"]), "own", derived_id(["other"])
+    new = {"n": {**message("the beginning and the end"), "id": "n"}}
+    marks = {old: message("the beginning"), own: message("the beginning"), other: message("of another")}
+    kept = {"between": "assistant"}
+    for order, expected in (
+        ([old, "n"], {old}),
+        (["n", old], set()),
+        ([old, other, "n"], set()),
+        ([other, old, "n"], {old}),
+        ([own, "n"], set()),
+        ([old, "between", "n"], set()),
+        ([old, "n", "between"], set()),
+        ([other, "n"], set()),
+    ):
+        assert replaced(order, {}, marks, new, kept) == expected, order
+    assert replaced([old, "n"], {}, {old: message("and the end")}, new, {}) == set()
+    asked = {"n": {**new["n"], "role": "user"}}
+    assert replaced([old, "n"], {}, {old: message("the beginning", role="user")}, asked, {}) == set()
+    assert replaced([old, "n"], {old: message("the beginning", role="user")}, {}, asked, {}) == {old}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ({"cwd": "/w"}, {"cwd": "/w", "command": "ls"}, True),
+        ({"cwd": "/w"}, {"command": "ls"}, False),
+        ({"cwd": "/w"}, {"cwd": "/v", "command": "ls"}, False),
+        ({"cwd": "/w"}, "ls", False),
+        (None, {"command": "ls"}, True),
+        ({"command": "l"}, {"command": "ls"}, True),
+        ({"deep": {"of": "a"}}, {"deep": {"of": "ab"}, "more": 1}, True),
+        ({"count": 0}, {"count": 1}, False),
+    ],
+)
+def test_a_call_whose_arguments_grow_is_the_same_call(before: Any, after: Any, same: bool) -> None:
+    """A message without an id of its own gets another one when its call is completed: the earlier one goes."""
+
+    def called(arguments: Any) -> dict[str, Any]:
+        calls = [{"id": "c", "name": "bash", "arguments": arguments}]
+        return {"role": "assistant", "content": "I look.", "toolCalls": calls}
+
+    old, new = derived_id(["before"]), derived_id(["after"])
+    gone = replaced([old, new], {old: called(before)}, {}, {new: called(after)}, {})
+    assert gone == ({old} if same else set())
 
 
 def test_a_field_follows_the_source_until_it_is_changed_here() -> None:

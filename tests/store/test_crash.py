@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from sessiond.errors import BadFile, Indeterminate, ReadOnly, SessionNotFound
-from sessiond.formats import registry
+from sessiond.formats import registry, sidecar_file
 from sessiond.limits import Limits
 from sessiond.model.changes import Appended, Cleared, Extended, Finished, Truncated, Updated
 from sessiond.model.message import Message
@@ -157,6 +157,14 @@ async def test_every_crash_image_holds_what_was_acknowledged(fmt, seed):
             await check(image, house, ledger)
             checked += 1
     assert checked > total
+
+
+@pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_crash_image_of_a_sidecar_that_lets_go_of_what_is_appended(fmt, seed, monkeypatch):
+    """The same where every append counts as a long one, whose bytes are removed from the sidecar when they are in the file."""
+    monkeypatch.setattr(sidecar_file, "KEPT_BYTES", 0)
+    await test_every_crash_image_holds_what_was_acknowledged(fmt, seed)
 
 
 async def steps_of_a_whole_life(fmt: str, seed: int) -> int:

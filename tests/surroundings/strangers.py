@@ -81,6 +81,18 @@ class Lines:
         line, _, self._held = self._held.partition(b"\n")
         return line.decode("utf-8", "replace")
 
+    def begun(self, part: str) -> None:
+        """Wait until the line that has not ended yet is `part`, and forget it."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self._held != part.encode():
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([self._fd], [], [], max(left, 0))
+            assert ready, f"no {part!r} within {DEADLINE_S:g} s; so far {self._held!r}"
+            chunk = os.read(self._fd, 65536)
+            assert chunk, f"the end, after {self._held!r}"
+            self._held += chunk
+        self._held = b""
+
     def until(self, part: str) -> str:
         """The next line that holds `part`."""
         while part not in (line := self.next()):

@@ -78,11 +78,11 @@ def test_18_text_that_streams_in(home: Shell) -> None:
     client = home.client()
     message = {"id": "m", "role": "assistant", "content": "Hel", "status": "streaming"}
     client.call("session/append", {"sessionId": "s", "messages": [message]})
-    process = home.start("tail", "s")
-    Lines(process).until("Hel")
+    lines = Lines(home.start("tail", "s"))
+    lines.until("assistant")
+    lines.begun("Hel")
     client.call("session/extend", {"sessionId": "s", "messageId": "m", "text": "lo"})
-    assert process.stdout is not None
-    assert process.stdout.read(2) == b"lo"
+    lines.begun("lo")
     client.close()
 
 

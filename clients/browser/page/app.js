@@ -5,7 +5,9 @@ import { Outbox } from '/outbox.js'
 import { forgetToken, isCode, obtainAccess } from './access.js'
 import { ask, field, showKeys } from './dialogs.js'
 import { h, oneLine } from './dom.js'
+import { Hubs } from './hubs.js'
 import { draftOf, recall, remember } from './settings.js'
+import { CompareView } from './views/compare.js'
 import { ListView } from './views/list.js'
 import { SessionView } from './views/session.js'
 import { UsageView } from './views/usage.js'
@@ -16,10 +18,12 @@ class App {
   connection = null
   session = null
   #usage = null
+  #compared = null
   #notices = []
 
   constructor() {
     this.outbox = new Outbox({ name: 'sessiond-page' })
+    this.hubs = new Hubs(() => this.session?.showSharing())
     this.outbox.listen((name, details) => {
       if (name === 'problem') this.fail(details)
       if (name === 'refused' && details.entry.params.sessionId !== this.session?.sessionId) this.#refused(details)
@@ -59,6 +63,7 @@ class App {
     this.connection = new Connection({ url: own.replace(/^http/, 'ws'), token, client: 'web', beforeConnect: () => prove(own, token, port) })
     this.connection.on('state', (state) => this.#state(state))
     this.connection.on('problem', (error) => this.fail(error))
+    this.connection.on('store/hubChanged', (params) => this.hubs.told(params))
     this.connection.connect().catch(() => {}) // `state` reports it
   }
 
@@ -68,8 +73,10 @@ class App {
       this.#say('connection', null)
       this.outbox.flush(this.connection)
       this.list.begin()
+      this.hubs.forget()
       this.connection.call('daemon/status').then(({ stores, readOnly }) => {
         this.list.offerStores(stores)
+        this.hubs.answered(stores)
         this.#say('readOnly', readOnly && `The daemon cannot save anything now: ${readOnly.reason}. You can still read.`)
       }, (failure) => failure.kind !== 'disconnected' && this.fail(failure))
       this.#route()
@@ -100,6 +107,11 @@ class App {
     return `#/s/${encodeURIComponent(sessionId)}${seq === null ? '' : `/${seq}`}`
   }
 
+  /** The address that compares two sessions. */
+  compareTo(sessionId, other) {
+    return `#/compare/${encodeURIComponent(sessionId)}/${encodeURIComponent(other)}`
+  }
+
   open(sessionId, seq = null) {
     location.hash = this.linkTo(sessionId, seq)
   }
@@ -108,7 +120,8 @@ class App {
   #route({ asked = false } = {}) {
     const found = /^#\/s\/([^/]+)(?:\/(\d+))?$/.exec(location.hash)
     const usage = /^#\/usage(?:\/(\w+))?$/.exec(location.hash)
-    document.body.classList.toggle('reading', found !== null || usage !== null)
+    const compared = /^#\/compare\/([^/]+)\/([^/]+)$/.exec(location.hash)
+    document.body.classList.toggle('reading', found !== null || usage !== null || compared !== null)
     if (this.connection === null || (this.connection.state !== 'open' && this.session === null)) return
     const sessionId = found === null ? null : decoded(found[1])
     if (this.session !== null && this.session.sessionId !== sessionId) {
@@ -118,7 +131,8 @@ class App {
     }
     this.list.mark(sessionId)
     this.#showUsage(usage)
-    if (usage !== null) return
+    this.#showCompared(compared)
+    if (usage !== null || compared !== null) return
     if (sessionId === null) {
       document.title = TITLE
       this.#welcome()
@@ -130,7 +144,23 @@ class App {
       this.main.replaceChildren(this.session.element)
       if (found[2] === undefined) this.session.window.element.focus({ preventScroll: true })
     }
-    if (found[2] !== undefined && (asked || fresh)) this.attempt(() => this.session.show(Number(found[2])))
+    if (found[2] !== undefined && (asked || fresh)) {
+      const seq = Number(found[2])
+      this.attempt(() => this.session.show(seq))
+      if (this.list.query !== '' && asked) this.attempt(() => this.session.hits.find(this.list.query, false, seq))
+    }
+  }
+
+  // `found`: two sessions, or null.
+  #showCompared(found) {
+    this.#compared?.element.remove()
+    this.#compared = null
+    if (found === null) return
+    document.title = 'Two branches'
+    this.#compared = new CompareView(this, decoded(found[1]), decoded(found[2]))
+    this.main.replaceChildren(this.#compared.element)
+    this.#compared.element.focus({ preventScroll: true })
+    this.attempt(() => this.#compared.load())
   }
 
   // `found`: what the address says of it, or null. After a reconnect it is read again.
@@ -249,7 +279,8 @@ class App {
     const typing = event.target.closest('input, textarea, select, dialog')
     if (event.key === 'Escape' && !event.target.closest('dialog')) {
       if (typing) typing.blur()
-      else if (this.session !== null || this.#usage !== null) location.hash = '#/'
+      else if (this.session?.hits.open) this.session.hits.close()
+      else if (this.session !== null || this.#usage !== null || this.#compared !== null) location.hash = '#/'
       return
     }
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return
@@ -259,6 +290,9 @@ class App {
     else if (event.key === 'n' && this.connection?.state === 'open') this.create()
     else if (event.key === 'u') location.hash = '#/usage'
     else if (event.key === 'r' && this.session !== null) this.session.write()
+    else if (event.key === 'f' && this.session !== null) this.session.hits.ask()
+    else if ((event.key === ']' || event.key === '[') && this.session?.hits.open) this.attempt(() => this.session.hits.step(event.key === ']' ? 1 : -1))
+    else if (event.key === 's' && this.connection?.state === 'open') this.list.selection.set(!this.list.selection.on)
     else if (event.key === '?') showKeys()
     else return
     event.preventDefault()

@@ -45,7 +45,7 @@ export function field(label, name, value = '', hint = null) {
 
 const KEYS = [
   ['/', 'search all sessions'], ['j, k', 'next and previous message'], ['g, G', 'first and last message'],
-  ['↑ ↓', 'along the list'], ['n', 'new session'], ['u', 'usage of tokens'], ['r', 'write a message'], ['Ctrl+Enter', 'send it'], ['Esc', 'back to the list'],
+  ['↑ ↓', 'along the list'], ['n', 'new session'], ['u', 'usage of tokens'], ['r', 'write a message'], ['f', 'find in this session'], ['[ ]', 'previous and next hit'], ['s', 'choose several sessions'], ['x', 'choose this one, in the list'], ['Ctrl+Enter', 'send it'], ['Esc', 'back to the list'],
   ['?', 'this help'],
 ]
 

@@ -21,6 +21,36 @@
   (sessiond-test-until (equal (sessiond-chat--mode-line) " [Größe 日本語 😀:1]"))
   (should-error (sessiond-send) :type 'user-error))
 
+(sessiond-test sessiond-chat-shows-the-hub
+    "Only in a session of a shared store, in words; what is told while we ask is newer."
+  (let ((id (sessiond-test-new))
+        (now (format-time-string "%FT%T.000Z" nil t)))
+    (sessiond-test-open id)
+    (cl-flet ((tell (state pending since)
+                (sessiond--notified
+                 sessiond--connection 'store/hubChanged
+                 `(:store "team" :hub (:state ,state :since ,since :pending ,pending)))))
+      (tell "offline" 3 now)
+      (should (equal (sessiond-chat--mode-line) " [test:0]"))
+      (plist-put (sessiond-info id) :store "team")
+      (should (equal (sessiond-chat--mode-line)
+                     (format-time-string " [test:0] offline since %H:%M, 3 waiting"
+                                         (date-to-time now))))
+      (tell "offline" 0 "2026-01-11T12:00:00.000Z")
+      (should (string-match-p "\\` \\[test:0\\] offline since 2026-01-1[12] [0-9:]\\{5\\}\\'"
+                              (sessiond-chat--mode-line)))
+      (tell "online" 2 now)
+      (should (equal (sessiond-chat--mode-line) " [test:0] 2 waiting"))
+      (tell "online" 0 now)
+      (should (equal (sessiond-chat--mode-line) " [test:0] shared"))
+      (sessiond-hubs--answered '(:stores [(:name "team" :hub (:state "offline" :pending 9))
+                                          (:name "old" :hub (:state "online" :pending 1))
+                                          (:name "default")]))
+      (should (equal (sessiond-chat--mode-line) " [test:0] shared"))
+      (should (equal (sessiond-hubs-words "old") " 1 waiting")))
+    (sessiond-disconnect)
+    (should (equal (sessiond-hubs-words "team") ""))))
+
 (sessiond-test sessiond-chat-follows
     "What others do is shown as they do it."
   (let ((id (sessiond-test-new)))

@@ -27,6 +27,14 @@
   (sessiond-test-until (= (sessiond-test-times see) 1))
   (princ (sessiond-test-shown)))
 
+(defun sessiond-live-mode-line (id words)
+  "Wait until the mode line of session ID has each of WORDS; print it each time.
+WORDS are regular expressions."
+  (sessiond-test-open id)
+  (dolist (one words)
+    (sessiond-test-until (string-match-p one (sessiond-chat--mode-line)))
+    (princ (concat (sessiond-chat--mode-line) "\n") #'external-debugging-output)))
+
 (defun sessiond-live-type (id text)
   "Type TEXT in session ID, do not send it, and stay."
   (sessiond-test-open id)

@@ -37,6 +37,17 @@
                   '("text 1" "text 2" "text 3" "text 4")))
    (should (string-suffix-p "input" (buffer-string)))))
 
+(ert-deftest sessiond-transcript-author ()
+  "A heading says who of several people wrote, also once the status has changed."
+  (sessiond-transcript-test-with
+   (sessiond-transcript-add
+    (sessiond-transcript-test-message 1 "hi" :author "Ada" :status "streaming"))
+   (sessiond-transcript-add (sessiond-transcript-test-message 2 "alone" :author '(:any 1)))
+   (should (string-search "user (Ada)" (buffer-string)))
+   (sessiond-transcript-mark-as "m1" "interrupted")
+   (should (string-match-p "user (Ada) .*\\[interrupted\\]" (buffer-string)))
+   (should (= 1 (how-many "user (" (point-min) (point-max))))))
+
 (ert-deftest sessiond-transcript-extend-repeated ()
   "Text of a streamed message that is told twice, or in part, is shown once."
   (sessiond-transcript-test-with

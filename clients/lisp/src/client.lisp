@@ -26,6 +26,7 @@
    (lock :initform (bt:make-lock "sessiond client") :reader client-lock)
    (changed :initform (bt:make-condition-variable :name "sessiond client") :reader client-changed)
    (sessions :initform (make-hash-table :test #'equal) :reader client-sessions)
+   (hubs :initform nil :accessor client-hubs :documentation "What is known of the hubs of shared stores: see hubs.lisp.")
    (closing :initform nil :accessor client-closing)
    (last-words :initform nil :accessor client-last-words :documentation "Why there is no connection, as far as known.")
    (waiting :initform '() :accessor client-waiting :documentation "Functions for the dispatcher, newest first.")
@@ -81,8 +82,13 @@
 (defun establish (client)
   "A fresh connection on which a daemon answers. UNREACHABLE with the program's last output."
   (let* ((words nil)
+         (hubs (make-instance 'hubs)) ; another daemon may know other things
          (connection nil))
-    (setf connection (open-connection (lambda (method params) (hear client method params))
+    (bt:with-lock-held ((client-lock client)) (setf (client-hubs client) hubs))
+    (setf connection (open-connection (lambda (method params)
+                                        (if (string= method "store/hubChanged")
+                                            (hear-hub client hubs params)
+                                            (hear client method params)))
                                       (lambda (last-words)
                                         (setf words last-words)
                                         (lose client connection last-words))))

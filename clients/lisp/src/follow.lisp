@@ -39,8 +39,8 @@
 
 (defun add-listener (session function)
   "FUNCTION is called with (kind change session) for every change by another client, in order. KIND is :APPENDED,
-:EXTENDED, :FINISHED, :UPDATED, :NOTE, :STATE, :CLEARED, :TRUNCATED, :SAVED, :RELOADED or :DELETED; CHANGE is the
-object of the wire, SESSION holds it already. All listeners of a client are called in one thread of its own, and may
+:EXTENDED, :FINISHED, :UPDATED, :NOTE, :STATE, :CLEARED, :TRUNCATED, :SAVED, :RELOADED or :DELETED; or :HUB, when
+what is known of the hub of its store has changed. CHANGE is the object of the wire, SESSION holds it already. All listeners of a client are called in one thread of its own, and may
 ask the daemon things. Returns FUNCTION."
   (bt:with-recursive-lock-held ((session-lock session))
     (setf (session-listeners session) (append (session-listeners session) (list function))))
@@ -196,7 +196,8 @@ ask the daemon things. Returns FUNCTION."
 (defun reattach (session connection)
   "Over a new connection: read what was missed. Only another loss of the connection stops this."
   (flet ((ask (method params) (send-request connection method params)))
-    (handler-case (holding-events (session) (catch-up session #'ask))
+    (handler-case (progn (holding-events (session) (catch-up session #'ask))
+                         (need-hubs (session-client session) session #'ask))
       (connection-lost (problem) (error problem))
       (sessiond-error (problem)
         (if (and (string= (sessiond-error-kind problem) "sessionNotFound") (blank-p session))

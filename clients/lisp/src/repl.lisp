@@ -16,6 +16,7 @@
    (listener :initform nil :accessor repl-listener)
    (reply :initarg :reply :initform nil :reader repl-reply)
    (oldest :initform nil :accessor repl-oldest :documentation "Seq of the oldest message that was shown, if any.")
+   (sharing :initform nil :accessor repl-sharing :documentation "What was shown last of the hub of the session's store.")
    (asking :initform nil :accessor repl-asking :documentation "Whether a prompt stands there and waits for a line.")
    (begun :initform '() :accessor repl-begun :documentation "Lines of a message that is not complete, newest first.")
    (unsaid :initform nil :accessor repl-unsaid
@@ -45,7 +46,8 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (setf (auto-save-session (repl-auto-save repl)) session))
   (say-line repl "Session ~A~@[ ~S~], ~D messages" (session-id session) (session-name session)
             (ref (session-info session) "messageCount"))
-  (setf (repl-oldest repl) nil)
+  (setf (repl-oldest repl) nil
+        (repl-sharing repl) (sharing-state (hub-status session)))
   (show-older repl +shown-messages+)
   (let ((draft (draft session)))
     (when (plusp (length draft))
@@ -103,7 +105,8 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
     (:finished (say-line repl "(~A)" (or (ref change "status") "done")))
     (:cleared (say-line repl "(cleared)"))
     (:truncated (say-line repl "(taken back after #~D)" (ref change "afterSeq")))
-    (:deleted (say-line repl "(this session was deleted; /new begins another one)")))
+    (:deleted (say-line repl "(this session was deleted; /new begins another one)"))
+    (:hub (setf kind (show-hub repl change))))
   (when (and (repl-asking repl) (told-whole-p kind change))
     (show-prompt repl)))
 
@@ -111,14 +114,26 @@ is said; what it gives to the function WRITE is the assistant's reply, as it com
   "Whether the output ended a line, so that the prompt can be shown again."
   (case kind
     (:appended (not (equal (ref change "messages" 0 "status") "streaming")))
-    ((:finished :cleared :truncated :deleted) t)))
+    ((:finished :cleared :truncated :deleted :hub) t)))
+
+(defun sharing-state (hub)
+  (list (ref hub "state") (plusp (or (ref hub "pending") 0))))
+
+(defun show-hub (repl change)
+  "Say that the hub is lost or back, or that changes wait or no longer do. Returns :HUB if a line was said."
+  (let ((state (sharing-state (ref change "hub"))))
+    (unless (equal state (shiftf (repl-sharing repl) state))
+      (say-line repl "(~A: ~A)" (ref change "store") (hub-words (ref change "hub")))
+      :hub)))
 
 (defun show-prompt (repl)
   (format (repl-output repl) "~&~A" (prompt repl))
   (force-output (repl-output repl)))
 
 (defun show (repl message)
-  (say-line repl "~A: ~A" (ref message "role") (printable (text-of message))))
+  (let ((author (ref message "author")))
+    (say-line repl "~A~@[ (~A)~]: ~A" (ref message "role") (and (stringp author) (printable author))
+              (printable (text-of message)))))
 
 (defun printable (text)
   "Without characters that control a terminal."
@@ -275,8 +290,9 @@ leave."
   (say-line repl "Not sent: ~A~%/send sends it, /drop forgets it" (printable text)))
 
 (defun prompt (repl)
-  "[NAME:COUNT]> , or blanks of that length where a message goes on."
-  (let ((text (format nil "~A~:[ offline~;~]> " (session-label (repl-session repl)) (connected-p (repl-client repl)))))
+  "[NAME:COUNT]> , or blanks of that length where a message goes on. In a shared store it says what SHARING-LABEL does."
+  (let ((text (format nil "~A~:[ offline~;~@[ ~A~]~]> " (session-label (repl-session repl))
+                      (connected-p (repl-client repl)) (sharing-label (repl-session repl)))))
     (if (repl-begun repl) (make-string (length text) :initial-element #\Space) text)))
 
 (defun answer (repl)

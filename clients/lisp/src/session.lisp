@@ -22,7 +22,8 @@
 (defun open-session (client id &key (last 200))
   "The session of that id with its newest LAST messages; LOAD-OLDER brings more. Its changes go to its listeners."
   (enlist client id (lambda (session)
-                      (take-opened session (call client "session/open" (obj :session-id id :last last))))))
+                      (take-opened session (call client "session/open" (obj :session-id id :last last)))
+                      (need-hubs client session (lambda (method params) (call client method params))))))
 
 (defun enlist (client id open)
   "A session whose events wait until OPEN has filled it. One that is already open remains the same object."

@@ -545,3 +545,23 @@
         (eventually (search "user: evil [2J text" (seen)))
         (check (handle-input repl "/quit"))
         (close-repl repl)))))
+
+(deftest hubs-in-words
+    "Shared, waiting with a count, offline since a local time, with the date of another day; what is no time is left out."
+  (let* ((noon (encode-universal-time 30 14 12 11 1 2026))
+         (stamp (multiple-value-bind (second minute hour day month year) (decode-universal-time noon 0)
+                  (format nil "~4,'0D-~2,'0D-~2,'0DT~2,'0D:~2,'0D:~2,'0D.000Z" year month day hour minute second))))
+    (flet ((words (now &rest hub) (sessiond::hub-words (apply #'obj hub) now)))
+      (check (equal (words noon :state "online" :pending 0) "shared"))
+      (check (equal (words noon :state "online" :pending 3) "3 waiting"))
+      (check (equal (words noon :state "offline" :since stamp :pending 0) "offline since 12:14"))
+      (check (equal (words (+ noon 86400) :state "offline" :since stamp :pending 2)
+                    "offline since 2026-01-11 12:14, 2 waiting"))
+      (check (equal (words noon :state "offline" :since "x" :pending 0) "offline")))))
+
+(deftest hubs-of-no-shared-store
+    "A session that is not shared has no label, and nobody is asked for one."
+  (with-client (client)
+    (let ((session (new-session client)))
+      (check (null (sharing-label session)))
+      (check (null (hub-status session))))))

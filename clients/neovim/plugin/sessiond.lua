@@ -31,6 +31,7 @@ command('Say', { nargs = '?', range = true }, function(s, a) s.say(a.args, a.ran
 command('Save', { bar = true }, function(s) s.save() end)
 command('Close', { bar = true, bang = true }, function(s, a) s.close(a.bang) end)
 command('Fork', { nargs = '?', bang = true }, function(s, a) s.fork(a.mods, a.args, a.bang) end)
+command('Resume', { nargs = 1, bang = true, complete = complete('resume') }, function(s, a) s.resume(a.mods, a.args, a.bang) end)
 command('Archive', { bar = true, bang = true }, function(s, a) s.archive(not a.bang) end)
 command('Older', { bar = true, bang = true }, function(s, a) s.older(a.bang) end)
 command('Draft', { bar = true }, function(s) s.draft() end)

@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from sessiond.cli.paths import label
+from sessiond.cli.status import hub_in_brief
 from sessiond.client import (
     AsyncSession,
     AsyncSessiond,
     Change,
     Deleted,
+    HubStatus,
     Reread,
     SessiondError,
     SessionNotFound,
@@ -22,6 +24,7 @@ from sessiond.client import (
     Truncated,
     aconnect,
 )
+from sessiond.config import DEFAULT_STORE
 from sessiond.endpoint import Places, places
 from sessiond_repl.agent import Turn
 from sessiond_repl.live import Live
@@ -63,6 +66,10 @@ class Chat:
         self.repaint: Callable[[], None] = lambda: None
         self._where = where or places()
         self._watching: AsyncSessiond | None = None
+        self._hubs: dict[str, HubStatus] = {}
+        """Of shared stores, by name."""
+        self._store = ""
+        """That of the open session."""
         self._live: Live
         self._unsure = ("", "", "")
         """Session, text and message id of the last message that is not known to be durable."""
@@ -77,6 +84,12 @@ class Chat:
     def online(self) -> bool:
         """Whether a daemon is there. One is started for what the user asks."""
         return self._live.online
+
+    @property
+    def sharing(self) -> str:
+        """Whether what is said here is shared, waits, or since when the hub is away; empty if the store is not shared."""
+        hub = self._hubs.get(self._store)
+        return "" if hub is None else hub_in_brief(hub)
 
     # Which session
 
@@ -108,8 +121,9 @@ class Chat:
 
     async def _enter(self, session: AsyncSession) -> Snapshot:
         opened = await session.open(last=RECALLED_MESSAGES)
-        await self._live.follow(session.id, opened.session.seq)
-        self.session, self.view = session, View(self.screen, opened.session)
+        local = opened.session.store == DEFAULT_STORE  # the default store has no hub
+        await self._live.follow(session.id, opened.session.seq, None if local else self._hub_told)
+        self.session, self.view, self._store = session, View(self.screen, opened.session), opened.session.store
         draft = opened.state.get(DRAFT)
         self.draft = draft if isinstance(draft, str) else ""
         self.history = [one.content for one in opened.messages if one.role == "user" and isinstance(one.content, str)]
@@ -119,7 +133,7 @@ class Chat:
 
     def _show(self, opened: Snapshot) -> None:
         info, shown = opened.session, opened.messages[-SHOWN_MESSAGES:]
-        facts = (f"session {self.session_id}", info.name, f"{info.message_count} messages", *info.tags)
+        facts = (f"session {self.session_id}", info.name, f"{info.message_count} messages", *info.tags, self.sharing)
         self.screen.info("  ".join(fact for fact in facts if fact))
         for warning in opened.warnings:
             self.screen.error(f"{warning.path}:{warning.line or ''} {warning.message}")
@@ -220,6 +234,14 @@ class Chat:
         self.screen.error(f"{error}; {hint}" if hint else str(error))
 
     # What happens in the session
+
+    def _hub_told(self, store: str, hub: HubStatus) -> None:
+        """Also print each new state of the hub: without a terminal, nothing else shows it."""
+        before = self._hubs.get(store)
+        self._hubs[store] = hub
+        if before is not None and before.state != hub.state and store == self._store:
+            self.screen.info(f"{store}: {self.sharing}")
+        self.repaint()
 
     def _online_changed(self) -> None:
         self.repaint()

@@ -16,6 +16,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 from sessiond.client import AsyncChanges, AsyncSessiond, Change, DaemonUnreachable, SessiondError
+from sessiond.client.hubs import OnHub
 from sessiond.endpoint import Places, read_endpoint
 
 LOOK_S = 0.5
@@ -46,9 +47,12 @@ class Live:
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
 
-    async def follow(self, session_id: str, since: int) -> None:
-        """Take the changes after `since`. Those of the session that was followed until now end. SessiondError."""
-        changes = await self._watching.session(session_id).changes(since=since)
+    async def follow(self, session_id: str, since: int, on_hub: OnHub | None) -> None:
+        """Take the changes after `since`. Those of the session that was followed until now end. SessiondError.
+
+        `on_hub`: what hears of the hubs of shared stores, or None.
+        """
+        changes = await self._watching.session(session_id).changes(since=since, on_hub=on_hub)
         await self.leave()
         self._changes = changes
         self._task = asyncio.create_task(self._follow(changes))

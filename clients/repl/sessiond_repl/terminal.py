@@ -191,6 +191,8 @@ class _Prompt:
             facts.append("the agent is writing; Ctrl-C stops it")
         if not self._chat.online:
             facts.append("no daemon; what you send waits for it")
+        elif self._chat.sharing:
+            facts.append(self._chat.sharing)
         return " " + "  ".join(facts)
 
     def _keys(self) -> KeyBindings:

@@ -5,6 +5,7 @@ import autoload './sessiond/client.vim'
 import autoload './sessiond/draft.vim'
 import autoload './sessiond/outbox.vim'
 import autoload './sessiond/pick.vim'
+import autoload './sessiond/resume.vim'
 import autoload './sessiond/room.vim'
 import autoload './sessiond/say.vim'
 import autoload './sessiond/search.vim' as finder
@@ -124,6 +125,13 @@ export def Fork(mods: string, name: string, here_only: bool)
       EnterFrom(window, mods, forked.session.sessionId)
     endif
   })
+enddef
+
+export def Resume(mods: string, tool: string, yank_only: bool)
+  var here = Here()
+  if !empty(here)
+    resume.Resume(mods, here.id, tool, yank_only)
+  endif
 enddef
 
 export def Older(all: bool)

@@ -18,6 +18,7 @@ endif
 import autoload '../autoload/sessiond.vim'
 import autoload '../autoload/sessiond/draft.vim'
 import autoload '../autoload/sessiond/pick.vim'
+import autoload '../autoload/sessiond/resume.vim'
 import autoload '../autoload/sessiond/room.vim'
 import autoload '../autoload/sessiond/tags.vim'
 
@@ -30,6 +31,7 @@ command! -nargs=? -range SessiondSay sessiond.Say(<q-args>, <range>, <line1>, <l
 command! -bar SessiondSave sessiond.Save()
 command! -bar -bang SessiondClose sessiond.Close(<bang>false)
 command! -nargs=? -bang SessiondFork sessiond.Fork(<q-mods>, <q-args>, <bang>false)
+command! -nargs=1 -bang -complete=customlist,resume.Complete SessiondResume sessiond.Resume(<q-mods>, <q-args>, <bang>false)
 command! -bar -bang SessiondArchive sessiond.Archive(<bang>true)
 command! -bar -bang SessiondOlder sessiond.Older(<bang>false)
 command! -bar SessiondDraft sessiond.Draft()

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import * as vscode from 'vscode';
 import { Chats } from './chats';
 import { failureOf } from './core/failure';
+import { isInstalled, otherThanRelay } from './core/program';
 import { SessionInfo } from './core/protocol';
 import { Room } from './core/room';
 import { changedTags, fenced, fileName, title, typedTags } from './core/words';
@@ -28,6 +29,9 @@ const EXPORTS = [
     { label: 'JSON', format: 'json', extension: 'json' },
     { label: 'JSON Lines', description: 'lossless', format: 'jsonl', extension: 'jsonl' },
 ];
+
+/** The tools that can go on with a session. */
+export const RESUME_TOOLS = ['aider', 'claude', 'cline', 'codex', 'gemini', 'llm', 'opencode', 'pi', 'qwen'];
 
 export class Commands {
     /** The last search, for tests. */
@@ -55,6 +59,7 @@ export class Commands {
             forkHere: ['Not forked', () => this.forkHere()],
             archive: ['Not archived', (target: Target) => this.archive(target, true)],
             unarchive: ['Not changed', (target: Target) => this.archive(target, false)],
+            resume: ['Not resumed', (target: Target) => this.resume(target)],
             export: ['Not exported', (target: Target) => this.export(target)],
             delete: ['Not deleted', (target: Target) => this.delete(target)],
             restore: ['Not restored', (target: Target) => this.restore(target)],
@@ -239,6 +244,21 @@ export class Commands {
         const { session } = await this.link.request<{ session: SessionInfo }>('session/fork', { ...params, ...(name === '' ? {} : { name }) });
         await this.chats.show(session);
         this.tree.refresh();
+    }
+
+    /** Goes on in another tool: `sessiond resume` in a terminal, which asks and shows its errors there. */
+    private async resume(target: Target): Promise<void> {
+        const session = await this.which(target, 'Go on with which session?');
+        if (session === undefined) {
+            return;
+        }
+        const items = RESUME_TOOLS.map((label) => ({ label, description: isInstalled(label) ? '' : 'not installed' }));
+        items.sort((one, other) => one.description.length - other.description.length); // it keeps the order of the rest
+        const chosen = await vscode.window.showQuickPick(items, { title: 'Resume in…', placeHolder: 'The tool that goes on with it' });
+        if (chosen !== undefined) {
+            const { path, args } = otherThanRelay(this.link.command(), 'resume', session.sessionId, '--in', chosen.label, '--run');
+            vscode.window.createTerminal({ name: `${title(session)} in ${chosen.label}`, shellPath: path, shellArgs: args }).show();
+        }
     }
 
     private async export(target: Target): Promise<void> {

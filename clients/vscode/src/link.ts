@@ -3,13 +3,12 @@
 
 import { ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import * as vscode from 'vscode';
 import { StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { CloseAction, DynamicFeature, ErrorAction, LanguageClient, LanguageClientOptions, RevealOutputChannelOn, StaticFeature } from 'vscode-languageclient/node';
 import { Failure, failureOf } from './core/failure';
+import { Command, expanded } from './core/program';
 import { PROTOCOL, Wire } from './core/protocol';
 import { LastWordsReader } from './core/reader';
 
@@ -20,14 +19,8 @@ const UNREACHABLE = 69;
 const STOP_MS = 2000;
 
 /** Requests that change nothing, and may be repeated if the answer was lost with the connection. */
-const READING = new Set(['session/list', 'session/search', 'session/read', 'session/export']);
-const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved'];
-
-/** The program that runs as the relay. */
-export interface Command {
-    path: string;
-    args: string[];
-}
+const READING = new Set(['daemon/status', 'session/list', 'session/search', 'session/read', 'session/export']);
+const NOTIFICATIONS = ['session/changed', 'session/reloaded', 'session/resync', 'session/deleted', 'session/restored', 'session/saved', 'store/hubChanged'];
 
 /** `down`: no attempts; `waiting`: the next attempt follows by itself; `refused`: the daemon cannot be used. */
 export type LinkState = 'down' | 'connecting' | 'up' | 'waiting' | 'refused';
@@ -69,10 +62,6 @@ function ask<T>(client: Client, method: string, params: object, token: vscode.Ca
     return token === undefined ? client.sendRequest<T>(method, params) : client.sendRequest<T>(method, params, token);
 }
 
-function expanded(path: string): string {
-    return path.startsWith('~/') ? join(homedir(), path.slice(2)) : path;
-}
-
 async function spawned(command: Command, log: vscode.LogOutputChannel): Promise<ChildProcess> {
     const child = spawn(expanded(command.path), command.args, { stdio: 'pipe', env: process.env });
     // A relay that dies during a write ends the connection, which is how we notice.
@@ -109,7 +98,8 @@ export class Link implements Wire, vscode.Disposable {
     private disposed = false;
 
     constructor(
-        private readonly command: () => Command,
+        /** How the settings say that the relay is started. */
+        readonly command: () => Command,
         private readonly log: vscode.LogOutputChannel,
     ) {}
 

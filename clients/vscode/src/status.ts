@@ -1,6 +1,7 @@
 // The status bar: the current session, how many messages it has, and what is wrong.
 
 import * as vscode from 'vscode';
+import { Hub, Hubs } from './core/hubs';
 import { title } from './core/words';
 import { Link } from './link';
 import { Rooms } from './rooms';
@@ -11,16 +12,32 @@ const STATES = { opening: ' …', open: '', lost: ' offline', gone: ' gone' };
 export class Status implements vscode.Disposable {
     readonly item = vscode.window.createStatusBarItem('sessiond.session', vscode.StatusBarAlignment.Left, 10);
     private readonly disposables: vscode.Disposable[];
+    private readonly hubs: Hubs;
 
     constructor(
         private readonly rooms: Rooms,
         private readonly link: Link,
     ) {
         this.item.name = 'sessiond';
+        this.hubs = new Hubs(
+            () => link.request('daemon/status', {}),
+            () => this.update(),
+        );
         this.disposables = [
             this.item,
             rooms.onPaint(() => this.update()),
-            link.onState(() => this.update()),
+            link.onState((state) => {
+                if (state !== 'up') {
+                    this.hubs.forget();
+                }
+                this.update();
+            }),
+            link.onNotification(({ method, params }) => {
+                if (method === 'store/hubChanged') {
+                    const { store, hub } = params as unknown as { store: string; hub: Hub };
+                    this.hubs.heard(store, hub);
+                }
+            }),
             vscode.window.onDidChangeActiveTextEditor(() => this.update()),
         ];
         this.update();
@@ -47,10 +64,14 @@ export class Status implements vscode.Disposable {
             }
             return;
         }
+        if (room.state === 'open') {
+            this.hubs.need(room.id);
+        }
+        const shared = this.hubs.words(room.id, new Date());
         const unsent = room.unsent.length > 0 ? ` ${room.unsent.length} unsent` : '';
         const icon = room.state === 'lost' ? 'debug-disconnect' : 'comment-discussion';
         const name = title({ sessionId: room.id, name: room.info?.name ?? null }).replace(/\$\(/g, '$ (');
-        this.item.text = `$(${icon}) ${name}:${room.transcript.count}${STATES[room.state]}${unsent}`;
+        this.item.text = `$(${icon}) ${name}:${room.transcript.count}${STATES[room.state]}${unsent}${shared === '' ? '' : ` ${shared}`}`;
         this.item.tooltip = room.state === 'lost' ? 'The daemon is not connected. Click to connect now.' : `${room.id}: go to another session`;
         this.item.command = room.state === 'lost' ? 'sessiond.reconnect' : 'sessiond.switch';
         this.item.backgroundColor = room.state === 'lost' || room.state === 'gone' ? new vscode.ThemeColor('statusBarItem.warningBackground') : undefined;

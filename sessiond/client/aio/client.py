@@ -10,20 +10,18 @@ from sessiond.client import requests
 from sessiond.client.aio.feed import AsyncChanges
 from sessiond.client.aio.link import Link
 from sessiond.client.aio.session import AsyncSession
+from sessiond.client.daemon_types import Adopted, BackedUp, Followed, Status
 from sessiond.client.dialing import Target
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Answer, OnProgress, Request
 from sessiond.client.types import (
-    Adopted,
-    BackedUp,
-    Followed,
     Hit,
     HitPage,
     Imported,
     NewMessage,
+    Parent,
     SavedFile,
     SessionInfo,
-    Status,
 )
 
 if TYPE_CHECKING:
@@ -70,17 +68,20 @@ class AsyncSessiond:
         metadata: Mapping[str, Any] | None = None,
         store: str | None = None,
         messages: Iterable[NewMessage] = (),
+        parent: Parent | None = None,
         timeout_s: float | None = None,
     ) -> AsyncSession:
         """Make a session, with messages or without. AlreadyExists if the `id` is taken; InvalidParams, TooLarge, ReadOnly.
 
         Without an `id` the client makes one, and a request that is sent again makes no second session. A session without a name
         that stays empty is forgotten ten minutes after this client let go of it.
+        `parent`: the session that it belongs to, as a subagent's belongs to the agent's; it need not be there yet.
         """
         given = None if tags is None else list(tags)
         request = requests.new(
-            id, messages, store=store, name=name, model=model, cwd=cwd, tags=given, metadata=metadata
-        )
+            id, messages, store=store, name=name, model=model, cwd=cwd, tags=given, metadata=metadata,
+            parent=requests.wire_parent(parent),
+        )  # fmt: skip
         return AsyncSession(self._link, (await self._link.call(request, timeout_s)).session.session_id)
 
     def session(self, session_id: str) -> AsyncSession:

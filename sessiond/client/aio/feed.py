@@ -18,6 +18,7 @@ from sessiond.client.dialing import LONGEST_PAUSE_S, LOOK_AGAIN_S
 from sessiond.client.failures import closed, no_answer
 from sessiond.client.feed import SILENCE_S
 from sessiond.client.follower import Follower
+from sessiond.client.hubs import Hubs, OnHub
 from sessiond.client.lookout import Lookout
 from sessiond.client.requests import Request, read_notice, strange
 from sessiond.client.wire import Incoming
@@ -31,10 +32,13 @@ READY_CHANGES = 10_000
 class AsyncChanges(AsyncIterator[Change]):
     """As `Changes`, an asynchronous iterator and an async context manager. One task iterates; others may close it."""
 
-    def __init__(self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None) -> None:
+    def __init__(
+        self, link: Link, followers: Iterable[Follower], lookout: Lookout | None = None, on_hub: OnHub | None = None
+    ) -> None:
         self._link = link
         self._followers = {one.session_id: one for one in followers}
         self._lookout = lookout
+        self._hubs = None if on_hub is None else Hubs(on_hub)
         self._connection: Connection | None = None
         self._ready: deque[Change] = deque()
         self._news = asyncio.Event()
@@ -115,6 +119,9 @@ class AsyncChanges(AsyncIterator[Change]):
         ended = self._connection.ended
         if isinstance(ended, (OSError, msgspec.MsgspecError)):
             raise ended
+        if self._hubs is not None and self._hubs.due:
+            self._hubs.asking()
+            self._hubs.answered(await self._ask(requests.status()))
         if self._lookout is not None:
             await self._look(self._lookout)
         for follower in list(self._followers.values()):
@@ -203,6 +210,8 @@ class AsyncChanges(AsyncIterator[Change]):
     def _hear(self, incoming: Incoming) -> None:
         self._heard_at = time.monotonic()
         self._news.set()
+        if incoming.method == "store/hubChanged" and self._hubs is not None:
+            self._hubs.heard(incoming.params)
         if incoming.method is None or not incoming.method.startswith("session/"):
             return
         notice = read_notice(incoming.params)
@@ -228,5 +237,7 @@ class AsyncChanges(AsyncIterator[Change]):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+        if self._hubs is not None:
+            self._hubs.due = True
         for follower in list(self._followers.values()):
             follower.lost()

@@ -12,6 +12,7 @@ from sessiond.client.aio.feed import AsyncChanges
 from sessiond.client.aio.link import Link
 from sessiond.client.aio.reply import AsyncReply
 from sessiond.client.follower import Follower
+from sessiond.client.hubs import OnHub
 from sessiond.client.requests import OPENED_MESSAGES, PAGE_MESSAGES, Field
 from sessiond.client.types import (
     AppendedMessage,
@@ -95,14 +96,15 @@ class AsyncSession:
             more = page.has_more and bool(page.messages)
         return found
 
-    async def changes(self, *, since: int | None = None) -> AsyncChanges:
+    async def changes(self, *, since: int | None = None, on_hub: OnHub | None = None) -> AsyncChanges:
         """Live changes, made by anybody, this client included. They begin after the change `since` (0: from the first), or
         with the first one after this call.
 
         An iterator over a connection of its own: append while you iterate, or iterate in another task.
         After a lost connection or a restart of the daemon it goes on where it was: no change is missed, none comes twice.
+        `on_hub` is as for `Session.changes`.
         """
-        changes = AsyncChanges(self._link, [Follower(self.id, since)])
+        changes = AsyncChanges(self._link, [Follower(self.id, since)], on_hub=on_hub)
         try:
             await changes.attend()
         except BaseException:
@@ -229,9 +231,11 @@ class AsyncSession:
         """Empty messages and summary. The old content is in the trash. AnswerLost where nobody knows whether it was done."""
         return (await self._link.call(requests.clear(self.id), timeout_s)).session
 
-    async def truncate(self, after_seq: int, *, timeout_s: float | None = None) -> int:
-        """Take away messages with a seq greater than `after_seq`; returns how many. As `clear`."""
-        return (await self._link.call(requests.truncate(self.id, after_seq), timeout_s)).removed
+    async def truncate(self, after_seq: int, *, expected_seq: int | None = None, timeout_s: float | None = None) -> int:
+        """Remove messages with a seq greater than `after_seq`; returns how many. As `clear`. With `expected_seq` it raises
+        Conflict unless that is the session's seq.
+        """
+        return (await self._link.call(requests.truncate(self.id, after_seq, expected_seq), timeout_s)).removed
 
     async def fork(
         self, *, at_seq: int | None = None, name: str | None = None, timeout_s: float | None = None

@@ -71,6 +71,7 @@ async def usage(call: Call, params: s.UsageParams) -> s.UsageResult:
     "alreadyExists",
     "tooLarge",
     "badFile",
+    "unavailable",
     bulky=True,
 )
 async def export(call: Call, params: s.ExportParams) -> s.ExportResult:

@@ -27,6 +27,7 @@ async def new(call: Call, params: s.NewParams) -> s.SessionResult:
         metadata=params.metadata,
         store=params.store,
         messages=params.messages,
+        parent=params.parent,
     )
     return s.SessionResult(session=info)
 
@@ -103,10 +104,10 @@ async def clear(call: Call, params: s.SessionParams) -> s.SessionResult:
     return s.SessionResult(session=await call.service.clear(call.peer, params.session_id))
 
 
-@method("session/truncate", s.TruncateParams, s.TruncateResult, *_WRITE)
+@method("session/truncate", s.TruncateParams, s.TruncateResult, "conflict", *_WRITE)
 async def truncate(call: Call, params: s.TruncateParams) -> s.TruncateResult:
     """Remove the newest messages (undo). They go to the trash."""
-    return await call.service.truncate(call.peer, params.session_id, params.after_seq)
+    return await call.service.truncate(call.peer, params.session_id, params.after_seq, params.expected_seq)
 
 
 @method("session/fork", s.ForkParams, s.SessionResult, *_WRITE)

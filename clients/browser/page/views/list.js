@@ -1,10 +1,12 @@
 // All sessions: the newest first under their days, search as you type, filters, and a timeline of months to go back by.
 
 import { dayOf, h, nameOf, oneLine, timeElement, timeOfDay } from '../dom.js'
+import { Selection } from './selection.js'
 
 const PAGE = 60
 const WAIT_MS = 120 // after the last key before it is searched
 const REFRESH_MS = 10_000
+const OFFERED = 200 // values that a filter's field offers
 const MONTHS_FROM = 20_000 // sessions at most that the timeline counts
 const MONTH = new Intl.DateTimeFormat(undefined, { month: 'long', year: 'numeric', timeZone: 'UTC' })
 
@@ -18,6 +20,7 @@ export class ListView {
   #timer = null
   #day = ''
   #generation = 0
+  known = {} // filter -> values that were seen
 
   /** `element`: the list's place; `input`: the search field in the page's head. */
   constructor(app, element, input) {
@@ -26,12 +29,15 @@ export class ListView {
     this.input = input
     this.found = h('p', { id: 'found', class: 'found', role: 'status' })
     this.rows = h('div', { class: 'rows' })
+    this.selection = new Selection(app, () => this.load())
     this.more = h('button', { type: 'button', class: 'more', hidden: true, onclick: () => this.#next() }, 'More')
     this.months = h('ol', { class: 'months', 'aria-label': 'Months' })
     this.timeline = h('details', { class: 'timeline' }, h('summary', {}, 'Timeline'), this.months)
     this.timeline.addEventListener('toggle', () => this.timeline.open && this.#count())
     element.append(
-      h('div', { class: 'actions' }, h('button', { type: 'button', class: 'main', onclick: () => app.create() }, 'New session')),
+      h('h2', { class: 'hidden' }, 'All sessions'),
+      h('div', { class: 'actions' }, h('button', { type: 'button', class: 'main', onclick: () => app.create() }, 'New session'), this.selection.toggle),
+      this.selection.bar,
       this.#filters(), this.timeline, this.found, this.rows, this.more)
     new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#next(), { rootMargin: '400px' }).observe(this.more)
     input.addEventListener('input', () => this.#soon())
@@ -80,6 +86,11 @@ export class ListView {
     }
   }
 
+  /** What is searched for now; empty while the list is shown. */
+  get query() {
+    return this.#query
+  }
+
   /** A session was changed here. */
   changed() {
     this.refresh()
@@ -100,9 +111,9 @@ export class ListView {
   }
 
   #wanted() {
-    const { archived, deleted, store, model, tag } = this.#filter
+    const { archived, deleted, store, model, tag, tool, cwd } = this.#filter
     const [since, until] = this.#month ?? []
-    return { ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(since && { since, until }) }
+    return { ...(archived && { archived }), ...(deleted && { deleted }), ...(store && { store }), ...(model && { model }), ...(tag && { tags: [tag] }), ...(tool && { tool }), ...(cwd && { cwd }), ...(since && { since, until }) }
   }
 
   #ask(cursor, signal) {
@@ -140,6 +151,7 @@ export class ListView {
   #add(result) {
     this.#cursor = result.nextCursor
     this.more.hidden = result.nextCursor === null
+    this.#offer(result.sessions ?? [])
     if (this.#query === '') for (const session of result.sessions) this.#put(session.updatedAt, this.#row(session))
     else for (const hit of result.hits) this.rows.append(this.#hit(hit))
     this.mark(this.current)
@@ -157,7 +169,7 @@ export class ListView {
       h('span', { class: 'about' }, timeElement(session.updatedAt, timeOfDay(session.updatedAt)), ` · ${session.messageCount.toLocaleString()}`,
         h('span', { class: 'hidden' }, ' messages'), session.store === 'default' ? '' : ` · ${session.store}`,
         session.tags.map((tag) => h('span', { class: 'tag' }, oneLine(tag, 40)))))
-    if (!this.#filter.deleted) return link
+    if (!this.#filter.deleted) return this.selection.row(session.sessionId, nameOf(session), link, session)
     const restore = h('button', { type: 'button', onclick: () => this.#restore(session.sessionId) }, 'Restore', h('span', { class: 'hidden' }, ` ${nameOf(session)}`))
     link.removeAttribute('href')
     return h('div', { class: 'trashed' }, link, restore)
@@ -173,10 +185,11 @@ export class ListView {
 
   #hit(hit) {
     const href = this.#app.linkTo(hit.sessionId, hit.messageId === null ? null : hit.seq)
-    return h('a', { class: 'row hit', 'data-id': hit.sessionId, href },
+    const link = h('a', { class: 'row hit', 'data-id': hit.sessionId, href },
       h('span', { class: 'name', dir: 'auto' }, oneLine(hit.name || hit.sessionId)),
       h('span', { class: 'snippet', dir: 'auto' }, marked(hit.snippet, hit.ranges)),
       h('span', { class: 'about' }, timeElement(hit.timestamp), hit.role ? ` · ${oneLine(hit.role, 40)}` : ''))
+    return this.selection.row(hit.sessionId, oneLine(hit.name || hit.sessionId), link)
   }
 
   #filters() {
@@ -186,15 +199,31 @@ export class ListView {
       return h('div', { class: 'field' }, h('label', { for: `filter-${name}` }, label), select)
     }
     const type = (label, name) => {
-      const input = h('input', { id: `filter-${name}`, autocomplete: 'off' })
+      const input = h('input', { id: `filter-${name}`, autocomplete: 'off', list: `known-${name}` })
       input.addEventListener('input', () => this.#set(name, input.value.trim()))
-      return h('div', { class: 'field' }, h('label', { for: `filter-${name}` }, label), input)
+      return h('div', { class: 'field' }, h('label', { for: `filter-${name}` }, label), input, h('datalist', { id: `known-${name}` }))
     }
     const stores = choose('Store', 'store', [['', 'all']])
     this.storeSelect = stores.querySelector('select')
     return h('details', { class: 'filters' }, h('summary', {}, 'Filters'),
-      choose('Show', 'shelf', [['', 'current'], ['archived', 'archived'], ['deleted', 'trash']]), stores, type('Tag', 'tag'), type('Model', 'model'),
+      choose('Show', 'shelf', [['', 'current'], ['archived', 'archived'], ['deleted', 'trash']]), stores, type('Tool', 'tool'), type('Project', 'cwd'), type('Tag', 'tag'), type('Model', 'model'),
       choose('Found in', 'role', [['', 'every role'], ['user', 'user'], ['assistant', 'assistant'], ['tool', 'tool'], ['system', 'system']]))
+  }
+
+  // What the sessions in view have is offered for the fields of the filters.
+  #offer(sessions) {
+    for (const session of sessions) {
+      const tool = session.metadata?.source?.tool
+      const found = { tool: [typeof tool === 'string' ? tool : 'sessiond'], cwd: [session.cwd], tag: session.tags, model: [session.model] }
+      for (const [name, values] of Object.entries(found)) for (const value of values) if (value) this.#known(name, value)
+    }
+  }
+
+  #known(name, value) {
+    const known = (this.known[name] ??= new Set())
+    if (known.has(value) || known.size >= OFFERED) return
+    known.add(value)
+    this.element.querySelector(`#known-${name}`).append(h('option', { value }))
   }
 
   /** The stores that can be filtered by, as in `daemon/status`. */
@@ -251,6 +280,14 @@ export class ListView {
   }
 
   #along(event) {
+    const row = document.activeElement?.closest('a.row')
+    if (event.key === 'x' && row && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault()
+      event.stopPropagation()
+      const { id } = row.dataset
+      this.selection.flip(id)
+      return
+    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
     const rows = [...this.rows.querySelectorAll('a.row[href]')]
     const place = rows.indexOf(document.activeElement)

@@ -1,6 +1,7 @@
 // One message as an article.
 
 import { h, oneLine, timeElement, timeOfDay, oncePerFrame } from '../dom.js'
+import { asMarkdown } from './download.js'
 import { code, isPicture, markdown, plain } from './markdown.js'
 
 // A message's role may be the name of any property of objects.
@@ -9,9 +10,17 @@ const STATUS = { __proto__: null, streaming: 'still writing', interrupted: 'inte
 const FEW = 2000 // from this many characters on, a growing text is drawn less often
 const SLOWLY_MS = 250
 
-/** The article of a message. `link`: the address that leads to it. */
-export function messageView(message, link) {
+/** Who says a message: its role, and which of several people that is if it is known. */
+export function speaker(message) {
   const role = ROLES[message.role] ?? oneLine(message.role, 40)
+  const author = typeof message.author === 'string' ? oneLine(message.author, 40) : ''
+  if (!author) return role
+  return message.role === 'user' ? author : `${role} (${author})`
+}
+
+/** The article of a message. `link`: the address that leads to it. `copy`: takes its Markdown; without it there is no button. */
+export function messageView(message, link, copy = null) {
+  const role = speaker(message)
   const article = h('article', {
     class: `message role-${/^[a-z]+$/.test(message.role) ? message.role : 'other'}`, 'data-seq': message.seq, tabindex: -1,
     'aria-posinset': message.seq, 'aria-setsize': -1, 'aria-label': `${role}, ${timeOfDay(message.timestamp)}`,
@@ -20,6 +29,7 @@ export function messageView(message, link) {
   const body = h('div', { class: 'body' })
   article.append(
     h('header', {}, h('span', { class: 'role' }, role), ' ', timeElement(message.timestamp, timeOfDay(message.timestamp)), ' ', status,
+      copy && h('button', { type: 'button', class: 'copy', onclick: () => copy(asMarkdown(message)) }, 'Copy', h('span', { class: 'hidden' }, ` message ${message.seq}`)),
       h('a', { class: 'link', href: link, title: 'Link to this message' }, '#', h('span', { class: 'hidden' }, ` Link to message ${message.seq}`))),
     body)
   draw(article, message)

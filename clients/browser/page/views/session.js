@@ -4,7 +4,11 @@ import { applyChange, extend } from '/sessiond.js'
 import { ask, field } from '../dialogs.js'
 import { dayOf, h, nameOf, oneLine } from '../dom.js'
 import { draftOf, recall, remember } from '../settings.js'
+import { copy, download } from './download.js'
+import { family, familyView } from './family.js'
+import { HitBar } from './hits.js'
 import { messageView, redrawer } from './message.js'
+import { resumeIn } from './resume.js'
 import { ScrollWindow } from './scroll.js'
 
 const FORMATS = { markdown: 'md', html: 'html', org: 'org', text: 'txt', json: 'json', jsonl: 'jsonl' }
@@ -23,9 +27,14 @@ export class SessionView {
     this.sessionId = sessionId
     this.element = h('section', { class: 'session', 'aria-label': 'Session' })
     this.title = h('h2', {}, '…')
+    this.sharing = h('span', { class: 'sharing', role: 'status' })
     this.facts = h('p', { class: 'facts' })
     this.tools = h('div', { class: 'tools', role: 'group', 'aria-label': 'This session' })
     this.aside = h('details', { class: 'aside', hidden: true })
+    this.relatives = h('details', { class: 'relatives', hidden: true })
+    this.hits = new HitBar(
+      (method, query, limit) => app.connection.call(method, { query, limit, filter: { sessionId } }),
+      (seq) => this.show(seq))
     this.window = new ScrollWindow({
       read: (params) => this.#room.call('session/read', params),
       make: (message) => this.#article(message),
@@ -37,8 +46,9 @@ export class SessionView {
     this.composer = h('form', { class: 'composer' }, this.waiting, this.text, h('button', { type: 'submit', class: 'main' }, 'Send'))
     this.element.append(
       h('header', { class: 'head' },
-        h('a', { class: 'back', href: '#/' }, h('span', { 'aria-hidden': 'true' }, '‹ '), 'All sessions'), this.title, this.facts, this.tools),
-      this.aside, this.window.element, this.below, this.composer)
+        h('a', { class: 'back', href: '#/' }, h('span', { 'aria-hidden': 'true' }, '‹ '), 'All sessions'), h('div', { class: 'named' }, this.title, this.sharing),
+        this.facts, this.tools),
+      this.hits.element, this.relatives, this.aside, this.window.element, this.below, this.composer)
     this.#compose()
     this.#follow()
   }
@@ -67,6 +77,12 @@ export class SessionView {
     const next = articles[Math.max(0, Math.min(articles.length - 1, place))]
     next?.scrollIntoView({ block: 'nearest' })
     next?.focus({ preventScroll: true })
+  }
+
+  /** Whether what is said here is shared, waits, or since when the hub is away; nothing where the store is not shared. */
+  showSharing() {
+    const words = this.#app.hubs.words(this.#room.info?.store)
+    if (this.sharing.textContent !== words) this.sharing.textContent = words // a screen reader says it again where it is set again
   }
 
   write() {
@@ -101,6 +117,7 @@ export class SessionView {
     this.composer.hidden = false
     this.#inform(result.session)
     this.#fillAside()
+    this.#app.attempt(() => this.#findFamily(result.session))
     const place = this.window.place
     this.window.begin(result)
     if (place !== null) this.#app.attempt(() => this.window.goTo(place)) // it was read again; stay where the user was reading
@@ -143,7 +160,10 @@ export class SessionView {
 
   #article(message) {
     const held = { ...message }
-    const article = messageView(held, this.#app.linkTo(this.sessionId, message.seq))
+    const article = messageView(held, this.#app.linkTo(this.sessionId, message.seq), (text) => this.#app.attempt(async () => {
+      await copy(text)
+      this.#app.say('the message is on the clipboard, as Markdown')
+    }))
     this.#messages.set(message.id, { message: held, redraw: redrawer(article, held) })
     if (this.#messages.size > 5000) this.#forgetFar()
     return article
@@ -161,6 +181,7 @@ export class SessionView {
 
   #inform(info) {
     this.title.textContent = nameOf(info)
+    this.showSharing()
     document.title = `${nameOf(info)} · Sessions`
     this.facts.replaceChildren(
       `${info.messageCount.toLocaleString()} ${info.messageCount === 1 ? 'message' : 'messages'} · ${dayOf(info.createdAt)}`,
@@ -171,9 +192,20 @@ export class SessionView {
       this.archive = button('Archive', () => this.#update({ archived: !this.#room.info.archived }))
       this.tools.append(
         button('Rename', () => this.#rename()), button('Tags', () => this.#tag()), this.archive, button('Export', () => this.#export()),
-        button('Fork', () => this.#fork()), button('Delete', () => this.#delete()))
+        button('Copy', () => this.#copy()), button('Find', () => this.hits.ask()),
+        button('Fork', () => this.#fork()), button('Resume in…', () => resumeIn(this.sessionId, (text) => this.#app.say(text))), button('Delete', () => this.#delete()))
     }
     this.archive.textContent = info.archived ? 'Unarchive' : 'Archive'
+  }
+
+  // Parents, forks, subagents and copies in other tools.
+  async #findFamily(info) {
+    const tree = await family(this.#app.connection, info)
+    this.relatives.hidden = tree === null
+    if (tree === null) return
+    const compare = (other) => this.#app.compareTo(this.sessionId, other)
+    this.relatives.replaceChildren(h('summary', {}, 'Forks and relatives'),
+      h('div', { class: 'inside' }, familyView(tree, this.sessionId, (id) => this.#app.linkTo(id), compare)))
   }
 
   // Notes and state, next to the conversation; state is shown as its JSON.
@@ -233,11 +265,16 @@ export class SessionView {
       work: async (data) => {
         const format = data.get('format')
         const { content } = await this.#room.call('session/export', { format })
-        const url = URL.createObjectURL(new Blob([content], { type: 'application/octet-stream' }))
-        const name = this.sessionId.replace(/[^\w.-]+/g, '-')
-        h('a', { href: url, download: `${name}.${FORMATS[format]}` }).click()
-        setTimeout(() => URL.revokeObjectURL(url), 60_000)
+        download(content, `${this.sessionId.replace(/[^\w.-]+/g, '-')}.${FORMATS[format]}`)
       },
+    })
+  }
+
+  #copy() {
+    return this.#app.attempt(async () => {
+      const { content } = await this.#room.call('session/export', { format: 'markdown' })
+      await copy(content)
+      this.#app.say('the session is on the clipboard, as Markdown')
     })
   }
 

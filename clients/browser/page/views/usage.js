@@ -91,6 +91,7 @@ export class UsageView {
       h('td', { title: WHOLE.format(tokens(row.total)) }, SHORT.format(tokens(row.total))), h('td', {}, cost(row.total) ?? '')))
     const rest = omitted > 0 && h('p', { class: 'found' }, `${WHOLE.format(omitted)} more: sessiond stats --by ${by} --all`)
     return h('div', { class: 'chart' }, h('table', {}, h('caption', {}, title),
+      h('colgroup', {}, ['name', 'share', 'tokens', 'cost'].map((name) => h('col', { class: name }))),
       h('thead', { class: 'hidden' }, h('tr', {}, [heading, 'Share', 'Tokens', 'Cost'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', {}, lines)), rest)
   }

@@ -38,7 +38,7 @@ function M.abandon()
   end
 end
 
-local function command()
+function M.command()
   local words = M.config.command
   return type(words) == 'table' and words or vim.split(words, ' ', { trimempty = true })
 end
@@ -114,7 +114,7 @@ function start()
   if conn then
     return nil
   end
-  local words = command()
+  local words = M.command()
   if #words == 0 or vim.fn.executable(words[1]) == 0 then
     return {
       kind = 'noProgram',

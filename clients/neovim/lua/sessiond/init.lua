@@ -158,6 +158,13 @@ function M.fork(mods, name, here_only)
   end)
 end
 
+function M.resume(mods, tool, yank_only)
+  local current = here()
+  if current then
+    require('sessiond.resume').resume(mods, current.id, tool, yank_only)
+  end
+end
+
 function M.older(all)
   local current = here()
   if current then

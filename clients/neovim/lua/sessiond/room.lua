@@ -7,6 +7,7 @@
 --   gone     deleted, or it could not be opened: what is shown remains
 -- `outbox` is outbox.lua's: our messages that are not durable yet.
 local client = require('sessiond.client')
+local hubs = require('sessiond.hubs')
 local say = require('sessiond.say')
 local transcript = require('sessiond.transcript')
 local view = require('sessiond.view')
@@ -192,6 +193,7 @@ local function opened(room, since, failure, result)
     return open(room, false)
   end
   room.state = 'open'
+  hubs.need(room.id)
   if since then
     for _, change in ipairs(result.changes) do
       follow(room, change)
@@ -240,6 +242,11 @@ local function changed(room, changes)
 end
 
 local function notified(method, params)
+  if method == 'store/hubChanged' then
+    hubs.heard(params)
+    M.refresh()
+    return
+  end
   local room = rooms[params.sessionId or (params.session or {}).sessionId or '']
   if not room then
     return
@@ -266,6 +273,7 @@ local function up()
 end
 
 local function down(for_good)
+  hubs.forget()
   for _, room in pairs(rooms) do
     if room.state ~= 'gone' then
       room.state, room.early = 'lost', {}
@@ -344,7 +352,8 @@ function M.statusline(buf)
   local name = room.t.info.name
   local shown = name and name ~= '' and name or room.id:gsub('^session%-', ''):gsub('/session%-', '/')
   local waiting = #room.outbox > 0 and (' %d unsent'):format(#room.outbox) or ''
-  return (('[%s:%d%s%s]'):format(shown, room.t.count, STATES[room.state], waiting):gsub('%c', ' '))
+  local said = ('[%s:%d%s%s]'):format(shown, room.t.count, STATES[room.state], waiting) .. hubs.words(room.id)
+  return (said:gsub('%c', ' '))
 end
 
 client.listen({

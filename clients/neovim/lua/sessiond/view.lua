@@ -32,7 +32,8 @@ local function top(t)
 end
 
 local function head(message)
-  local parts = { message.role }
+  local by = type(message.author) == 'string' and message.author ~= '' and (' (%s)'):format(message.author) or ''
+  local parts = { message.role .. by }
   if message.toolCallId then
     parts[#parts + 1] = 'result of ' .. message.toolCallId
   end

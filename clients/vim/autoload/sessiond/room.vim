@@ -10,6 +10,7 @@ vim9script
 
 import autoload './client.vim'
 import autoload './draft.vim'
+import autoload './hubs.vim'
 import autoload './outbox.vim'
 import autoload './say.vim'
 import autoload './transcript.vim'
@@ -170,6 +171,7 @@ def Opened(room: any, since: bool, error: dict<any>, opened: any)
     return
   endif
   room.state = 'open'
+  hubs.Need(room.id)
   if since
     for change in opened.changes
       Follow(room, change)
@@ -218,6 +220,11 @@ def Follow(room: any, change: any)
 enddef
 
 def Notified(method: string, params: any)
+  if method ==# 'store/hubChanged'
+    hubs.Heard(params)
+    Refresh()
+    return
+  endif
   var id = get(params, 'sessionId', '') ?? get(get(params, 'session', {}), 'sessionId', '')
   if !has_key(rooms, id)
     return
@@ -256,6 +263,7 @@ def Up()
 enddef
 
 def Down(for_good: bool)
+  hubs.Forget()
   for room in values(rooms)
     if room.state !=# 'gone'
       room.state = 'lost'
@@ -337,7 +345,7 @@ export def Statusline(buf: number): string
   var shown = type(name) == v:t_string && name !=# '' ? name : substitute(room.id, '^\(.*/\)\?session-', '\1', '')
   var state = {opening: ' …', open: '', lost: ' offline', gone: ' gone'}[room.state]
   var waiting = empty(room.outbox) ? '' : $' {len(room.outbox)} unsent'
-  return substitute($'[{shown}:{room.t.count}{state}{waiting}]', '[[:cntrl:]]', ' ', 'g')
+  return substitute($'[{shown}:{room.t.count}{state}{waiting}]{hubs.Words(room.id)}', '[[:cntrl:]]', ' ', 'g')
 enddef
 
 export def Refresh()

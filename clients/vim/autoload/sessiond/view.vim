@@ -99,7 +99,8 @@ def SetTop(buf: number, t: any)
 enddef
 
 def Head(message: any): string
-  var parts = [message.role]
+  var author = get(message, 'author', v:null)
+  var parts = [message.role .. (type(author) == v:t_string && author !=# '' ? $' ({author})' : '')]
   if type(get(message, 'toolCallId', v:null)) == v:t_string
     add(parts, 'result of ' .. message.toolCallId)
   endif

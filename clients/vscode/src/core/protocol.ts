@@ -30,6 +30,7 @@ export interface Message {
     toolCallId?: string;
     thinking?: unknown;
     status?: Status;
+    author?: unknown;
 }
 
 export interface Change {

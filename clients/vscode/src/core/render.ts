@@ -33,7 +33,8 @@ function json(value: unknown): string {
 }
 
 function head(message: Held): string {
-    const parts = [message.role];
+    const by = typeof message.author === 'string' && message.author !== '' ? ` (${message.author})` : '';
+    const parts = [message.role + by];
     if (message.toolCallId) {
         parts.push(`result of ${message.toolCallId}`);
     }

@@ -1,7 +1,9 @@
 // The commands, one after the other, as a person gives them.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import * as vscode from 'vscode';
 import type { Node } from '../../src/tree';
 import { begin, Chooser, document, hears, hooks, open, other, parts, run, said, say, shows, status, texts, wait, willChoose, willSaveAs, willType } from './help';
@@ -198,5 +200,47 @@ describe('commands', () => {
         await run('save', id);
         const { rooms } = await parts();
         assert.match(readFileSync(rooms.get(id)!.info!.path, 'utf8'), /code\.py:1-2/);
+    });
+
+    it('resume starts another tool in a terminal, by the program that the settings name', async () => {
+        const id = await begin('elsewhere');
+        await say(id, 'words to take along');
+        await shows(id, 'words to take along');
+        const heard = join(homedir(), 'heard');
+        // One that stands in for Claude Code: says what it was started with, and stays.
+        writeFileSync(join(homedir(), 'bin', 'claude'), `#!/bin/sh\necho "$@" >"$HOME/heard.new"\nmv "$HOME/heard.new" "$HOME/heard"\nsleep 60\n`, { mode: 0o755 });
+        const settings = vscode.workspace.getConfiguration('sessiond');
+        try {
+            for (const path of [undefined, '~/bin/sessiond']) {
+                await settings.update('path', path, vscode.ConfigurationTarget.Global);
+                willChoose('claude');
+                await run('resume', id);
+                await wait('claude was started', () => existsSync(heard));
+                const [flag, copy] = readFileSync(heard, 'utf8').trim().split(' ');
+                assert.equal(flag, '--resume');
+                const files = await vscode.workspace.fs.readDirectory(vscode.Uri.file(join(homedir(), '.claude', 'projects')));
+                assert.equal(files.length, 1);
+                assert.match(readFileSync(join(homedir(), '.claude', 'projects', files[0][0], `${copy}.jsonl`), 'utf8'), /words to take along/);
+                const terminal = vscode.window.terminals.find(({ name }) => name === 'elsewhere in claude')!;
+                terminal.dispose();
+                rmSync(heard);
+            }
+        } finally {
+            await settings.update('path', undefined, vscode.ConfigurationTarget.Global);
+        }
+    });
+
+    it('the tools that are installed come first, and the others say that they are not', async () => {
+        const id = await begin('which');
+        let offered: vscode.QuickPickItem[] = [];
+        const { showQuickPick } = vscode.window;
+        Object.assign(vscode.window, { showQuickPick: (items: vscode.QuickPickItem[]) => Promise.resolve(void (offered = items)) });
+        try {
+            await run('resume', id);
+        } finally {
+            Object.assign(vscode.window, { showQuickPick });
+        }
+        assert.deepEqual([offered[0].label, offered[0].description], ['claude', '']);
+        assert.deepEqual([offered[1].label, offered[1].description], ['aider', 'not installed']);
     });
 });

@@ -89,7 +89,7 @@ test('a document has a head for every message and for nothing else', () => {
         messages: [
             said('1', 3, `text\r\n${MARK}user · fake\rlast\u2028line`),
             said('2', 4, [{ type: 'text', text: 'in a block' }, { type: 'image', data: 'x' }], { thinking: 'one\ntwo', role: 'a\nb' }),
-            said('3', 5, '', { status: 'streaming', role: 'assistant', toolCalls: [{ name: 'ls', arguments: { path: '/' } }] }),
+            said('3', 5, '', { status: 'streaming', role: 'assistant', author: 'Ada', toolCalls: [{ name: 'ls', arguments: { path: '/' } }] }),
         ],
         hasMore: true, state: {}, warnings: [],
     });
@@ -98,7 +98,7 @@ test('a document has a head for every message and for nothing else', () => {
     const lines = renderer.text.split('\n');
     assert.equal(lines.length, renderer.lines);
     assert.equal(lines[0], '· A name (s) · 2 older messages are not shown · offline');
-    assert.deepEqual(lines.filter((line) => line.startsWith(MARK)), ['▌ user · ', '▌ a b · ', '▌ assistant ·  · …']);
+    assert.deepEqual(lines.filter((line) => line.startsWith(MARK)), ['▌ user · ', '▌ a b · ', '▌ assistant (Ada) ·  · …']);
     assert.deepEqual(renderer.places.map(({ start, end }) => lines.slice(start + 1, end + 1)), [
         ['text', ` ${MARK}user · fake`, 'last', 'line'],
         ['> one', '> two', 'in a block', '{"type":"image","data":"x"}'],

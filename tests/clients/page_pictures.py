@@ -1,10 +1,9 @@
-"""Takes the pictures of the page that the documentation shows:  python -m tests.clients.screenshots docs/images"""
+"""The pictures of the page, in Chromium. `tests.clients.pictures` takes them."""
 
 from __future__ import annotations
 
 import io
 import random
-import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -100,8 +99,8 @@ def picture(page: Page, file: Path) -> None:
     whole.quantize(128, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
-def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def take(folder: Path) -> None:
+    """All of them: a session, a search, a phone, the use of tokens, each light and dark."""
     with tempfile.TemporaryDirectory(prefix="sd-") as home, chromium() as browser, Web(Path(home), browser) as web:
         use(web)
         fill(web)
@@ -128,7 +127,3 @@ def main(folder: Path) -> None:
             page.wait_for_selector(".charts > .chart:nth-child(2) table")
             picture(page, folder / f"web-usage-{look}.png")
         assert web.errors == []
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,0 +1,198 @@
+"""Takes the steps, over the client. Everything may be repeated: after a kill, steps are taken again from the first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from sessiond.acp.naming import names_of
+from sessiond.acp.steps import Caught, Ended, Grew, Kept, Known, Opened, Said, Step
+from sessiond.client.aio.client import AsyncSessiond
+from sessiond.client.aio.reply import AsyncReply
+from sessiond.client.aio.session import AsyncSession
+from sessiond.errors import (
+    AlreadyExists,
+    Conflict,
+    DaemonUnreachable,
+    Indeterminate,
+    ReadOnly,
+    SessiondError,
+    SessionNotFound,
+    Unavailable,
+)
+
+LATER = (DaemonUnreachable, Indeterminate, ReadOnly, Unavailable)
+"""Errors that pass: the same step may be taken later."""
+_MOST_WAITING = 1000
+"""Steps of a session in which nothing is said yet; of more, the oldest are left out."""
+_STANDS_FOR = "(sessiond could not keep this message: %s)"
+
+
+class Deliverer:
+    """The sessions of one spool. `spool`: its name, by which sessions that it made are known again. `earlier`: waits until
+    what earlier spools say is delivered.
+    """
+
+    def __init__(self, client: AsyncSessiond, spool: str, earlier: Callable[[], Awaitable[None]]) -> None:
+        self._client = client
+        self._spool = spool
+        self._earlier = earlier
+        self._sessions: dict[str, AsyncSession] = {}
+        self._waiting: dict[str, list[Step]] = {}
+        """Of sessions in which nothing is said yet: an editor opens many that nobody uses."""
+        self._named: set[str] = set()
+        self._repeating: set[str] = set()
+        """What the agent repeats of these is known already."""
+        self._replies: dict[str, AsyncReply] = {}
+        self._on_tape: Grew | None = None
+        """A piece that the reply has and the daemon did not take: it must not be written twice."""
+
+    async def take(self, step: Step) -> None:
+        """One step. One of LATER: take it again. A step that the daemon refuses is said on stderr and left out."""
+        if isinstance(step, Opened):
+            self._waiting.setdefault(step.key, []).append(step)
+            return
+        waiting = self._waiting.get(step.key)
+        if waiting is not None and not isinstance(step, Said):
+            waiting.append(step)
+            if len(waiting) > _MOST_WAITING:
+                del waiting[1]
+            return
+        while waiting:
+            await self._try(waiting[0])
+            del waiting[0]
+        self._waiting.pop(step.key, None)
+        await self._try(step)
+
+    async def flush(self) -> None:
+        """Returns when all texts are durable."""
+        for reply in list(self._replies.values()):
+            try:
+                await reply.flush()
+            except LATER:
+                raise
+            except SessiondError as error:
+                self._replies.pop(reply.id, None)
+                print(f"{reply.id}: {error.message}", file=sys.stderr, flush=True)
+
+    async def _try(self, step: Step) -> None:
+        try:
+            await self._do(step)
+        except LATER:
+            raise
+        except SessiondError as error:
+            print(f"{type(step).__name__} {step.key}: {error.message}", file=sys.stderr, flush=True)
+
+    async def _do(self, step: Step) -> None:
+        if isinstance(step, Opened):
+            await self._open(step)
+            return
+        if isinstance(step, Caught):
+            self._repeating.discard(step.key)
+            return
+        session = self._sessions.get(step.key)
+        if session is None or (step.key in self._repeating and not isinstance(step, Known | Kept)):
+            return
+        match step:
+            case Said():
+                await self._say(session, step)
+            case Grew():
+                await self._grow(step)
+            case Ended():
+                await self._end(session, step)
+            case Known():
+                await self._know(session, step)
+            case Kept():
+                await session.set_state(step.values)
+
+    async def _open(self, step: Opened) -> None:
+        if step.key in self._sessions:  # loaded once more by the same connection
+            self._repeating.add(step.key)
+            return
+        if not step.fresh:
+            await self._earlier()
+        named = await self._name(step)
+        about = {"acp": {"agent": step.agent, "sessionId": step.key, "spool": self._spool}}
+        try:
+            self._sessions[step.key] = await self._client.new(id=named, cwd=step.cwd, metadata=about)
+            return
+        except AlreadyExists:
+            session = self._client.session(named)
+        info = await session.info()
+        ours = info.metadata.get("acp", {}).get("spool") == self._spool
+        if step.fresh and not ours:  # an agent that counts its sessions from 1 in each process
+            named = f"{named}-{self._spool}"
+            try:
+                session = await self._client.new(id=named, cwd=step.cwd, metadata=about)
+            except AlreadyExists:
+                session = self._client.session(named)
+        elif not step.fresh and not ours and info.message_count:
+            self._repeating.add(step.key)
+        if info.name and not (step.fresh and not ours):
+            self._named.add(step.key)
+        self._sessions[step.key] = session
+
+    async def _name(self, step: Opened) -> str:
+        """An editor may ask for a session by the name that a list of ours gave it."""
+        *recorded, named = names_of(step.key)
+        for one in () if step.fresh else recorded:
+            try:
+                await self._client.session(one).info()
+            except SessionNotFound:
+                continue
+            return one
+        return named
+
+    async def _say(self, session: AsyncSession, step: Said) -> None:
+        message = step.message
+        try:
+            kept = (await session.append_all([message]))[0]
+        except Conflict:
+            return  # it is there, and somebody changed it since
+        except (*LATER, SessionNotFound):
+            raise
+        except SessiondError as error:
+            stand_in = msgspec.structs.replace(
+                message, content=_STANDS_FOR % error.message, tool_calls=None, thinking=None, metadata=None
+            )
+            kept = (await session.append_all([stand_in]))[0]
+            print(f"message {message.id}: {error.message}", file=sys.stderr, flush=True)
+        if message.status == "streaming":
+            length = len(message.content) if isinstance(message.content, str) else 0
+            link = session._link
+            self._replies[kept.id] = AsyncReply(link, session.id, kept.id, kept.seq, length)
+
+    async def _grow(self, step: Grew) -> None:
+        reply = self._replies.get(step.message_id)
+        if reply is None:
+            return
+        again, self._on_tape = step is self._on_tape, step
+        try:
+            await (reply.flush() if again else reply.write(step.text))
+        except Conflict:  # it has ended: we are reading the spool again
+            self._replies.pop(step.message_id, None)
+
+    async def _end(self, session: AsyncSession, step: Ended) -> None:
+        reply = self._replies.pop(step.message_id, None)
+        if reply is None:
+            return
+        try:
+            await reply.finish(step.status, metadata=step.metadata, tool_calls=step.tool_calls)
+        except Conflict:
+            return
+        except LATER:
+            self._replies[step.message_id] = reply
+            raise
+
+    async def _know(self, session: AsyncSession, step: Known) -> None:
+        fields: dict[str, Any] = {}
+        if step.name is not None and not (step.weak and step.key in self._named):
+            fields["name"] = step.name
+            self._named.add(step.key)
+        if step.model is not None:
+            fields["model"] = step.model
+        if fields:
+            await session.update(**fields)

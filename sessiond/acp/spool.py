@@ -1,0 +1,155 @@
+"""The spool: the file that keeps what passes on one connection until it is in sessions.
+
+It is the queue between the process that passes bytes and the one that records them, and what a later recorder starts from
+after either was killed. So memory stays bounded however slow the daemon is, and everything in it can be delivered again:
+ids of messages follow from the name of the spool and the order of its frames.
+
+file    frames, the first of kind HEAD
+frame   kind (1 byte), milliseconds since 1970 (8, little endian), length (4), then that many bytes
+
+An end that a kill cut off is not a frame; the reader stops there. Whoever writes or delivers a spool holds a lock on it.
+The standard library only: an editor waits for the import.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+HEAD, EDITOR, AGENT, END = b"H", b"E", b"A", b"X"
+SUFFIX = ".spool"
+_FRAME = struct.Struct("<cQI")
+
+
+class Spool:
+    """One spool file that this process writes. The lock is held as long as a process has the descriptor open."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    @property
+    def name(self) -> str:
+        """By which ids of messages begin."""
+        return os.path.basename(self.path).partition(".")[0]
+
+    @classmethod
+    def made(cls, folder: str, head: bytes) -> Spool:
+        """A new one in `folder`, which is made if it is missing. OSError."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(6).hex()}{SUFFIX}"
+        path = os.path.join(folder, name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        made = cls(path, descriptor)
+        made.write(HEAD, head)
+        return made
+
+    def write(self, kind: bytes, data: bytes) -> None:
+        """Add a frame with one write, so that a kill leaves it whole or cut, and nothing after it. OSError."""
+        frame = _FRAME.pack(kind, time.time_ns() // 1_000_000, len(data)) + data
+        written = os.write(self.descriptor, frame)
+        while written < len(frame):
+            written += os.write(self.descriptor, frame[written:])
+
+
+class SpoolReader:
+    """Reads frames, and later those that were added meanwhile."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._at = 0
+
+    def frames(self, until: float = math.inf) -> Iterator[tuple[bytes, int, bytes]]:
+        """Kind, time and data of each frame that is whole, was not read yet, and begins before byte `until`. OSError."""
+        while self._at < until:
+            head = os.pread(self._descriptor, _FRAME.size, self._at)
+            if len(head) < _FRAME.size:
+                return
+            kind, at, length = _FRAME.unpack(head)
+            data = _all(self._descriptor, length, self._at + _FRAME.size)
+            if len(data) < length:
+                return
+            self._at += _FRAME.size + length
+            yield kind, at, data
+
+
+def waiting(folder: str) -> list[str]:
+    """The spools in a folder, oldest first."""
+    try:
+        found = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(SUFFIX)]
+    except FileNotFoundError:
+        return []
+    heads = {path: head_of(path) for path in found}
+    return sorted(found, key=lambda path: (head.at if (head := heads[path]) is not None else 0, path))
+
+
+def locked(path: str) -> int | None:
+    """A descriptor with the lock; None if another process has it, or if the file is gone. OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+class Head(NamedTuple):
+    """How a spool begins. `at`: milliseconds since 1970."""
+
+    at: int
+    about: dict[str, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process that passed the bytes is gone. A spool that does not say which it was has not ended."""
+        pid = self.about.get("pid")
+        if not isinstance(pid, int):
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+
+def head_of(path: str) -> Head | None:
+    """None: it is gone, or cut off at its beginning."""
+    try:
+        with open(path, "rb") as file:
+            for kind, at, data in SpoolReader(file.fileno()).frames():
+                about = json.loads(data) if kind == HEAD else None
+                return Head(at, about) if isinstance(about, dict) else None
+    except (FileNotFoundError, ValueError):
+        return None
+    return None
+
+
+def is_locked(path: str) -> bool:
+    """Whether another process writes or delivers it. OSError."""
+    descriptor = locked(path)
+    if descriptor is None:
+        return os.path.exists(path)
+    os.close(descriptor)
+    return False
+
+
+def _all(descriptor: int, length: int, at: int) -> bytes:
+    """That many bytes, or fewer at the end of the file."""
+    data = os.pread(descriptor, length, at)
+    while len(data) < length and (more := os.pread(descriptor, length - len(data), at + len(data))):
+        data += more
+    return data

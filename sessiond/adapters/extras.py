@@ -1,0 +1,12 @@
+"""What to say if an adapter's SDK is not installed."""
+
+from __future__ import annotations
+
+
+def missing(extra: str, error: ImportError) -> ImportError:
+    """The error to raise instead: it says which extra to install."""
+    return ImportError(
+        f"sessiond's adapter for {extra} needs a package that is not installed ({error}): pip install 'sessiond[{extra}]'",
+        name=error.name,
+        path=error.path,
+    )

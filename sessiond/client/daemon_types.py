@@ -1,0 +1,180 @@
+"""What a daemon says of itself: the results of `daemon/*`, read as leniently as the other types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from sessiond.client.types import FileWarning, Value
+from sessiond.ready import ready
+
+
+class Address(Value, frozen=True, kw_only=True):
+    """Where a client that shows the token in `token_file` may connect."""
+
+    host: str
+    port: int
+    token_file: str = ""
+
+
+class StoreProblem(Value, frozen=True, kw_only=True):
+    """Why a store cannot be reached or written. `kind`: `unavailable`, `readOnly`, `saveFailed`, or another word."""
+
+    kind: str = ""
+    message: str = ""
+
+
+class HubStatus(Value, frozen=True, kw_only=True):
+    """What a shared store knows of its hub. `state`: `online` or `offline`."""
+
+    state: str = ""
+    since: str | None = None
+    """Since when it is in this state."""
+    pending: int = 0
+    """Changes that are durable here and not on the hub."""
+    lag: int = 0
+    """Changes that are on the hub and not here, as far as is known."""
+    problem: str | None = None
+
+
+class StoreStatus(Value, frozen=True, kw_only=True):
+    """A store, and how many sessions it has. `problem` is None if it can be read and written."""
+
+    name: str = ""
+    path: str = ""
+    format: str = ""
+    sessions: int = 0
+    problem: StoreProblem | None = None
+    hub: HubStatus | None = None
+    """Of a shared store."""
+
+
+class JournalStatus(Value, frozen=True, kw_only=True):
+    """The daemon's journal."""
+
+    bytes: int = 0
+    lsn: int = 0
+    held: int = 0
+    """Bytes of changes that cannot be saved for now."""
+
+
+class Damage(Value, frozen=True, kw_only=True):
+    """A part of the journal that was durable and cannot be read any more. `path`: where its bytes are kept."""
+
+    path: str = ""
+    records: int = 0
+    since: str = ""
+    reason: str = ""
+
+
+class ReadOnlyStatus(Value, frozen=True, kw_only=True):
+    """Why the daemon writes nothing. `final`: until it is started again."""
+
+    reason: str = ""
+    since: str = ""
+    final: bool = False
+
+
+class IndexStatus(Value, frozen=True, kw_only=True):
+    """The catalogue and the search index. `state`: `ready`, `building` or `failing`, then with a `problem`."""
+
+    state: str = "ready"
+    read: int = 0
+    """How many sessions have been read, ..."""
+    found: int = 0
+    """... of how many that must be."""
+    problem: str | None = None
+
+
+class SettingStatus(Value, frozen=True, kw_only=True):
+    """A setting that is not the default, and where it comes from."""
+
+    value: Any = None
+    source: str = ""
+
+
+class ConfigStatus(Value, frozen=True, kw_only=True):
+    """The configuration file, whether it is there or not, and the settings that are not the default."""
+
+    file: str = ""
+    values: dict[str, SettingStatus] = field(default_factory=dict)
+
+
+class Status(Value, frozen=True, kw_only=True):
+    """How the daemon is."""
+
+    version: str = ""
+    pid: int = 0
+    instance_id: str = ""
+    started_at: str = ""
+    data_dir: str = ""
+    socket: str | None = None
+    tcp: Address | None = None
+    ws: Address | None = None
+    connections: int = 0
+    open_sessions: int = 0
+    dirty_sessions: int = 0
+    read_only: ReadOnlyStatus | None = None
+    """Set if the disk failed or is full."""
+    limits: dict[str, Any] = field(default_factory=dict)
+    stores: list[StoreStatus] = field(default_factory=list)
+    journal: JournalStatus = JournalStatus()
+    damage: list[Damage] = field(default_factory=list)
+    """To the journal, until it is acknowledged."""
+    index: IndexStatus = IndexStatus()
+    config: ConfigStatus = ConfigStatus()
+
+
+class Hello(Value, frozen=True, kw_only=True):
+    """What daemons of all versions say of themselves."""
+
+    protocol_version: int = 0
+    version: str = ""
+    pid: int = 0
+    instance_id: str = ""
+
+
+class Acknowledged(Value, frozen=True, kw_only=True):
+    """How much damage to the journal was acknowledged."""
+
+    acknowledged: int = 0
+
+
+class Adopted(Value, frozen=True, kw_only=True):
+    """A folder of another system that is a store now, and how many sessions it has."""
+
+    store: StoreStatus = StoreStatus()
+    sessions: int = 0
+    warnings: list[FileWarning] = field(default_factory=list)
+
+
+class FollowedPlace(Value, frozen=True, kw_only=True):
+    """A folder or file in which a tool keeps its sessions. `sessions`: how many came in since it is followed."""
+
+    tool: str = ""
+    path: str = ""
+    sessions: int = 0
+    last_at: str | None = None
+    problem: str | None = None
+
+
+class Followed(Value, frozen=True, kw_only=True):
+    """The tools whose histories are imported while they are written. `behind`: files that are still to be read."""
+
+    tools: list[str] = field(default_factory=list)
+    places: list[FollowedPlace] = field(default_factory=list)
+    behind: int = 0
+
+
+class BackedUp(Value, frozen=True, kw_only=True):
+    """What a backup copied. It has every change that was acknowledged before the journal wrote record `lsn`."""
+
+    files: int = 0
+    bytes: int = 0
+    lsn: int = 0
+    warnings: list[FileWarning] = field(default_factory=list)
+
+
+# Several threads may decode to these.
+ready(Acknowledged, Address, Adopted, BackedUp, Followed, Hello, Status)

@@ -1,0 +1,28 @@
+"""What the first record of a Claude Code file says of its session, and whether it is a subagent's."""
+
+from __future__ import annotations
+
+import os
+
+from sessiond.importers.came_from import came_from
+from sessiond.importers.draft import SessionDraft
+from sessiond.importers.record import SessionStart
+from sessiond.importers.source_file import parent_of
+from sessiond.model.values import JsonObject
+
+
+def start(draft: SessionDraft, record: JsonObject) -> SessionStart:
+    owner = record.get("sessionId")
+    named_as_part = record.get("isSidechain") is True or draft.source_id.startswith("agent-")
+    parent = came_from(record)
+    if isinstance(owner, str) and owner != draft.source_id and (named_as_part or _is_beside(draft.path, owner)):
+        parent = parent_of(draft.tool, owner)
+    metadata = {key: record[key] for key in ("gitBranch", "version", "agentId", "sessionId") if record.get(key)}
+    if parent and named_as_part:
+        metadata["sidechain"] = True
+    return draft.start(createdAt=record.get("timestamp"), cwd=record.get("cwd"), parent=parent, metadata=metadata)
+
+
+def _is_beside(path: str, owner: str) -> bool:
+    """Whether the owner has a file: then this one is part of another session, not just a renamed copy of it."""
+    return os.path.basename(owner) == owner and os.path.exists(os.path.join(os.path.dirname(path), owner + ".jsonl"))

@@ -1,0 +1,86 @@
+"""The tools of `--write`: `append`, `note` and `tag`."""
+
+from __future__ import annotations
+
+from sessiond.client import requests
+from sessiond.client.failures import AnswerLost
+from sessiond.client.types import NewMessage
+from sessiond.errors import Conflict
+from sessiond.mcp.memory import Memory
+from sessiond.mcp.refusals import Refused
+from sessiond.mcp.scope import PRIVATE, folder_of
+from sessiond.mcp.shapes import AppendCall, Appended, NoteCall, Noted, TagCall, Tagged
+
+_TRIES = 8
+"""How often tags are set again if somebody else changes the session meanwhile."""
+
+
+async def append(memory: Memory, call: AppendCall) -> Appended:
+    """A message, durable when this returns; without a session id in a new session."""
+    message = NewMessage(role=call.role, content=call.text, id=call.message_id or requests.new_id("m"))
+    if call.session_id:
+        if call.name or call.project:
+            raise Refused("`name` and `project` are for a new session. Leave them out, or leave out `sessionId`.")
+        await memory.gate().one(call.session_id)
+        kept = (await memory.client.session(call.session_id).append_all([message]))[0]
+        return Appended(session_id=call.session_id, seq=kept.seq, message_id=kept.id)
+    asked = requests.new(None, [message], store=None, name=call.name or None, cwd=_folder(memory, call.project))
+    made = (await memory.client.answer(asked)).value.session
+    await memory.client.session(made.session_id).close()
+    page = (await memory.client.answer(requests.read(made.session_id, since=0, limit=1))).value
+    return Appended(session_id=made.session_id, seq=page.messages[0].seq, message_id=page.messages[0].id)
+
+
+def _folder(memory: Memory, project: str) -> str | None:
+    """Where a new session belongs: the folder given, or the one that the server is limited to."""
+    if not project:
+        return memory.scope.folder
+    folder = folder_of(project)
+    if not memory.scope.has(folder):
+        raise Refused("`project` is outside of the folder that this server is limited to. Leave it out.")
+    return folder
+
+
+async def note(memory: Memory, call: NoteCall) -> Noted:
+    """A note on a whole session, durable when this returns."""
+    await memory.gate().one(call.session_id)
+    made = await memory.client.session(call.session_id).note(call.heading, call.text, id=call.note_id or None)
+    return Noted(session_id=call.session_id, seq=made.seq, note_id=made.id)
+
+
+async def tag(memory: Memory, call: TagCall) -> Tagged:
+    """Add and remove tags. What others set at the same time stays, above all `private`."""
+    if not call.add and not call.remove:
+        raise Refused("Give `add`, `remove` or both. Call again.")
+    session = memory.client.session(call.session_id)
+    for _ in range(_TRIES):
+        info = await memory.gate().one(call.session_id)
+        tags = [one for one in info.tags if one not in call.remove or one in call.add]
+        tags += [one for one in dict.fromkeys(call.add) if one not in tags]
+        if tags == info.tags:
+            break
+        try:
+            info = await session.update(tags=tags, expected_seq=info.seq)
+            break
+        except (Conflict, AnswerLost):
+            continue  # look again at what it is now
+    else:
+        raise Refused("Others change this session all the time. Try once more later.")
+    redactor = await memory.blanks.of(info)
+    shown = [one if redactor is None else redactor.text(one) for one in info.tags]
+    return Tagged(session_id=call.session_id, tags=shown)
+
+
+def appended_text(done: Appended) -> str:
+    return f"Appended to session {done.session_id} as #{done.seq}, message {done.message_id}."
+
+
+def noted_text(done: Noted) -> str:
+    return f"Noted in session {done.session_id} as #{done.seq}, note {done.note_id}."
+
+
+def tagged_text(done: Tagged) -> str:
+    from sessiond.mcp.quoting import inline
+
+    hidden = f" It is {PRIVATE} now, so you cannot see it any more." if PRIVATE in done.tags else ""
+    return f"Session {done.session_id} has these tags: {', '.join(map(inline, done.tags)) or 'none'}.{hidden}"

@@ -1,0 +1,34 @@
+"""All targets, by the name that `sessiond resume --in` takes. Each one's module is loaded when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from sessiond.errors import InvalidParams
+from sessiond.resume.target import Target
+
+_WHERE = {
+    "claude": ("claude", "ClaudeCode"),
+    "codex": ("codex", "Codex"),
+    "pi": ("pi", "Pi"),
+    "gemini": ("gemini", "Gemini"),
+    "qwen": ("qwen", "Qwen"),
+    "opencode": ("opencode", "OpenCode"),
+    "cline": ("cline", "Cline"),
+    "llm": ("llm", "Llm"),
+    "aider": ("aider", "Aider"),
+}
+OWN = "sessiond"
+"""The session goes on here, in any client."""
+NAMES = (*_WHERE, OWN)
+
+
+def target(name: str, home: str, env: Mapping[str, str]) -> Target:
+    """InvalidParams for a name that is not in `NAMES`."""
+    if name not in _WHERE:
+        raise InvalidParams(f"there is no target {name!r}", hint=f"one of {', '.join(NAMES)}", field="in")
+    module, kind = _WHERE[name]
+    made = getattr(import_module(f"sessiond.resume.{module}"), kind)(home, env)
+    assert isinstance(made, Target)
+    return made

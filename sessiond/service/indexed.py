@@ -1,0 +1,24 @@
+"""What the index keeps about a session as a whole."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sessiond.index.values import IndexedInfo
+from sessiond.model.session import Session, SessionInfo
+from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
+from sessiond.model.wire import writable
+from sessiond.store.port import Store
+
+
+def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
+    """What the index keeps about a session as a whole."""
+    head = bare(store, session.info(join_wire_id(store.name, session.local_id)))
+    return msgspec.structs.replace(head, fingerprint=fingerprint)
+
+
+def bare(store: Store, info: SessionInfo) -> IndexedInfo:
+    """What lists show of a session. `info` has its id on the wire."""
+    known: JsonObject = msgspec.structs.asdict(info)
+    path = writable(store.file_path(split_wire_id(info.session_id)[1]))
+    return IndexedInfo(**known, store=store.name, format=store.format, path=path)

@@ -1,0 +1,267 @@
+"""What editor and agent say becomes a session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessiond.client import Appended, Extended
+from tests.acp.editor import AGENT, Editor, recorded, spools
+from tests.shell import Shell, wait_until
+
+_KILLS = int(os.environ.get("SESSIOND_ACP_KILLS", "1"))
+
+
+_LONG = [f"long {n} " + "".join(f"{k} " for k in range(1000)) for n in range(3)]
+
+
+def _replies(home: Shell) -> list[str]:
+    return [one.text for one in recorded(home) if one.role == "assistant"]
+
+
+def test_a_turn_with_everything(home: Shell) -> None:
+    """Prompt, thought, text, tool call with arguments, permission with what was chosen, result and stop reason are messages of
+    a session, and the agent's messages are valid by the protocol's own types.
+    """
+    editor = Editor(home, check=True)
+    editor.begin()
+    number = editor.prompt("think plan tool ask now")
+    while editor.read().get("method") != "session/request_permission":
+        pass
+    editor.send({"id": 900, "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}})
+    assert editor.until(number)["result"] == {"stopReason": "end_turn"}
+    editor.end()
+    messages = recorded(home)
+    assert [(one.role, one.text, one.status) for one in messages] == [
+        ("user", "think plan tool ask now", None),
+        ("assistant", "I shall look.", "done"),
+        ("assistant", "", "done"),
+        ("system", "Permission asked for ls (Allow, Reject): Allow", "done"),
+        ("tool", "apple.txt", None),
+        ("assistant", "think plan tool ask now ", "done"),
+    ]
+    assert messages[1].thinking == "Let me think."
+    (call,) = messages[2].tool_calls or []
+    assert (call.id, call.name, call.arguments) == ("c1", "ls", {"command": "ls"})
+    assert messages[4].tool_call_id == "c1"
+    assert (messages[3].metadata or {})["acp"]["permission"]["outcome"]["optionId"] == "yes"
+    assert (messages[5].metadata or {})["acp"] == {"stopReason": "end_turn"}
+    with home.client() as client:
+        info = client.session("acp-s1").info()
+        assert (info.name, info.model, info.cwd) == ("think plan tool ask now", "m-1", "/tmp")
+        assert info.metadata["acp"]["agent"] == "rule"
+        assert client.session("acp-s1").state("acp.plan")["acp.plan"][0]["content"] == "Do it"
+
+
+def test_others_see_a_reply_grow(home: Shell) -> None:
+    """While the agent still speaks, another client gets its words; a cancelled turn is kept as interrupted."""
+    editor = Editor(home)
+    editor.begin()
+    number = editor.prompt("please wait")
+    with home.client() as client:
+        wait_until(lambda: any(one.session_id == "acp-s1" for one in client.sessions()))
+        with client.session("acp-s1").changes(since=0) as changes:
+            seen = ""
+            while "wait" not in seen.replace("please wait", "", 1) or not seen.endswith("wait "):
+                change = changes.wait(20)
+                assert change is not None
+                if isinstance(change, Appended):
+                    seen += "".join(one.text for one in change.messages)
+                elif isinstance(change, Extended):
+                    seen += change.text
+        editor.send({"method": "session/cancel", "params": {"sessionId": "s1"}})
+        assert editor.until(number)["result"]["stopReason"] == "cancelled"
+    editor.end()
+    last = recorded(home)[-1]
+    assert (last.text, last.status) == ("please wait ", "interrupted")
+
+
+_EDITOR = """
+import json, subprocess, sys
+agent = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+prompt = {"sessionId": "s1", "prompt": [{"type": "text", "text": "long wait"}]}
+for n, (method, params) in enumerate((("initialize", {}), ("session/new", {}), ("session/prompt", prompt))):
+    agent.stdin.write(json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}).encode() + b"\\n")
+    agent.stdin.flush()
+    sys.stdout.buffer.write(agent.stdout.readline())
+while line := agent.stdout.readline():
+    sys.stdout.buffer.write(line)
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("seed", range(_KILLS))
+def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
+    """After kill -9 of the editor's process in the middle of a reply, all that it had shown is in the session, once, the reply has
+    ended, and nothing is left running.
+    """
+    command = home.command("acp", "--", sys.executable, str(AGENT), "s1")
+    editor = subprocess.Popen([sys.executable, "-c", _EDITOR, *command], stdout=subprocess.PIPE, env=home.env, cwd="/")
+    assert editor.stdout is not None
+    shown = [editor.stdout.readline() for _ in range(2 + random.Random(seed).randrange(900))]
+    recorder = int(Path(f"/proc/{editor.pid}/task/{editor.pid}/children").read_text())
+    editor.kill()
+    shown += editor.stdout.readlines()
+    editor.stdout.close()
+    editor.wait()
+    updates = [json.loads(line) for line in shown[2:] if line.endswith(b"\n")]
+    said = "".join(one["params"]["update"]["content"]["text"] for one in updates)
+    messages = recorded(home)
+    assert [one.role for one in messages] == ["user", "assistant"]
+    assert messages[1].status == "interrupted"
+    assert messages[1].text.startswith(said)
+    wait_until(lambda: not Path(f"/proc/{recorder}").exists())
+
+
+@pytest.mark.parametrize("seed", range(_KILLS))
+@pytest.mark.parametrize("who", ["editor", "recorder", "agent"])
+def test_a_kill_at_any_moment(home: Shell, who: str, seed: int) -> None:
+    """Whoever is killed in the middle of a reply, all that reached the editor is in the session, once, and the reply has ended."""
+    editor = Editor(home)
+    editor.begin()
+    editor.prompt("long wait")
+    for _ in range(random.Random(seed).randrange(900)):
+        editor.read()
+    children = Path(f"/proc/{editor.process.pid}/task/{editor.process.pid}/children").read_text().split()
+    if who == "editor":
+        editor.process.stdin.close()  # type: ignore[union-attr]
+        editor.process.stdout.close()  # type: ignore[union-attr]
+        editor.process.stdin = editor.process.stdout = None
+    else:
+        os.kill(editor.process.pid if who == "recorder" else int(children[0]), signal.SIGKILL)
+        while True:
+            try:
+                editor.read()
+            except (EOFError, ValueError):
+                break
+    editor.process.wait(30)
+    messages = recorded(home)
+    assert [one.role for one in messages] == ["user", "assistant"]
+    assert messages[1].status == "interrupted"
+    whole = "long wait " + "".join(f"{n} " for n in range(1000))
+    assert whole.startswith(messages[1].text)
+    assert messages[1].text.startswith(editor.said)
+
+
+def test_a_daemon_that_is_away(home: Shell) -> None:
+    """While no daemon can be reached the conversation goes on; what was said is kept, for its owner only, and brought in
+    later, once.
+    """
+    socket_folder = home.path / "run"
+    socket_folder.write_text("not a folder")
+    home.write_config("[nonsense]\nx = 1\n")
+    editor = Editor(home)
+    editor.begin()
+    editor.until(editor.prompt("tool now"))
+    (spool,) = spools(home)
+    assert spool.stat().st_mode & 0o777 == 0o600
+    os.kill(editor.process.pid, signal.SIGKILL)  # and the recorder with it, before it delivered anything
+    editor.process.wait()
+    wait_until(lambda: home("acp", "--recover").code == 1)
+    assert spools(home) == [spool]
+    socket_folder.unlink()
+    (home.path / "config" / "config.toml").unlink()
+    wait_until(lambda: home("acp", "--recover").code == 0 and not spools(home))
+    assert [one.text for one in recorded(home)] == ["tool now", "I shall look.", "", "apple.txt", "tool now "]
+
+
+def test_a_daemon_that_is_killed_again_and_again(home: Shell) -> None:
+    """A daemon that is killed while a reply streams costs no word of it and doubles none."""
+    editor = Editor(home)
+    editor.begin()
+    for n in range(3):
+        number = editor.prompt(f"long {n}")
+        for _ in range(300):
+            editor.read()
+        if home.held():
+            home.kill()
+        editor.until(number)
+    editor.end()
+    assert _replies(home) == _LONG
+
+
+def test_two_agents_that_count_from_one(home: Shell) -> None:
+    """Two agents that both call their session `s1` have sessions of their own."""
+    for text in ("first", "second"):
+        editor = Editor(home)
+        editor.begin()
+        editor.until(editor.prompt(text))
+        editor.end()
+        wait_until(lambda: not spools(home))
+    with home.client() as client:
+        sessions = {one.name: one.session_id for one in client.sessions()}
+        assert set(sessions) == {"first", "second"}
+        assert all(len(client.session(one).messages()) == 2 for one in sessions.values())
+
+
+def _recorders(home: Shell) -> list[int]:
+    """The processes that record for this home."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"sessiond.acp.recorder" in words and os.fsencode(home.data / "acp") in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_recorder_that_is_killed_is_started_again(home: Shell) -> None:
+    """If the process that records is killed, the conversation goes on, and another one records all of it, once."""
+    editor = Editor(home)
+    editor.begin()
+    for n in range(3):
+        number = editor.prompt(f"long {n}")
+        for _ in range(200):
+            editor.read()
+        wait_until(lambda: len(_recorders(home)) == 1)
+        os.kill(_recorders(home)[0], signal.SIGKILL)
+        editor.until(number)
+    editor.end()
+    # A recorder that dies at the same moment as the connection has nobody to start another: the next one brings it in.
+    wait_until(lambda: home("acp", "--recover").code == 0 and not spools(home))
+    assert _replies(home) == _LONG
+
+
+def _descendants(number: int) -> list[int]:
+    below = [int(one) for one in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    return [*below, *(deeper for one in below for deeper in _descendants(one))]
+
+
+def test_an_editor_that_kills_what_descends_from_the_agent(home: Shell) -> None:
+    """acpx ends every process that descends from the one that it started, in whatever session it is. The recorder does not: what was
+    said is in the session, without another connection that brings it in.
+    """
+    editor = Editor(home)
+    editor.begin()
+    editor.prompt("long wait")
+    wait_until(lambda: len(_recorders(home)) == 1)
+    for _ in range(500):
+        editor.read()
+    for number in (*_descendants(editor.process.pid), editor.process.pid):
+        os.kill(number, signal.SIGKILL)
+    editor.process.wait(30)
+    _, reply = recorded(home)
+    assert reply.status == "interrupted"
+    assert reply.text.startswith(editor.said)
+
+
+def test_a_conversation_that_the_agent_repeats_is_there_once(home: Shell) -> None:
+    """A session that is loaded again in another process goes on in the session that it was."""
+    for text in ("first", "second"):
+        editor = Editor(home)
+        if text == "first":
+            editor.begin()
+        else:
+            editor.until(editor.request("session/load", sessionId="s1", cwd="/tmp", mcpServers=[]))
+        editor.until(editor.prompt(text))
+        editor.end()
+        texts = [one.text for one in recorded(home)]
+    assert texts == ["first", "first ", "second", "second "]

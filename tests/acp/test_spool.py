@@ -1,0 +1,65 @@
+"""The spool: frames that a kill may cut anywhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessiond.acp.spool import AGENT, EDITOR, HEAD, Spool, SpoolReader, head_of, is_locked, locked, waiting
+
+_frames = st.lists(st.tuples(st.sampled_from([EDITOR, AGENT]), st.binary(max_size=20)), max_size=6)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_frames, st.data())
+def test_a_cut_frame_is_not_read(tmp_path: Path, frames: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+    """Wherever a spool ends, its reader gives the frames that are whole, and goes on with what is added later."""
+    spool = Spool.made(str(tmp_path), b"{}")
+    ends = [os.fstat(spool.descriptor).st_size]
+    for kind, content in frames:
+        spool.write(kind, content)
+        ends.append(os.fstat(spool.descriptor).st_size)
+    whole = Path(spool.path).read_bytes()
+    os.close(spool.descriptor)
+    cut = data.draw(st.integers(0, len(whole)))
+    expected = [(HEAD, b"{}"), *frames]
+    with open(tmp_path / "cut", "w+b", buffering=0) as file:
+        file.write(whole[:cut])
+        reader = SpoolReader(file.fileno())
+        first = [(kind, content) for kind, _, content in reader.frames()]
+        assert first == expected[: sum(end <= cut for end in ends)]
+        file.write(whole[cut:])
+        assert first + [(kind, content) for kind, _, content in reader.frames()] == expected
+        until = data.draw(st.sampled_from(ends))
+        bounded = [(kind, content) for kind, _, content in SpoolReader(file.fileno()).frames(until)]
+        assert bounded == expected[: sum(end <= until for end in ends)]
+
+
+def test_spools_are_in_the_order_in_which_they_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spools of one second are brought in in the order in which their connections began, whatever their names are."""
+    made = []
+    for n, name in enumerate(("ff", "aa", "cc")):
+        monkeypatch.setattr("sessiond.acp.spool.os.urandom", lambda size, name=name: bytes.fromhex(name * size))
+        monkeypatch.setattr("sessiond.acp.spool.time.time_ns", lambda n=n: (1_000_000_000_000 + n) * 1_000_000)
+        made.append(Spool.made(str(tmp_path), b"{}").path)
+    assert waiting(str(tmp_path)) == made
+
+
+def test_a_lock_says_who_has_a_spool(tmp_path: Path) -> None:
+    """A spool is locked by who writes it, and by nobody else after that; whose process is gone has ended."""
+    spool = Spool.made(str(tmp_path), b'{"pid": %d}' % os.getpid())
+    assert is_locked(spool.path)
+    assert locked(spool.path) is None
+    head = head_of(spool.path)
+    assert head is not None
+    assert not head.ended
+    assert head._replace(about={"pid": 2**22 - 1}).ended  # above what Linux gives by itself
+    assert not head._replace(about={}).ended
+    os.close(spool.descriptor)
+    assert not is_locked(spool.path)
+    assert not is_locked(f"{spool.path}.gone")
+    assert head_of(f"{spool.path}.gone") is None

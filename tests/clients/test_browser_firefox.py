@@ -1,0 +1,58 @@
+"""The page in Debian's Firefox: the way in, reading, searching, writing, and choosing several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.clients.browsers import Web, browser, say, web
+from tests.clients.firefox import firefox
+
+__all__ = ["browser", "web"]
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_the_page_in_firefox(web: Web, tmp_path: Path) -> None:
+    """Everything that the page is for works in another engine than the one that all other tests use."""
+    client = web.client()
+    for number in range(3):
+        client.call("session/new", sessionId=f"s{number}", name=f"Session {number}")
+        say(client, f"s{number}", f"needle {number}", "**bold** words")
+    with firefox(tmp_path) as page:
+        page.goto(web.link())
+        page.until("document.documentElement.dataset.connection === 'open'")
+        assert page.evaluate("location.hash") in ("", "#/")
+        page.until("document.querySelectorAll('a.row').length === 3")
+
+        page.click("a.row[data-id=s1]")
+        page.until("document.querySelector('.message .text strong')?.textContent === 'bold'")
+        say(client, "s1", "said elsewhere, seen here")
+        page.until("document.querySelector('.messages').innerText.includes('seen here')")
+
+        page.keys("/")
+        page.keys(*"needle 2")
+        page.until("document.querySelectorAll('a.hit').length === 1")
+        page.click("a.hit")
+        page.until("document.querySelector('.hits').innerText.includes('1 of 1')")
+
+        page.evaluate("document.activeElement.blur()")
+        page.keys("r")
+        page.keys(*"written in Firefox")
+        page.evaluate("document.querySelector('.composer').requestSubmit()")
+        page.until("document.querySelector('.messages').innerText.includes('written in Firefox')")
+        assert client.call("session/read", sessionId="s2", last=1)["messages"][0]["content"] == "written in Firefox"
+
+        page.evaluate("document.activeElement.blur()")
+        page.evaluate(
+            "document.querySelector('#query').value = ''; document.querySelector('#query').dispatchEvent(new Event('input'))"
+        )
+        page.until("document.querySelectorAll('a.row').length === 3")
+        page.keys("s")
+        page.until("document.querySelectorAll('[data-pick]').length === 3")
+        page.click("[data-pick=s0]")
+        page.evaluate(
+            "[...document.querySelectorAll('.selection button')].find((one) => one.textContent === 'Archive').click()"
+        )
+        page.until("document.querySelectorAll('a.row').length === 2")
+        assert page.errors == []

@@ -1,0 +1,175 @@
+"""What the hub may do to machines that share a store: die, forget, refuse, and keep what it cannot read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from sessiond.hub.address import HubAddress
+from sessiond.hub.keys import new_key
+from sessiond.hub.setup import Owner
+from tests.hub.postgres import Server
+from tests.shared.conftest import Machines
+from tests.shared.machines import Machine, until, until_same
+from tests.shared.test_sharing import shared_session
+
+
+def test_a_hub_that_was_restored_from_an_older_backup(machines: Machines, own_server: Server, tmp_path: Path) -> None:
+    """What it lost is given back, with the same seqs; what was appended meanwhile comes after it; nobody deletes anything."""
+    a, b = machines(2, server=own_server)
+    session = shared_session(a, b)
+    own_server.stop()
+    own_server.copy_to(tmp_path / "backup")
+    own_server.start()
+    a.until_shared()
+    b.until_shared()
+    later = shared_session(b, a, texts=("later",))
+    a.append(session, "lost 1")
+    b.append(session, "lost 2")
+    until(lambda: a.sessions()[session] == b.sessions()[session] == 3)
+    own_server.kill()
+    own_server.restore_from(tmp_path / "backup")
+    for machine in (a, b):
+        machine.until_offline()
+    assert a.append(session, "offline")["provisional"]
+    own_server.start()
+    until_same([a, b])
+    assert a.texts(session) == ["first", "lost 1", "lost 2", "offline"]
+    assert b.texts(later) == ["later"]
+
+
+def test_others_wrote_to_a_restored_hub_before_it_got_back_what_it_lost(
+    machines: Machines, own_server: Server, tmp_path: Path
+) -> None:
+    """The lost words come after theirs. Every machine has every word once, in the same order."""
+    a, b, c = machines(3, server=own_server)
+    session = shared_session(a, b, c)
+    own_server.stop()
+    own_server.copy_to(tmp_path / "backup")
+    own_server.start()
+    for machine in (a, b, c):
+        machine.until_shared()
+    c.link.cut()
+    c.until_offline()
+    a.append(session, "lost 1")
+    until(lambda: b.sessions()[session] == 2)
+    assert c.append(session, "c1")["provisional"]
+    a.link.cut()
+    b.link.cut()
+    own_server.kill()
+    own_server.restore_from(tmp_path / "backup")
+    own_server.start()
+    c.link.heal()
+    c.until_shared()
+    assert c.texts(session) == ["first", "c1"]
+    a.link.heal()
+    b.link.heal()
+    until(lambda: a.sessions()[session] == 3, a.log)
+    until_same([a, b, c])
+    assert b.texts(session) == ["first", "c1", "lost 1"]
+
+
+def test_an_acknowledged_append_survives_the_death_of_the_hub(machines: Machines, own_server: Server) -> None:
+    """kill -9 of every process of the server, in the middle of appends: each acknowledged id is there once."""
+    a, b = machines(2, server=own_server)
+    session = shared_session(a, b)
+    acknowledged = []
+    for life in range(3):
+        numbers = []
+        for index in range(40):
+            name = f"l{life}-{index}"
+            message = {"role": "user", "content": name, "id": name}
+            numbers.append((name, a.client.send("session/append", {"sessionId": session, "messages": [message]})))
+        own_server.kill()
+        own_server.start()
+        acknowledged += [name for name, number in numbers if "result" in a.client.answer(number)]
+    until_same([a, b])
+    assert len(acknowledged) == 120
+    assert a.texts(session) == ["first", *acknowledged]
+
+
+def test_a_store_that_refuses_offline(machines: Machines) -> None:
+    """`offline = "refuse"`: an append is `unavailable`, and nothing of it comes later."""
+    a, b = machines(2, 'offline = "refuse"')
+    session = shared_session(a, b)
+    b.link.cut()
+    b.until_offline()
+    message = {"role": "user", "content": "no"}
+    error = b.client.fails("session/append", sessionId=session, messages=[message])
+    assert (error["data"]["kind"], b.texts(session)) == ("unavailable", ["first"])
+    b.link.heal()
+    b.until_shared()
+    assert b.append(session, "yes")["seq"] == 2
+    until_same([a, b])
+    assert a.texts(session) == ["first", "yes"]
+
+
+def test_the_hub_cannot_read_an_encrypted_store(machines: Machines, hub_server: Server, tmp_path: Path) -> None:
+    """Two machines with the key share as before, offline too; no word is in the server's database."""
+    key = tmp_path / "team.key"
+    key.write_text(new_key().line + "\n")
+    key.chmod(0o600)
+    a, b = machines(2, f'key_file = "{key}"', sealed=True)
+    session = shared_session(a, b, texts=("unmistakable one",))
+    b.link.cut()
+    b.until_offline()
+    b.append(session, "unmistakable two")
+    a.append(session, "unmistakable three")
+    b.link.heal()
+    until_same([a, b])
+    assert a.texts(session) == ["unmistakable one", "unmistakable three", "unmistakable two"]
+    b.append(session, "unmistakable four")
+    until(lambda: len(a.texts(session)) == 4, a.log)
+    until_same([a, b])
+    dump = hub_server.dump(a.database)
+    assert b"unmistakable " not in dump.replace(b"\\x", b"")
+    assert b"unmistakable".hex().encode() not in dump
+
+
+def test_a_member_who_was_revoked_keeps_the_replica(machines: Machines, hub_server: Server) -> None:
+    """It reads on and says why nothing is shared; appends wait."""
+    a, b = machines(2)
+    session = shared_session(a, b)
+
+    async def revoke() -> None:
+        async with Owner(HubAddress("team", url=hub_server.url("postgres", b.database))) as owner:
+            await owner.revoke("Bob")
+
+    asyncio.run(revoke())
+    assert b.append(session, "after")["provisional"]
+    b.until_offline()
+    problem = b.hub()["problem"]  # from a push, or from a new connection
+    assert "is not a member" in problem or "for this role" in problem
+    assert b.texts(session) == ["first", "after"]
+    a.append(session, "alone")
+    assert a.texts(session) == ["first", "alone"]
+
+
+def test_an_erased_session_is_nowhere(machines: Machines, hub_server: Server) -> None:
+    """A permanent delete removes it from the hub and from every machine that hears of it."""
+    a, b = machines(2)
+    session = shared_session(a, b, texts=("unmistakable",))
+    for machine in (a, b):
+        machine.call("session/save", sessionId=session)
+    a.call("session/delete", sessionId=session, permanent=True)
+    until(lambda: session not in b.sessions(), b.log)
+    until_same([a, b])
+    local_id = session.partition("/")[2]
+    rows = hub_server.sql(
+        "SELECT count(*) FROM sessiond.operations o JOIN sessiond.sessions s ON s.id = o.session"
+        f" WHERE s.session = '{local_id}'",
+        a.database,
+    )
+    assert rows == "1"
+    for machine in (a, b):
+        until(
+            lambda machine=machine: files_with(machine, b"unmistakable") == [],
+            lambda machine=machine: f"{files_with(machine, b'unmistakable')}",
+        )
+
+
+def files_with(machine: Machine, word: bytes) -> list[Path]:
+    """The files of the shared store and its trash that have it."""
+    folders = [machine.home.path / "data" / name for name in ("shared", "trash")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if word in path.read_bytes()]
