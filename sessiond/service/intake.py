@@ -56,6 +56,8 @@ _AT_A_TIME = 6
 """New sessions that are being stored while the next one is read."""
 _HELD_BYTES = 8 * MIB
 """Bytes of their sources that are in memory at the same time, in addition to the one that is being read."""
+_OVERTAKEN_ATTEMPTS = 3
+"""How often a file is read again because another import began the same session; each time the session has been there."""
 _LOOKED_AT = 200
 """Files that are examined between two progress notifications."""
 
@@ -116,6 +118,8 @@ class Intake:
         self._names: list[InfoUpdate] = []
         self._imagined: dict[str, Imagined] = {}
         self._storing: dict[asyncio.Task[None], ImportedSession] = {}
+        self._overtaken: list[_File] = []
+        """Files with a new session that another import was quicker to begin, perhaps from a file that has less of it."""
         self._done = 0
         """Bytes of the files that are done."""
         self._total = 1
@@ -172,6 +176,7 @@ class Intake:
         with few_searches() if self._reader.large else nullcontext():
             await self._all(files, named, native)
             await self._room_for(None)
+            await self._read_overtaken()
         self._tell()
 
     async def _all(self, files: Sequence[tuple[str | SkippedLine, int]], named: bool, native: NativeIntake) -> None:
@@ -184,6 +189,14 @@ class Intake:
             self._reader.counter.bytes = 0
             if self._files % _LOOKED_AT == 0:
                 self._tell()
+
+    async def _read_overtaken(self) -> None:
+        """The sessions are here now, so that these files extend them."""
+        for _ in range(_OVERTAKEN_ATTEMPTS):
+            files, self._overtaken = self._overtaken, []
+            for file in files:
+                await self._read(_File(file.found, file.mark, named=file.named))
+            await self._room_for(None)
 
     async def _file(self, path: str, named: bool, native: NativeIntake) -> None:
         try:
@@ -385,10 +398,10 @@ class Intake:
     async def _store(self, one: ImportedSession, mark: str | None, file: _File) -> None:
         try:
             described = await one.finish(mark)
-        except AlreadyExists:  # another import was quicker: the next import brings what it left out
+        except AlreadyExists:  # another import was quicker
             file.whole = False
             await one.abandon()
-            self._tally.took(None, 0, file.found.importer)
+            self._overtaken.append(file)
             return
         except (BadFile, TooLarge, InvalidParams) as error:
             self._tally.warn(file.found.path, None, f"{one.local_id} cannot be imported: {error.message}")

@@ -1297,6 +1297,13 @@ MUTATIONS = [
         ("tests/service/test_source_merge.py", "-k", "two_crashes"),
     ),
     Planted(
+        "a file whose session another import began is left out",
+        "service/intake.py",
+        "            await self._read_overtaken()\n",
+        "",
+        ("tests/service/test_intake.py", "-k", "words_of_both"),
+    ),
+    Planted(
         "a session that was deleted here comes back by itself",
         "service/intake.py",
         "            return Followed(place, start, before) if there else SkippedSession(place, start)\n",

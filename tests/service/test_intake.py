@@ -449,6 +449,20 @@ async def test_two_imports_at_once_bring_everything_once(served, tmp_path):
         assert await served.texts(session_id) == [f"text {n}" for n in range(1, 20)]
 
 
+async def test_two_files_of_one_session_at_once_bring_the_words_of_both(served, tmp_path):
+    """A tool that resumes a session may write another file for it. Whichever import is the quicker one, nothing has to be imported
+    again, and both files are known as read to their end.
+    """
+    for number in range(6):
+        session = f"{S}{number}"
+        long = transcript(tmp_path / f"long {number}", range(1, 30), session)
+        short = transcript(tmp_path / f"short {number}", range(1, 2), session)
+        await asyncio.gather(*(served.bring(path) for path in ((short, long) if number % 2 else (long, short))))
+        assert await served.texts(wire_id(long)) == [f"text {n}" for n in range(1, 30)]
+        for path in (short, long):
+            assert (await served.bring(path))["skipped"] == 1
+
+
 async def test_more_warnings_than_are_listed_are_counted(served, tmp_path, monkeypatch):
     """No skipped line is forgotten silently."""
     monkeypatch.setattr(import_tally, "_MAX_WARNINGS", 3)
