@@ -91,11 +91,12 @@ def test_what_gemini_deletes_stays(tmp_path: Path) -> None:
             [written] = [path for path in home.glob(f"{GEMINI.place}/*/chats/*") if FIRST in path.read_text()]
             GEMINI.run(env | clock(now), home / "work", THIRD)
             assert not written.exists(), "it keeps what was resumed: this test shows nothing any more"
-            wait_until(lambda: conversations(sessions(client)).keys() == {FIRST, THIRD})
+            whole = {FIRST: said, THIRD: [("user", THIRD), ("assistant", f"Answer 1: {THIRD}")]}
+            wait_until(lambda: conversations(sessions(client)) == whole)
             wait_until(lambda: any("gone" in one["metadata"]["source"] for one in sessions(client)))
             here = {next(iter(conversations([one]))): one for one in sessions(client)}
     finally:
         following.close()
-    assert conversations(here.values()) == {FIRST: said, THIRD: [("user", THIRD), ("assistant", f"Answer 1: {THIRD}")]}
+    assert conversations(here.values()) == whole
     assert [here[first]["metadata"]["source"].get("gone") for first in (FIRST, THIRD)] == [True, None]
     assert not any("compacted" in one.get("metadata", {}) for one in here[FIRST]["messages"])
