@@ -21,6 +21,8 @@ from sessiond.cli.throwaway import interrupts
 from sessiond.errors import SessiondError, Unavailable
 
 _NOBODY = "nobody"
+_STATUS_LINE = 8
+"""Of `postmaster.pid`."""
 _START_S = 60.0
 
 
@@ -82,7 +84,7 @@ class DemoHub:
                 **self._settings(),
             )  # fmt: skip
         deadline = time.monotonic() + _START_S
-        while not os.path.exists(f"{self.folder}/{NAME}"):
+        while not _is_ready(data):
             if self._server.poll() is not None or time.monotonic() > deadline:
                 with open(log, encoding="utf-8", errors="replace") as file:
                     raise SessiondError(f"PostgreSQL did not start: {file.read().strip()}")
@@ -121,6 +123,18 @@ class DemoHub:
         if done.returncode:
             raise SessiondError(f"{program} failed: {done.stderr.strip()}")
         return done.stdout
+
+
+def _is_ready(data: str) -> bool:
+    """Whether it lets clients in. Its socket is there earlier: as long as it is starting up it refuses them. The eighth line of this
+    file is where `pg_ctl` looks, too.
+    """
+    try:
+        with open(f"{data}/postmaster.pid", encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return False
+    return len(lines) >= _STATUS_LINE and lines[_STATUS_LINE - 1].strip() == "ready"
 
 
 def _parent() -> str:
