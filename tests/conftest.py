@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.shell import Shell
+from tests.suite import selection
 from tests.zygote import Zygote
 
 # How long an example takes is the machine's mood, and no claim of any test.
@@ -27,10 +28,15 @@ for _name in [name for name in os.environ if name.startswith("PYTHON") and name 
 _OWN_HOME = "SESSIOND_TESTS_HOME"
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    selection.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """All tests share an empty home with a blank in its name: nothing in the home of whoever runs them is read or changed.
     What is installed once for all runs remains where it is.
     """
+    config.pluginmanager.register(selection.Selection(config))
     if _OWN_HOME in os.environ:  # a worker's: the first process made it
         return
     real = Path(os.environ.get("HOME") or tempfile.gettempdir())

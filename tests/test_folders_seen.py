@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from sessiond.store.files import StoreFiles
 from tests.home import Client, Home
 from tests.shell import wait_until
 from tests.store.conftest import NOW, message
+from tests.suite.explore import tries
 
-TRIES = int(os.environ.get("SESSIOND_FOLDERS", "6"))
+TRIES = tries(few=2, usual=6)
 NAMES = [f"n{number}" for number in range(9)]
 ACTIONS = 12
 

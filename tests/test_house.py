@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import subprocess
-import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,15 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -62,21 +69,20 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_has_one_subject_and_a_function_fits_a_screen(path):
+def test_a_file_has_one_subject_and_a_function_fits_a_screen():
     """No module grows beyond what can be read at once, and no function beyond a screen."""
-    source = path.read_text()
-    assert source.count("\n") <= MAX_LINES
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno < MAX_FUNCTION_LINES, node.name
+    long = [name_of(path) for path in MODULES if path.read_text().count("\n") > MAX_LINES]
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                long += [f"{name_of(path)}.{node.name}"] if lines > MAX_FUNCTION_LINES else []
+    assert not long
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_says_what_it_is_for(path):
+def test_every_module_says_what_it_is_for():
     """A docstring at the top of every file that holds anything."""
-    tree = ast.parse(path.read_text())
-    assert not tree.body or ast.get_docstring(tree)
+    assert not [name_of(path) for path in MODULES if (tree := parsed(path)).body and not ast.get_docstring(tree)]
 
 
 def test_no_module_is_dead():
@@ -91,15 +97,12 @@ def test_no_module_is_dead():
         assert name in everything or f'"{short}"' in lazily or f'"{name}"' in lazily or f"{name}:" in lazily, name
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if path.parts[len(ROOT.parts) + 1] in PURE or str(path).endswith(PURE_FILES)],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_the_core_does_no_io(path):
+def test_the_core_does_no_io():
     """Model, formats, journal records and framing import nothing that could touch a disk, a clock, a log or a loop."""
-    tops = {name.partition(".")[0] for name in imports(path)}
-    assert not tops & NOT_PURE
+    core = [path for path in MODULES if path.parts[len(ROOT.parts) + 1] in PURE or str(path).endswith(PURE_FILES)]
+    for path in core:
+        tops = {name.partition(".")[0] for name in imports(path)}
+        assert not tops & NOT_PURE, path
 
 
 def test_only_the_door_changes_files():
@@ -110,7 +113,7 @@ def test_only_the_door_changes_files():
         relative = str(path.relative_to(ROOT))
         if relative.startswith(allowed):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -137,21 +140,21 @@ DOORS = {
 }
 
 
-def test_layers():
-    """Each layer imports only from those below it; only rpc.lsp knows pygls."""
-    linter = Path(sys.executable).with_name("lint-imports")
-    result = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_struct_types_are_looked_at_before_threads_use_them(path):
+def test_struct_types_are_looked_at_before_threads_use_them():
     """A type that a module decodes to by `type=`, or converts to, is named in its `ready(...)`: msgspec's first look at a struct
     type is not safe on several threads, and took daemons away by a segmentation fault.
     """
+    for path in MODULES:
+        used, named = types_decoded_to(path)
+        structs = {one for one in used if one.lstrip("_")[:1].isupper()}
+        assert structs <= named, path
+
+
+def types_decoded_to(path: Path) -> tuple[set[str], set[str]]:
+    """The expressions that name such types, and those in `ready(...)`."""
     used: set[str] = set()
     named: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)
@@ -163,8 +166,7 @@ def test_struct_types_are_looked_at_before_threads_use_them(path):
             used |= {ast.unparse(one) for one in node.args[3:4]}
         elif called.endswith("decode"):
             used |= {ast.unparse(one.value) for one in node.keywords if one.arg == "type"}
-    structs = {one for one in used if one.lstrip("_")[:1].isupper()}
-    assert structs <= named
+    return used, named
 
 
 _TRANSLATED = re.compile(
@@ -192,18 +194,24 @@ _TRANSLATED = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_text_reads_as_if_translated(path):
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of everything in a module that people read."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_no_text_reads_as_if_translated():
     """Messages, docstrings and comments say "is not a", "is missing", "returns", "until", "is in"."""
-    source = path.read_text()
-    texts = [
-        (node.lineno, node.value)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    found = [
+        f"{path}:{line}: {match.group(0)}"
+        for path in MODULES
+        for line, text in texts_of(path)
+        for match in _TRANSLATED.finditer(" ".join(text.split()))
     ]
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    texts += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
-    found = [(line, match.group(0)) for line, text in texts for match in _TRANSLATED.finditer(" ".join(text.split()))]
     assert found == []
 
 

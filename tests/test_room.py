@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.home import Client
+from tests.suite.explore import seeds
 from tests.zygote import ForkedHome, Zygote
 
 MOST = 64 * 1024
-LIVES = int(os.environ.get("SESSIOND_GROWTHS", "4"))
+LIVES = seeds(few=1, usual=4)
 CONFIG = f"""\
 [autosave]
 interval_s = 0
@@ -140,7 +140,7 @@ def read(client: Client, session: str) -> list[dict[str, Any]]:
             return found
 
 
-@pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.parametrize("seed", LIVES)
 def test_15_what_was_accepted_can_be_read_again(seed: int, zygote: Zygote, tmp_path: Path) -> None:
     """Any growth, by any request: all is listed, opened, paged through, forked and exported, also after a restart."""
     rng = random.Random(f"growth {seed}")

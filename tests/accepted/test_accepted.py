@@ -24,11 +24,12 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer
 from tests.fakes.wire_service import WireService
+from tests.suite.explore import tries
 
 assert handlers
 _REFUSALS = {"parseError", "invalidParams", "tooLarge", "conflict", "alreadyExists"}
 _GIVEN = {"attached", "dirty", "path"}
-examples = int(os.environ.get("SESSIOND_ACCEPTED", "12"))
+examples = tries(few=4, usual=12)
 
 
 class Life:

@@ -13,8 +13,9 @@ import pytest
 
 from tests.acp.editor import Editor, Joiner, Peer, recorded
 from tests.shell import Shell, wait_until
+from tests.suite.explore import seeds
 
-_LIVES = int(os.environ.get("SESSIOND_ACP_LIVES", "3"))
+_LIVES = seeds(few=1, usual=3)
 
 
 def _begun(home: Shell, *options: str) -> Editor:
@@ -253,7 +254,7 @@ def test_a_joiner_that_does_not_read_delays_nobody(home: Shell) -> None:
     first.end()
 
 
-@pytest.mark.parametrize("seed", range(_LIVES))
+@pytest.mark.parametrize("seed", _LIVES)
 def test_random_lives_of_several_editors(home: Shell, seed: int) -> None:
     """Editors join, prompt, are killed and leave at random: all who are there see the same conversation, word for word and in one
     order, each gets a response to each of its prompts, and the session that is recorded says the same.

@@ -16,8 +16,9 @@ import pytest
 
 from tests.acp.editor import spools
 from tests.shell import Shell, wait_until
+from tests.suite.explore import tries
 
-_MESSAGES = int(os.environ.get("SESSIOND_ACP_MESSAGES", "10000"))
+_MESSAGES = tries(few=2000, usual=10000)
 _ECHO = "import os\nwhile d := os.read(0, 65536):\n w = memoryview(d)\n while w: w = w[os.write(1, w):]\n"
 
 

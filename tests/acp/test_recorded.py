@@ -16,8 +16,9 @@ import pytest
 from sessiond.client import Appended, Extended
 from tests.acp.editor import AGENT, Editor, recorded, spools
 from tests.shell import Shell, wait_until
+from tests.suite.explore import seeds
 
-_KILLS = int(os.environ.get("SESSIOND_ACP_KILLS", "1"))
+_KILLS = seeds(few=1, usual=1)
 
 
 _LONG = [f"long {n} " + "".join(f"{k} " for k in range(1000)) for n in range(3)]
@@ -98,7 +99,7 @@ while line := agent.stdout.readline():
 """
 
 
-@pytest.mark.parametrize("seed", range(_KILLS))
+@pytest.mark.parametrize("seed", _KILLS)
 def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
     """After kill -9 of the editor's process in the middle of a reply, all that it had shown is in the session, once, the reply has
     ended, and nothing is left running.
@@ -121,7 +122,7 @@ def test_an_editor_that_is_killed(home: Shell, seed: int) -> None:
     wait_until(lambda: not Path(f"/proc/{recorder}").exists())
 
 
-@pytest.mark.parametrize("seed", range(_KILLS))
+@pytest.mark.parametrize("seed", _KILLS)
 @pytest.mark.parametrize("who", ["editor", "recorder", "agent"])
 def test_a_kill_at_any_moment(home: Shell, who: str, seed: int) -> None:
     """Whoever is killed in the middle of a reply, all that reached the editor is in the session, once, and the reply has ended."""

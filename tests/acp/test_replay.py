@@ -13,8 +13,9 @@ import pytest
 
 from tests.acp.editor import Editor, recorded
 from tests.shell import Shell
+from tests.suite.explore import seeds
 
-_LIVES = int(os.environ.get("SESSIOND_ACP_LIVES", "3"))
+_LIVES = seeds(few=1, usual=3)
 _TOOL = {
     "user_message_chunk": "tool now",
     "agent_message_chunk": "I shall look.tool now ",
@@ -174,7 +175,7 @@ def test_an_agent_that_knows_more_is_believed(home: Shell, tmp_path: Path) -> No
     assert updates == known["s1"]
 
 
-@pytest.mark.parametrize("seed", range(_LIVES))
+@pytest.mark.parametrize("seed", _LIVES)
 def test_random_lives(home: Shell, tmp_path: Path, heard: Heard, seed: int) -> None:
     """An agent of some ability is ended or killed, again and again, and goes on with sessions that began before: whoever loads one
     has all of it, and the model knows every earlier prompt, once.

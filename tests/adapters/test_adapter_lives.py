@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import subprocess
 import sys
@@ -19,8 +18,9 @@ from tests.adapters.conftest import KilledHome
 from tests.adapters.lives import live, some, spoken
 from tests.adapters.writer import SDKS
 from tests.shell import ROOT
+from tests.suite.explore import seeds
 
-LIVES = int(os.environ.get("SESSIOND_ADAPTER_LIVES", "2"))
+LIVES = seeds(few=1, usual=2)
 STEPS, KILLS = 40, 6
 
 
@@ -117,21 +117,21 @@ class Langchain:
         return [message_to_dict(one) for one in told]
 
 
-@pytest.mark.parametrize("number", range(LIVES))
+@pytest.mark.parametrize("number", LIVES)
 async def test_agents_sessions_are_plain_lists(at_home: KilledHome, number: int) -> None:
     """Items added, sent again, popped and cleared by two clients while the daemon is killed in the middle of operations."""
     sides = [Agents(SessiondSession("s")), Agents(SessiondSession("s", home=str(at_home.path)))]
     await live(at_home, sides, f"agents {number}", steps=STEPS, kills=KILLS)
 
 
-@pytest.mark.parametrize("number", range(LIVES))
+@pytest.mark.parametrize("number", LIVES)
 async def test_transcripts_are_plain_lists(at_home: KilledHome, number: int) -> None:
     """Entries appended, sent again and deleted by two clients while the daemon is killed: each uuid is there once."""
     sides = [Claude(SessiondStore()), Claude(SessiondStore(home=str(at_home.path)))]
     await live(at_home, sides, f"claude {number}", steps=STEPS, kills=KILLS)
 
 
-@pytest.mark.parametrize("number", range(LIVES))
+@pytest.mark.parametrize("number", LIVES)
 async def test_chat_histories_are_plain_lists(at_home: KilledHome, number: int) -> None:
     """Messages added and cleared by a blocking and an asynchronous client while the daemon is killed."""
     history = SessiondChatMessageHistory("s")

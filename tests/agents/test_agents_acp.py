@@ -30,8 +30,9 @@ from tests.agents.acpx import (
 from tests.agents.agents import cache
 from tests.agents.fake_model import FakeModel
 from tests.shell import Shell, wait_until
+from tests.suite.explore import tries
 
-_KILLS = int(os.environ.get("SESSIOND_ACP_KILLS", "1"))
+_KILLS = tries(few=1, usual=1)
 _ROUNDS = min(2, _KILLS)
 """How often each of the three is killed in one life."""
 _WORDS = " ".join(map(str, range(60)))

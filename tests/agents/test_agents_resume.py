@@ -6,7 +6,6 @@ that session of 31 messages is then copied into every agent.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +14,11 @@ import pytest
 from tests.agents.agents import RESUMED, Agent
 from tests.agents.lab import BY_NAME, Lab, expected, only, stripped, talk
 from tests.agents.test_agents import installed
+from tests.suite.explore import EVERYTHING
 
 __all__ = ["installed"]  # a fixture
 TURN = "Second prompt RUN ls"
 PROMPT = "Third prompt of the copy"
-EVERY_PAIR = os.environ.get("SESSIOND_PAIRS") == "all"
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -65,7 +64,7 @@ def pairs() -> list[tuple[str, str]]:
     every = [(one, other) for one in names for other in names]
     # Each is a source and a target once, and no pair is in the same order twice.
     ring = [(names[n], names[(n + 1) % len(names)]) for n in range(len(names))]
-    return every if EVERY_PAIR else ring
+    return every if EVERYTHING else ring
 
 
 @pytest.mark.parametrize(("source", "target"), pairs())

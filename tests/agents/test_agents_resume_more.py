@@ -14,8 +14,8 @@ from tests.agents.fake_model import Request
 from tests.agents.lab import BY_NAME, Lab, expected, only, stripped, talk
 from tests.agents.played import FIRST, SECOND
 from tests.agents.test_agents import installed
-from tests.agents.test_agents_resume import EVERY_PAIR
 from tests.agents.whole import told
+from tests.suite.explore import EVERYTHING
 
 __all__ = ["installed"]  # a fixture
 PROMPT = "Fourth prompt of the copy"
@@ -29,7 +29,7 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
-@pytest.mark.parametrize("name", COMPACTIONS if EVERY_PAIR else ["codex", "gemini", "pi"])
+@pytest.mark.parametrize("name", COMPACTIONS if EVERYTHING else ["codex", "gemini", "pi"])
 def test_a_compaction_that_an_agent_made(lab: Lab, name: str) -> None:
     """Another agent's model is told the summary, as the user's, and what came after it; not what came before."""
     agent, lab.model.sent = BY_NAME[name], 5000

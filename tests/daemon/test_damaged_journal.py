@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from pathlib import Path
@@ -14,9 +13,10 @@ import pytest
 from sessiond.journal.record import SEGMENT_HEADER_BYTES, SegmentHeader, decode_record, decode_segment_header
 from tests.home import Client, Home
 from tests.shell import Shell
+from tests.suite.explore import seeds
 from tests.zygote import ForkedHome, Zygote
 
-LIVES = int(os.environ.get("SESSIOND_DAMAGES", "24"))
+LIVES = seeds(few=4, usual=24)
 SESSIONS = 8
 CONFIG = """\
 [autosave]
@@ -91,7 +91,7 @@ def damage(journal: Path, rng: random.Random) -> str:
     return f"{what} in bytes {start} to {end} of {path.name}"
 
 
-@pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.parametrize("seed", LIVES)
 def test_6_a_damaged_record_is_said_till_somebody_knows(seed: int, zygote: Zygote, tmp_path: Path) -> None:
     """Nothing that was acknowledged is missing, or `status.damage` says so: after a second kill, too, and until it is acknowledged."""
     rng = random.Random(f"damage {seed}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import time
@@ -23,6 +22,7 @@ from tests.service.test_follow_equals_import import (  # noqa: F401, a fixture
     plain,
 )
 from tests.shell import Shell, wait_until
+from tests.suite.explore import seeds
 
 ON = '[follow]\ntools = ["all"]\n'
 
@@ -240,10 +240,10 @@ def settled(shell: Shell) -> bool:
     return status["behind"] == 0 and len(status["places"]) == 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(few=1, usual=3))
 def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: Path, seed: int) -> None:
     """Tools write at random, the daemon is killed with -9 and stopped at random; in the end it has what one import brings."""
-    chance = random.Random(f"{seed}{os.environ.get('SESSIOND_SEED', '')}")
+    chance = random.Random(seed)
     shell.write_config(ON)
     tools = Tools(user, chance)
     shell("follow", "status")

@@ -5,7 +5,6 @@ every file of the daemon is searched, byte by byte. The daemon is a real one; it
 from __future__ import annotations
 
 import base64
-import os
 import random
 import re
 import sqlite3
@@ -17,9 +16,10 @@ import pytest
 
 from sessiond.index.chunks import decompress
 from tests.home import Client, Home
+from tests.suite.explore import seeds
 
 FORMATS = ("jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl")
-SEEDS = int(os.environ.get("SESSIOND_PERMANENT", "1"))
+SEEDS = seeds(few=1, usual=1)
 _LETTERS = "bcdfghjkmnpqrstvwxz"
 
 
@@ -207,7 +207,7 @@ class House:
             client.call("store/adopt", path=str(folder / "stores" / fmt), name=fmt, format=fmt)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_11_nothing_is_left_of_the_words(tmp_path: Path, seed: int) -> None:
     """Of sessions that were changed in every way, some in the trash already; beside others, which lose nothing."""
     rng = random.Random(seed)
@@ -229,7 +229,7 @@ def test_11_nothing_is_left_of_the_words(tmp_path: Path, seed: int) -> None:
         house.home.stop()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_11_a_daemon_that_is_killed_in_the_midst_is_asked_again(tmp_path: Path, seed: int) -> None:
     """Whatever the second one answers, nothing is left then."""
     rng = random.Random(f"kill {seed}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
 import pytest
@@ -16,10 +15,11 @@ from sessiond.model.session import Session, content_equal
 from sessiond.store.merge import replay
 from tests.formats.lisp_sessions import Operation, perform
 from tests.formats.saving import ID, load, operations, save, sessions, show, states, steps, written
+from tests.suite.explore import tries
 
 FORMATS = [amacs, cortex, theia, jsonl]
 GROWING = [amacs, cortex, jsonl]
-MORE = int(os.environ.get("SESSIOND_EXAMPLES", "1"))
+MORE = tries(few=1, usual=1)
 """How many times the usual number of examples to try."""
 each = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: str(fmt.name))
 each_growing = pytest.mark.parametrize("fmt", GROWING, ids=lambda fmt: str(fmt.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shutil
 import tempfile
@@ -22,8 +21,9 @@ from tests.hub.postgres import Server
 from tests.hub.proxy import Proxy
 from tests.hub.replica import Replica
 from tests.hub.stores import MEMBERS, Team
+from tests.suite.explore import seeds
 
-HISTORIES = int(os.environ.get("SESSIOND_HUB_HISTORIES", "12"))
+HISTORIES = seeds(few=3, usual=12)
 REPLICAS = 3
 STEPS = 25
 
@@ -212,7 +212,7 @@ async def histories(doomed: Server) -> AsyncIterator[list[History]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", HISTORIES)
 async def test_a_random_history_ends_well(doomed: Server, histories: list[History], seed: int) -> None:
     """Links are cut, go deaf and are slow; backends are ended; the server is killed with -9, and every third time restored from an
     older backup. In the end all have the same: each operation once, numbers without a gap, each replica's in its own order.

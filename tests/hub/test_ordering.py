@@ -1,15 +1,14 @@
 """Every state that a few daemons and a hub can reach is right, and each rule is needed. See `tests/hub/ordering.py`.
 
-`SESSIOND_MODEL=all` visits two larger worlds too: 340,000 states, about half a minute.
+With a budget of an hour two larger worlds are visited, too: 340,000 states, about half a minute.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.hub.ordering import FAULTS, Broken, Limits, Model, explore
+from tests.suite.explore import EVERYTHING
 
 SMALL = Limits(writes=(2, 1))
 WORLDS = {
@@ -17,7 +16,7 @@ WORLDS = {
     "two careful writers, restored twice": Limits(writes=(1, 1), careful=2, restores=2),
     "two busy writers": Limits(writes=(2, 2), restores=0),
 }
-if os.environ.get("SESSIOND_MODEL") == "all":
+if EVERYTHING:
     WORLDS["two busy writers and a restored hub"] = Limits(writes=(2, 2))
     WORLDS["three writers and a restored hub"] = Limits(writes=(1, 1, 1), careful=0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +19,9 @@ from sources import FILES
 from sessiond.fs import real
 from tests.importers.growing import Rows, Statement, dated, task_versions, transactions
 from tests.service.test_follow_equals_import import same
+from tests.suite.explore import tries
 
-ORDERS = int(os.environ.get("SESSIOND_TRANSACTION_ORDERS", "2"))
+ORDERS = tries(few=1, usual=2)
 WRITERS: dict[str, Callable[[Path], Path]] = {name: OLDER[name] for name in ("crush", "goose", "opencode")} | {
     name: FILES[name][1] for name in ("cursor", "kilo database", "kiro database", "open-webui", "zed")
 }

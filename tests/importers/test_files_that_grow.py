@@ -7,7 +7,6 @@ at while they are written; sources of many files get them one by one. `SESSIOND_
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -21,9 +20,9 @@ from test_databases_that_grow import DATABASES, quick
 from tests.importers.collected import corpus
 from tests.importers.growing import dated, document_versions, newest_first, record_ends
 from tests.service.test_follow_equals_import import grow, same
+from tests.suite.explore import EVERYTHING, SEED
 
 __all__ = ["quick"]
-SEED = os.environ.get("SESSIOND_SEED", "")
 LINES = (".jsonl", ".ndjson", ".md")
 WRITERS: dict[str, Callable[[Path], Path]] = {name: write for name, (_, write) in FILES.items()} | OLDER | TEXTS
 KEPT_APART = {
@@ -73,14 +72,14 @@ async def test_each_record(tmp_path: Path, name: str, at_bytes: bool) -> None:
     folder = tmp_path / "source"
     folder.mkdir()
     source = WRITERS[name](folder)
-    chance = random.Random(name + SEED) if at_bytes else None
+    chance = random.Random(f"{name} {SEED}") if at_bytes else None
     following = await same(tmp_path, source, dated(file_states(folder, source, chance), folder))
     assert (await following.service.list())["sessions"]
     await following.close()
 
 
 REAL = ("aider", "claude-code", "cline", "codex", "pi")
-CHUNK = (400 << 10, 100_000 if os.environ.get("SESSIOND_ALL_CUTS") else 60)
+CHUNK = (400 << 10, 100_000 if EVERYTHING else 60)
 """Bytes and records from the beginning of a real file."""
 
 

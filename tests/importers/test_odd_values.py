@@ -5,7 +5,6 @@ and raises nothing.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -20,10 +19,9 @@ from sources import FILES, TEXTS
 from sessiond.importers import registry
 from sessiond.importers.record import open_source
 from sessiond.importers.tool import Tool
+from tests.suite.explore import EVERYTHING
 
 ODD: tuple[Any, ...] = (None, 5, "odd", [5], {"odd": 1}, True, [], {}, -1.5, [None], [[]], [{}])
-ALL = bool(os.environ.get("SESSIOND_ODD_VALUES"))
-"""Try every odd value in every place, instead of one in each."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -47,7 +45,7 @@ def variants(text: str) -> Iterator[str]:
     with suppress(ValueError):
         value = json.loads(text)
         for nth, path in enumerate(places(value)):
-            for odd in ODD if ALL else (ODD[nth % len(ODD)],):
+            for odd in ODD if EVERYTHING else (ODD[nth % len(ODD)],):
                 yield json.dumps(with_odd(value, path, odd))
 
 
@@ -110,7 +108,7 @@ def test_a_text_that_is_cut_anywhere_raises_nothing(tmp_path: Path, tool: str) -
     path = TEXTS[tool](tmp_path)
     whole = path.read_text()
     header = whole.index("\n---\n") + 4 if tool == "agent-shell" else 0
-    for end in range(30, len(whole), 1 if ALL else 7):
+    for end in range(30, len(whole), 1 if EVERYTHING else 7):
         path.write_text(whole[:end])
         assert len(Stream(registry.BY_NAME[tool].read(str(path), open_source)).starts) == (end >= header)
 

@@ -2,9 +2,7 @@
 whole has.
 
 Each life has a folder with sources of some tools. Their files grow by records, are cut in the middle of one, and are looked at
-by imports of the folder, of one file, by followers, by reports, and by several of these at the same time.
-`SESSIOND_SOURCE_LIVES` sets how many lives are tried, `SESSIOND_SEED` from which seed.
-"""
+by imports of the folder, of one file, by followers, by reports, and by several of these at the same time."""
 
 from __future__ import annotations
 
@@ -20,9 +18,8 @@ from sources import FILES
 
 from tests.service.test_follow_equals_import import shown
 from tests.service.test_intake import Served
+from tests.suite.explore import seeds
 
-LIVES = int(os.environ.get("SESSIOND_SOURCE_LIVES", "6"))
-FIRST = int(os.environ.get("SESSIOND_SEED", "0"))
 FOUND = (10, 22, 42, 140)
 """Lives that failed: a journal that grew unnoticed, a call that was completed, and two imports that both wrote a session again."""
 STEPS = 12
@@ -108,7 +105,7 @@ async def look(served: Served, folder: Path, sources: list[Source], chance: rand
     await asyncio.gather(*(one() for _ in range(chance.choice((1, 1, 2, 3)))))
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND, *range(FIRST, FIRST + LIVES)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND, *seeds(few=2, usual=6)}))
 async def test_whatever_was_looked_at_meanwhile(tmp_path: Path, seed: int) -> None:
     """The sessions, their texts, their order and their fields are those of one import of everything."""
     chance = random.Random(seed)

@@ -19,8 +19,9 @@ from mcp.shared.exceptions import MCPError
 from sessiond.client import Sessiond, SessionInfo, ToolCall
 from tests.mcp.served import REVISIONS, ask, served, words
 from tests.shell import Shell
+from tests.suite.explore import seeds
 
-WORLDS = int(os.environ.get("SESSIOND_MEMORIES", "3"))
+WORLDS = seeds(few=1, usual=3)
 REQUESTS = 40
 FOLDERS = (None, "SCOPE", "SCOPE/deep", "SCOPE/", "SCOPE2", "SCOPE/..", "SCOPE/../other", "relative", "/")
 TAGS = ((), (), (), ("private",), ("Private ", "zoo"), ("zoo",), ("privateer",))
@@ -149,7 +150,7 @@ async def paged(client: Client, tool: str, key: str, /, **arguments: Any) -> lis
         cursor = page["nextCursor"]
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", WORLDS)
 async def test_nothing_hidden_comes_back_and_everything_else_does(home: Shell, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     scoped, redact = bool(seed % 2), seed % 3 == 2

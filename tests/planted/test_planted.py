@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.planted.choice import OTHERS, changed_since_release, chosen, commits
 from tests.planted.mutations import MUTATIONS, Planted
+from tests.suite.tiers import Tier
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 20
@@ -53,7 +56,25 @@ def test_the_table_is_worth_its_name() -> None:
         assert all((ROOT / test).exists() for test in one.tests if test.startswith("tests/")), one.name
 
 
-@pytest.mark.parametrize("bug", MUTATIONS, ids=str)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "bug" in metafunc.fixturenames:
+        everyday = metafunc.config.option.tier == str(Tier.RUN)
+        bugs = chosen(MUTATIONS, changed_since_release(), commits()) if everyday else MUTATIONS
+        metafunc.parametrize("bug", bugs, ids=str)
+
+
+def test_those_near_a_change_are_planted_and_ten_others_in_turn() -> None:
+    """A change of the source that a bug is planted in, or of the tests that must notice it. In the end each had its turn."""
+    bug = MUTATIONS[17]
+    for changed in (f"sessiond/{bug.file}", next(one for one in bug.tests if one.startswith("tests/"))):
+        assert bug in chosen(MUTATIONS, {changed, "README.md"}, 3)
+    turns = math.ceil(len(MUTATIONS) / OTHERS)
+    assert {one.name for turn in range(turns) for one in chosen(MUTATIONS, set(), turn)} == {
+        one.name for one in MUTATIONS
+    }
+    assert len(chosen(MUTATIONS, set(), 5)) == OTHERS
+
+
 def test_a_planted_bug_is_caught(bug: Planted, original: Path) -> None:
     """The few tests that are named for it fail, because of it, in a copy of the program that has it."""
     source = (original / "sessiond" / bug.file).read_text()
@@ -79,6 +100,9 @@ def test_a_planted_bug_is_caught(bug: Planted, original: Path) -> None:
         "PYTHONPATH": str(copy),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(copy),
+        # Some show only after as many tries as a long run makes, from the seeds that are known to do.
+        "SESSIOND_BUDGET": "10",
+        "SESSIOND_SEED": "0",
     }
     done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, timeout=100, check=False)
     # Some bugs make a test hang. If its time is up while pytest reports the test before, pytest ends with an error of its own.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from sessiond.model.session import Session
 from sessiond.resume.check import plain
 from sessiond.resume.make import make
 from sessiond.resume.selection import selected
+from tests.suite.explore import tries
 
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 PICTURES = st.sampled_from(
@@ -97,7 +97,7 @@ def words(value: Any) -> list[str]:
     return re.findall(r"word\d+", json.dumps(value))
 
 
-EXAMPLES = int(os.environ.get("SESSIOND_COPIES", "25"))
+EXAMPLES = tries(few=10, usual=25)
 
 
 def copied(name: str, messages: list[Message], *, calls: bool = True) -> tuple[list[Turn], list[Any]] | None:

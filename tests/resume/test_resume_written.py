@@ -30,8 +30,9 @@ from sessiond.resume.make import make
 from sessiond.resume.selection import selected
 from sessiond.resume.target import Written
 from tests.shell import ROOT
+from tests.suite.explore import tries
 
-ROUNDS = int(os.environ.get("SESSIOND_KILL_ROUNDS", "25"))
+ROUNDS = tries(few=5, usual=25)
 T = "2026-01-01T00:00:00.000Z"
 FILES = [name for name in TARGETS if name not in ("opencode", "llm")]
 SAID = [

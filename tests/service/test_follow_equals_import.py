@@ -8,7 +8,6 @@ here, and without the version of the file that was read.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import sqlite3
@@ -26,6 +25,7 @@ from tests.importers.collected import corpus, lines
 from tests.importers.test_agents_of_today import claude, gemini, qwen, said
 from tests.importers.test_gemini_compression import compressed
 from tests.service.test_intake import Served
+from tests.suite.explore import SEED
 
 FORMATS = ("markdown", "org", "text", "html")
 
@@ -93,7 +93,7 @@ async def test_a_real_file_that_grows(tmp_path: Path, name: str, kilobytes: int)
     whole = found.read_bytes()[: kilobytes << 10]
     # Codex says one thing twice, as an event and as an item, in the same words; the corpus hides them under different ones.
     whole = re.sub(rb"REDACTED_(MESSAGE|TEXT)", b"REDACTED", whole[: whole.rfind(b"\n") + 1])
-    chance = random.Random(name + os.environ.get("SESSIOND_SEED", ""))
+    chance = random.Random(f"{name} {SEED}")
     ends = [position + 1 for position, byte in enumerate(whole) if byte == 10]
     cuts = chance.sample(ends, min(12, len(ends))) + [chance.randrange(len(whole)) for _ in range(12)]
     source = tmp_path / "source" / found.name

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import random
 from typing import Any
 
@@ -21,8 +20,9 @@ from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer
 from tests.fakes.wire_service import WireService
 from tests.store.conftest import House
+from tests.suite.explore import seeds
 
-SEEDS = int(os.environ.get("SESSIOND_GLANCES", "40"))
+SEEDS = seeds(few=8, usual=40)
 NEVER = 2**40
 STEPS = 90
 
@@ -169,7 +169,7 @@ def requests(rng: random.Random, made: list[str]) -> tuple[str, dict[str, Any]]:
             return "delete", peer
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_both_answer_the_same(seed: int) -> None:
     """Requests of every kind, restarts and kills between them: every answer and every error is the same, and what is told is too."""
     rng = random.Random(seed)

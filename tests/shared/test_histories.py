@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pytest
 from tests.hub.postgres import Server
 from tests.shared.history import History
 from tests.shared.machines import Machine, make_team
+from tests.suite.explore import seeds
 
-HISTORIES = int(os.environ.get("SESSIOND_SHARED_HISTORIES", "20"))
-FIRST = int(os.environ.get("SESSIOND_SHARED_FIRST", "0"))
 STEPS = 60
 _MORE = "\n[limits]\nhub_patience_s = 0.5\n"
 
@@ -62,7 +60,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made.close()
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + HISTORIES))
+@pytest.mark.parametrize("seed", seeds(few=3, usual=20))
 def test_a_random_history(lab: Lab, seed: int) -> None:
-    """`SESSIOND_SHARED_FIRST=SEED SESSIOND_SHARED_HISTORIES=1` repeats one."""
+    """The seed repeats one."""
     lab.live(seed)

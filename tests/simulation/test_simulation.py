@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from hypothesis.strategies import integers, sampled_from
 
 from tests.simulation.people import Town, story
+from tests.suite.explore import seeds
 
-SEEDS = int(os.environ.get("SESSIOND_SIMULATIONS", "2"))
+SEEDS = seeds(few=1, usual=2)
 
 
 @pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"])
@@ -21,13 +20,13 @@ def test_lives_under_a_seeded_scheduler(fmt: str) -> None:
     or out of order, and nothing fails that nobody looks at.
     """
     steps = 0
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         try:
             steps += story(f"{fmt} {seed}", fmt, 3).steps
         except BaseException:
             print(f"reproduce: story('{fmt} {seed}', {fmt!r}, 3)")
             raise
-    assert steps > 50 * SEEDS
+    assert steps > 50 * len(SEEDS)
 
 
 class Fates(RuleBasedStateMachine):

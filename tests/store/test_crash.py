@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import random
 from unittest import mock
 
@@ -20,6 +19,7 @@ from sessiond.store.folder import FolderStore
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, created, message
 from tests.store.owner import Loaded
+from tests.suite.explore import seeds
 
 SMALL = Limits(
     settle_s=0.0, segment_bytes=1500, reserve_bytes=512, glanced_file_bytes=1, glanced_end_bytes=400
@@ -140,7 +140,7 @@ def verify(loaded: Loaded, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(few=2, usual=8))
 async def test_every_crash_image_holds_what_was_acknowledged(fmt, seed):
     """Crash before every step of a random life, then open what the disk may hold: all that was answered is there once."""
     registry.get(fmt)
@@ -160,7 +160,7 @@ async def test_every_crash_image_holds_what_was_acknowledged(fmt, seed):
 
 
 @pytest.mark.parametrize("fmt", ["jsonl", "cortex", "amacs"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(few=1, usual=3))
 async def test_every_crash_image_of_a_sidecar_that_lets_go_of_what_is_appended(fmt, seed, monkeypatch):
     """The same where every append counts as a long one, whose bytes are removed from the sidecar when they are in the file."""
     monkeypatch.setattr(sidecar_file, "KEPT_BYTES", 0)
@@ -174,7 +174,7 @@ async def steps_of_a_whole_life(fmt: str, seed: int) -> int:
 
 
 LIVES = 6
-WALKS = int(os.environ.get("SESSIOND_CRASH_WALKS", "25"))
+WALKS = seeds(few=4, usual=25)
 FAULTS = ("write", "sync", "truncate", "rename", "link", "remove", "sync_dir", "make")
 
 
@@ -183,7 +183,7 @@ async def test_one_crash_after_the_other_with_faults_in_between(fmt):
     """Life after life on one disk: each ends with a crash, at its start, in its recovery, in a save or a rotation, some after a
     call that failed; the next begins on a disk that the crash may have left. All that was ever served or answered stays.
     """
-    for seed in range(WALKS):
+    for seed in WALKS:
         try:
             await walk(fmt, seed)
         except BaseException:

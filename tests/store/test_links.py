@@ -27,8 +27,9 @@ from tests.fakes.index import FakeIndex
 from tests.fakes.peer import FakePeer, user
 from tests.fakes.wire_service import WireService
 from tests.store.conftest import NOW, message
+from tests.suite.explore import tries
 
-TRIES = int(os.environ.get("SESSIOND_LINKS", "5"))
+TRIES = tries(few=2, usual=5)
 KINDS = ("to a file", "to a folder", "to nothing", "hard")
 READING = ("stat", "look", "has_name", "is_link", "list_dir", "real_path", "read", "free_bytes", "confine")
 

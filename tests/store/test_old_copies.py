@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import posixpath
 import random
 import tempfile
@@ -25,9 +24,10 @@ from sessiond.model.session import Session
 from sessiond.model.values import timestamp
 from tests.store.conftest import House
 from tests.store.owner import Owner
+from tests.suite.explore import seeds
 
 SESSION = "session-1"
-HISTORIES = int(os.environ.get("SESSIOND_OLD_COPIES", "25"))
+HISTORIES = seeds(few=5, usual=25)
 Turn = tuple[str, str, str, str]
 """Id, role, text, time."""
 
@@ -226,7 +226,7 @@ async def _history(seed: int, fmt: str, home: str) -> None:
 @pytest.mark.parametrize("fmt", WRITERS)
 def test_7_random_writers_from_memory(fmt: str) -> None:
     """What the user cleared does not come back; what was acknowledged and an old copy lacks comes back, or is in the trash."""
-    for seed in range(HISTORIES):
+    for seed in HISTORIES:
         with tempfile.TemporaryDirectory() as home:
             try:
                 asyncio.run(_history(seed, fmt, posixpath.join(home, "h")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import os
 import random
 from unittest import mock
 
@@ -16,11 +15,12 @@ from sessiond.limits import Limits
 from sessiond.model.changes import Appended
 from tests.fakes.crashfs import Crash, CrashFS
 from tests.store.conftest import NOW, House, begun, message
+from tests.suite.explore import seeds
 
 LIMITS = Limits(settle_s=0.0, segment_bytes=1500, reserve_bytes=512)
 FORMATS = ["jsonl", "cortex", "amacs", "agent-q", "theia", "sibyl"]
 STEPS = ("write", "sync", "rename", "link", "remove", "sync_dir", "make")
-WALKS = int(os.environ.get("SESSIOND_CRASH_WALKS", "10"))
+WALKS = seeds(few=2, usual=10)
 
 
 async def settled(house: House) -> None:
@@ -149,7 +149,7 @@ async def test_12_a_crash_in_the_middle_of_a_delete_leaves_it_alive_or_in_the_tr
 @pytest.mark.parametrize("fmt", FORMATS)
 async def test_12_lives_of_deletes_and_restores_with_faults_and_crashes(fmt: str) -> None:
     """Life after life on one disk, each ending with a crash, some after calls that failed."""
-    for seed in range(WALKS):
+    for seed in WALKS:
         names = random.Random(seed)
         try:
             with mock.patch("secrets.token_hex", lambda size=8, names=names: names.randbytes(size).hex()):

@@ -15,14 +15,19 @@ tests get a second look: an error while they are collected fails the run, as doe
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.suite.record import Record
+from tests.suite.selection import TIMES
+from tests.suite.tiers import BUDGETS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOST_RACES = 5
@@ -78,6 +83,21 @@ class Memory:
         self._path.write_text(json.dumps(races))
 
 
+class Times:
+    """How long the tests of each file took when they were last run, for the order of the next run."""
+
+    def __init__(self, path: Path = TIMES) -> None:
+        self._path = path
+
+    def keep(self, record: Record) -> None:
+        took: dict[str, float] = defaultdict(float)
+        for test, seconds in record.seconds.items():
+            took[test.partition("::")[0]] += seconds
+        before = json.loads(self._path.read_text()) if self._path.exists() else {}
+        self._path.parent.mkdir(exist_ok=True)
+        self._path.write_text(json.dumps({**before, **took}))
+
+
 def look(*arguments: str) -> tuple[int, Record]:
     """pytest's exit code, and what it found."""
     with tempfile.TemporaryDirectory(prefix="sd-record-") as folder:
@@ -88,15 +108,18 @@ def look(*arguments: str) -> tuple[int, Record]:
         return code, Record.read(path)
 
 
-def main(arguments: Sequence[str], memory: Memory) -> int:
-    code, first = look("-n", str(AT_A_TIME), *arguments)
+def main(arguments: Sequence[str], memory: Memory, times: Times) -> int:
+    began = time.monotonic()
+    code, first = look("-n", str(AT_A_TIME), "--dist", "worksteal", *arguments)
     again = Record()
     if code == _FAILED and 0 < len(first.failed) <= MOST_RACES:
         print(f"\nThe second look: {len(first.failed)} of the tests failed, each runs once more, alone.", flush=True)
         _, again = look("-n", "0", *(f"{first.root}/{test}" for test in first.failed))
     verdict = judge(first, again, memory.read())
     memory.keep(first, verdict)
+    times.keep(first)
     show(verdict)
+    show_budget(arguments, time.monotonic() - began)
     # In words that every reader of test runs knows.
     good = len(first.passed) + len(verdict.races)
     print(f"{good} passed, {len(verdict.broken)} failed, {len(first.skipped)} skipped", flush=True)
@@ -104,6 +127,17 @@ def main(arguments: Sequence[str], memory: Memory) -> int:
         return code
     # Tests may fail where no single one is to blame.
     return 0 if verdict.good and (code == 0 or verdict.races) else _FAILED
+
+
+def show_budget(arguments: Sequence[str], took_s: float) -> None:
+    """What a tier took, beside what it may take."""
+    for tier, budget in BUDGETS.items():
+        if f"--tier={tier}" in arguments:
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s = used.ru_utime + used.ru_stime
+            print(
+                f"\n{tier}: {took_s:.0f} s of {budget.wall_s:g} s, {cpu_s:.0f} s of {budget.cpu_s:g} s of processor time"
+            )
 
 
 def show(verdict: Verdict) -> None:
@@ -120,4 +154,4 @@ def show(verdict: Verdict) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Memory(ROOT / ".pytest_cache" / "races.json")))
+    sys.exit(main(sys.argv[1:], Memory(ROOT / ".pytest_cache" / "races.json"), Times()))

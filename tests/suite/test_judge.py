@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite.judge import MOST_RACES, Memory, main
+from tests.suite.judge import MOST_RACES, Memory, Times, main
 
 EVERY_OTHER_TIME = """
 import pathlib
@@ -32,12 +32,13 @@ class Suite:
         self._folder.mkdir()
         (self._folder / "pytest.ini").write_text("[pytest]\n")
         self._memory = Memory(folder / "memory" / "races.json")
+        self._times = Times(folder / "memory" / "times.json")
 
     def add(self, name: str, text: str) -> None:
         (self._folder / f"test_{name}.py").write_text(text)
 
     def judge(self, *arguments: str) -> int:
-        return main(["-n", "2", str(self._folder), "-p", "no:cacheprovider", *arguments], self._memory)
+        return main(["-n", "0", str(self._folder), "-p", "no:cacheprovider", *arguments], self._memory, self._times)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_what_is_not_a_failed_test_gets_no_second_look(suite: Suite, capfd: pyte
 
 def test_a_test_that_takes_its_process_away_is_looked_at_again(suite: Suite) -> None:
     suite.add("deadly", "import os\n\ndef test_deadly(): os.kill(os.getpid(), 9)\n")
-    assert suite.judge() == 1
+    assert suite.judge("-n", "2") == 1
 
 
 def test_the_command(suite: Suite, tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""Random commands in random surroundings: never a traceback, never a hang, and always a documented exit code.
-
-A failure prints its seed: SESSIOND_SURROUNDINGS=1 SESSIOND_SURROUNDINGS_SEED=N runs that one again.
-"""
+"""Random commands in random surroundings: never a traceback, never a hang, and always a documented exit code."""
 
 from __future__ import annotations
 
@@ -14,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.shell import Shell
+from tests.suite.explore import seeds
 from tests.surroundings.strangers import stranger
 
-TRIES = int(os.environ.get("SESSIOND_SURROUNDINGS", "6"))
-FIRST = int(os.environ.get("SESSIOND_SURROUNDINGS_SEED", "1"))
 COMMANDS_EACH = 6
 CODES = (0, 1, 2, 69)
 COMMANDS = (
@@ -43,7 +39,7 @@ REDIRECTED = (
 )
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + TRIES))
+@pytest.mark.parametrize("seed", seeds(few=2, usual=6))
 def test_no_surroundings_are_too_odd(seed: int) -> None:
     """A home, a locale, an umask, and for each command its redirections, with homes that turn read-only in between."""
     rng = random.Random(seed)
