@@ -18,6 +18,7 @@ from typing import Any
 
 from sessiond.client import Sessiond, connect
 from sessiond.endpoint import read_endpoint
+from tests import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 DEADLINE_S = 30.0
@@ -133,8 +134,20 @@ class Shell:
             record = read_endpoint(str(self.data))
             assert record is not None
             os.kill(record.pid, signal.SIGKILL)
-        wait_until(lambda: not self.held())
+        self._end_all()
         shutil.rmtree(self.path)
+
+    def _end_all(self) -> None:
+        """Nobody writes into the home any more when this returns. What a test has left running fails it, and says so."""
+        try:
+            wait_until(lambda: not self.held() and not processes.of_home(self.path))
+        except AssertionError:
+            left = processes.of_home(self.path)
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not self.held() and not processes.of_home(self.path))
+            raise AssertionError(f"the test left processes of its home: {left}") from None
 
 
 def on_terminal(home: Shell, *arguments: str, **env: str) -> tuple[int, str]:

@@ -516,13 +516,15 @@ def test_agent_that_does_not_listen(home, repl):
 
 def test_a_killed_terminal_interrupts_its_reply(home, repl):
     """Where the terminal dies in the middle of a reply, what had come is kept as interrupted."""
-    terminal = repl("--agent", "echo begun; sleep 60")
+    pid = home.path / "agent.pid"
+    terminal = repl("--agent", f"echo begun; echo $$ >{pid}; exec sleep 60")
     session_id = new_id(terminal)
     terminal.say("go")
     terminal.shows("begun")
     wait_until(lambda: said(home, session_id)[-1] == "begun")
     os.kill(terminal.pid, signal.SIGKILL)
     wait_until(lambda: last(home, session_id)["status"] == "interrupted")
+    os.kill(int(pid.read_text()), signal.SIGKILL)  # nobody is there any more to end it
 
 
 def test_two_terminals(home, repl):

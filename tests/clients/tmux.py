@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.processes import is_running
 from tests.programs import need
 from tests.shell import wait_until
 
@@ -75,4 +76,8 @@ class Terminal:
         return self.screen
 
     def close(self) -> None:
+        """Ends the program as somebody does who closes the window, and waits for its last act."""
+        pid = None if self.ended else self.pid
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False, timeout=20)
+        if pid is not None:
+            wait_until(lambda: not is_running(pid))
