@@ -214,10 +214,14 @@ export interface FinishParams {
   toolCalls?: Array<ToolCall> | null
 }
 
-/** Which tools' histories to import while they are written. */
+/** Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed. */
 export interface FollowParams {
-  /** Names of importers, or `all`; empty: none. Null: change nothing. */
+  /** Names of importers, or `all`; empty: none. Null: those that are followed already. */
   tools?: Array<string> | null
+  /** To follow as well. */
+  add?: Array<string>
+  /** To follow no more. Each must be followed. */
+  remove?: Array<string>
 }
 
 /** What is followed. It is kept in the configuration. */
@@ -1133,10 +1137,14 @@ export interface Requests {
   /** `$/progress` notifications carry this token. */
   workDoneToken?: number | string | null
 }, result: BackupResult }
-  /** Import what other tools write while they write it, now and from every start on. Without `tools`, only report. */
+  /** Import what other tools write while they write it, now and from every start on. Without parameters, only report. */
   'daemon/follow': { params: {
-  /** Names of importers, or `all`; empty: none. Null: change nothing. */
+  /** Names of importers, or `all`; empty: none. Null: those that are followed already. */
   tools?: Array<string> | null
+  /** To follow as well. */
+  add?: Array<string>
+  /** To follow no more. Each must be followed. */
+  remove?: Array<string>
 }, result: FollowResult }
 }
 

@@ -32,8 +32,7 @@ def command() -> None:
 def on(tools: tuple[str, ...], as_json: bool) -> None:
     """Follow TOOL... in addition to those that are followed already; without a name, all tools that sessiond can import."""
     with connect() as client:
-        known = client.answer(requests.follow(None)).value.tools
-        answer = client.answer(requests.follow([_ALL] if not tools else [*known, *tools]))
+        answer = client.answer(requests.follow(add=tools or [_ALL]))
     _show(answer, as_json=as_json)
 
 
@@ -43,15 +42,7 @@ def on(tools: tuple[str, ...], as_json: bool) -> None:
 def off(tools: tuple[str, ...], as_json: bool) -> None:
     """Stop following TOOL...; without a name, all of them. What was imported stays."""
     with connect() as client:
-        known = client.answer(requests.follow(None)).value.tools
-        if tools and _ALL in known:
-            raise click.UsageError(
-                "all tools are followed: run `sessiond follow off`, then `sessiond follow on TOOL...`"
-            )
-        for name in tools:
-            if name not in known:
-                raise click.UsageError(f"{name} is not followed (followed: {', '.join(known) or 'none'})")
-        answer = client.answer(requests.follow([name for name in known if tools and name not in tools]))
+        answer = client.answer(requests.follow(remove=tools) if tools else requests.follow([]))
     _show(answer, as_json=as_json)
 
 
@@ -60,7 +51,7 @@ def off(tools: tuple[str, ...], as_json: bool) -> None:
 def status(as_json: bool) -> None:
     """Say which tools are followed, where, how much was imported, and which problems there are."""
     with connect() as client:
-        answer = client.answer(requests.follow(None))
+        answer = client.answer(requests.follow())
     _show(answer, as_json=as_json)
 
 

@@ -312,9 +312,11 @@ def backup(path: str, *, on_progress: OnProgress | None = None) -> Request[d.Bac
     return Request("daemon/backup", {"path": path}, d.BackedUp, again=False, on_progress=on_progress)
 
 
-def follow(tools: Sequence[str] | None) -> Request[d.Followed]:
-    """None: only report."""
-    return Request("daemon/follow", _given(tools=None if tools is None else list(tools)), d.Followed)
+def follow(
+    tools: Sequence[str] | None = None, *, add: Sequence[str] | None = None, remove: Sequence[str] | None = None
+) -> Request[d.Followed]:
+    """Follow exactly `tools`, or change those that are followed. Without arguments: only report."""
+    return Request("daemon/follow", _given(tools=tools, add=add, remove=remove), d.Followed)
 
 
 def adopt(path: str, *, name: str | None, format: str | None) -> Request[d.Adopted]:

@@ -30,6 +30,7 @@ from sessiond.schema.daemon import (
     Address,
     BackupResult,
     ConfigStatus,
+    FollowParams,
     FollowResult,
     HelloResult,
     SettingStatus,
@@ -198,9 +199,9 @@ class Daemon:
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:
         return await self._parts.backups.make(path, progress)
 
-    async def follow(self, tools: list[str] | None) -> FollowResult:
+    async def follow(self, wanted: FollowParams) -> FollowResult:
         following = self._parts.following
-        return following.status() if tools is None else await following.change(tools)
+        return following.status() if wanted == FollowParams() else await following.change(wanted)
 
     async def acknowledge(self) -> int:
         return await self._parts.acknowledge()

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import logging
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sessiond import config as configuration
@@ -13,7 +14,7 @@ from sessiond.config import DEFAULT_STORE, Config
 from sessiond.endpoint import Places
 from sessiond.errors import ConfigError, InvalidParams, ReadOnly
 from sessiond.fs import FileSystem, off_loop
-from sessiond.schema.daemon import FollowResult
+from sessiond.schema.daemon import FollowParams, FollowResult
 from sessiond.service.sessions import Service
 from sessiond.shield import through
 
@@ -55,19 +56,19 @@ class Following:
         if self._follower is not None:
             await self._follower.close()
 
-    async def change(self, tools: list[str]) -> FollowResult:
-        """Follow these tools from now on; once begun, this is completed even if it is cancelled. InvalidParams, ReadOnly."""
-        return await through(self._change(tools))
+    async def change(self, wanted: FollowParams) -> FollowResult:
+        """Follow what is wanted from now on; once begun, this is completed even if it is cancelled. InvalidParams, ReadOnly."""
+        return await through(self._change(wanted))
 
-    async def _change(self, tools: list[str]) -> FollowResult:
+    async def _change(self, params: FollowParams) -> FollowResult:
         known: list[str] = await off_loop(_known_tools)
-        for name in tools:
-            if name not in known and name != ALL:
-                close = difflib.get_close_matches(name, [*known, ALL], n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"the tools are {', '.join(known)}, or {ALL}"
-                raise InvalidParams(f"tools: unknown tool {name!r}", hint=hint, field="tools")
-        async with self._editing:
-            wanted = [ALL] if ALL in tools else list(dict.fromkeys(tools))
+        _check_names("tools", params.tools or [], known)
+        _check_names("add", params.add, known)
+        async with (
+            self._editing
+        ):  # what is added and removed is changed in what is followed now, whoever else changes it
+            before = self._config.follow_tools if params.tools is None else params.tools
+            wanted = _changed(before, params)
             if tuple(wanted) != self._config.follow_tools:
                 try:
                     self._config = await off_loop(
@@ -96,6 +97,28 @@ class Following:
         if follower is None:
             return FollowResult(tools=list(self._config.follow_tools), places=[], behind=0)
         return FollowResult(tools=list(follower.tools), places=follower.status(), behind=follower.behind)
+
+
+def _check_names(field: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known and name != ALL:
+            close = difflib.get_close_matches(name, [*known, ALL], n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the tools are {', '.join(known)}, or {ALL}"
+            raise InvalidParams(f"{field}: unknown tool {name!r}", hint=hint, field=field)
+
+
+def _changed(before: Sequence[str], params: FollowParams) -> list[str]:
+    """The tools to follow, instead of those before. InvalidParams."""
+    for name in params.remove:
+        if name in before:
+            continue
+        if ALL in before:
+            hint = "follow no tool first, then those that you want"
+            raise InvalidParams(f"remove: {name!r} is not followed by itself: all tools are", hint=hint, field="remove")
+        hint = f"followed: {', '.join(before) or 'none'}"
+        raise InvalidParams(f"remove: {name!r} is not followed", hint=hint, field="remove")
+    wanted = dict.fromkeys(name for name in (*before, *params.add) if name not in params.remove)
+    return [ALL] if ALL in wanted else list(wanted)
 
 
 def _said_if_failed(beginning: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from sessiond.rpc.envelope import ABSENT
 from sessiond.rpc.errors import invalid_params
-from sessiond.schema.daemon import Address, BackupResult, FollowResult, HelloResult, StatusResult
+from sessiond.schema.daemon import Address, BackupResult, FollowParams, FollowResult, HelloResult, StatusResult
 from sessiond.schema.types import JsonObject, Wire
 
 if typing.TYPE_CHECKING:
@@ -58,7 +58,7 @@ class DaemonControl(Protocol):
     async def listen(self, peer: RemoteClient, kind: str, host: str | None, port: int) -> Address:
         """Listen as long as `peer` is connected."""
 
-    async def follow(self, tools: list[str] | None) -> FollowResult:
+    async def follow(self, wanted: FollowParams) -> FollowResult:
         """Follow these tools from now on; None: as before."""
 
     async def backup(self, path: str, progress: Callable[[JsonObject], None] | None) -> BackupResult:

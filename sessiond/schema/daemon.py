@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from sessiond.schema.types import Count, FileWarning, JsonObject, Seq, Wire
 from sessiond.store.port import HubStatus, StoreProblem
@@ -161,10 +161,14 @@ class BackupResult(Wire):
 
 
 class FollowParams(Wire):
-    """Which tools' histories to import while they are written."""
+    """Which tools' histories to import while they are written: exactly `tools`, or those that are followed already, changed."""
 
     tools: list[str] | None = None
-    """Names of importers, or `all`; empty: none. Null: change nothing."""
+    """Names of importers, or `all`; empty: none. Null: those that are followed already."""
+    add: list[str] = field(default_factory=list)
+    """To follow as well."""
+    remove: list[str] = field(default_factory=list)
+    """To follow no more. Each must be followed."""
 
 
 class FollowedPlace(Wire):

@@ -240,6 +240,34 @@ def settled(shell: Shell) -> bool:
     return status["behind"] == 0 and len(status["places"]) == 3
 
 
+def test_two_who_follow_something_at_once_both_get_it(shell: Shell) -> None:
+    """Each adds to what is followed when its turn comes."""
+    tools = ["claude-code", "codex", "pi", "gemini-cli"]
+    shell("status")
+    for _ in range(3):
+        both = [shell.start("follow", "on", tool) for tool in tools]
+        assert [one.wait(60) for one in both] == [0] * len(tools)
+        assert sorted(shell("follow", "status", "--json").json["tools"]) == sorted(tools)
+        both = [shell.start("follow", "off", tool) for tool in tools[1:]]
+        assert [one.wait(60) for one in both] == [0] * len(both)
+        assert shell("follow", "status", "--json").json["tools"] == tools[:1]
+
+
+def test_what_cannot_be_followed_no_more(shell: Shell) -> None:
+    """A tool that is not followed, and one of all."""
+    assert shell("follow", "on", "codex").code == 0
+    refused = shell("follow", "off", "pi")
+    assert refused.code != 0
+    assert "'pi' is not followed" in refused.err and "codex" in refused.err
+    assert shell("follow", "on").code == 0
+    refused = shell("follow", "off", "pi")
+    assert refused.code != 0
+    assert "all tools are" in refused.err
+    assert shell("follow", "status", "--json").json["tools"] == ["all"]
+    with shell.client() as client:
+        assert client.follow(["codex"], add=["pi"], remove=["codex"]).tools == ["pi"]
+
+
 @pytest.mark.parametrize("seed", seeds(few=1, usual=3))
 def test_random_histories_equal_one_import(shell: Shell, user: Path, tmp_path: Path, seed: int) -> None:
     """Tools write at random, the daemon is killed with -9 and stopped at random; in the end it has what one import brings."""

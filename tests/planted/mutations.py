@@ -1297,6 +1297,13 @@ MUTATIONS = [
         ("tests/service/test_source_merge.py", "-k", "two_crashes"),
     ),
     Planted(
+        "what is added replaces what is followed",
+        "daemon/following.py",
+        "(*before, *params.add)",
+        "(params.add or before)",
+        ("tests/daemon/test_follow.py", "-k", "at_once_both"),
+    ),
+    Planted(
         "a file whose session another import began is left out",
         "service/intake.py",
         "            await self._read_overtaken()\n",

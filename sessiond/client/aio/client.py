@@ -230,11 +230,18 @@ class AsyncSessiond:
         """
         return await self._link.call(requests.backup(path, on_progress=on_progress), timeout_s)
 
-    async def follow(self, tools: Sequence[str] | None = None, *, timeout_s: float | None = None) -> Followed:
-        """Import what these tools write (`["all"]`: all that are known) from now on, in place of those before; None: only
-        report. InvalidParams.
+    async def follow(
+        self,
+        tools: Sequence[str] | None = None,
+        *,
+        add: Sequence[str] | None = None,
+        remove: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Followed:
+        """Import what these tools write (`["all"]`: all that are known) from now on, in place of those before; or `add` to those
+        before, and `remove` from them. Without any: only report. InvalidParams.
         """
-        return await self._link.call(requests.follow(tools), timeout_s)
+        return await self._link.call(requests.follow(tools, add=add, remove=remove), timeout_s)
 
     async def adopt(
         self, path: str, *, name: str | None = None, format: str | None = None, timeout_s: float | None = None

@@ -51,8 +51,8 @@ async def backup(call: Call, params: d.BackupParams) -> d.BackupResult:
 
 @method("daemon/follow", d.FollowParams, d.FollowResult, "readOnly", outlives=False, order="after")
 async def follow(call: Call, params: d.FollowParams) -> d.FollowResult:
-    """Import what other tools write while they write it, now and from every start on. Without `tools`, only report."""
-    return await call.daemon.follow(params.tools)
+    """Import what other tools write while they write it, now and from every start on. Without parameters, only report."""
+    return await call.daemon.follow(params)
 
 
 @method("store/adopt", d.AdoptParams, d.AdoptResult, "alreadyExists", "badFile", "unavailable", order="barrier")
