@@ -270,11 +270,11 @@ def _kept_lines(session: Session, content: bytes) -> tuple[bytes | None, list[tu
     strange: list[tuple[int, bytes]] = []
     reader = JsonlReader(session.local_id, "", [])
     for number, line in lines_of(content):
-        kind = reader.take(line, number)
-        if kind == "strange":
-            strange.append((len(reader.messages) + len(reader.unnumbered), line))
-        elif kind == "header" and header is None and reader.session.created_at == session.created_at:
-            header = line
+        for kind, piece in reader.take_each(line, number):
+            if kind == "strange":
+                strange.append((len(reader.messages) + len(reader.unnumbered), piece))
+            elif kind == "header" and header is None and reader.session.created_at == session.created_at:
+                header = piece
     return header, strange
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -19,6 +20,7 @@ from sessiond.formats.foreign_message import (
     usable_status,
     usable_time,
 )
+from sessiond.formats.shared_line import pieces_of
 from sessiond.formats.sidecar import EPOCH, Sidecar, SidecarEntry, key_of
 from sessiond.model.changes import Noted, StateSet, Updated
 from sessiond.model.message import STATUSES, Message, Note
@@ -81,9 +83,23 @@ class JsonlReader:
     def read(self, content: bytes) -> None:
         """Read all lines of a file."""
         for number, line in lines_of(content):
-            self.take(line, number)
+            for _ in self.take_each(line, number):
+                pass
         if not self._understood and content.strip(b"\xef\xbb\xbf \t\r\n"):
             self.problems.append(Problem(self.path, 1, "has no line that can be read", fatal=True))
+
+    def take_each(self, line: bytes, number: int) -> Iterator[tuple[Kind, bytes]]:
+        """Read one line, or the pieces of one on which records follow a stub or each other."""
+        known = len(self.problems)
+        kind = self.take(line, number)
+        pieces = pieces_of(line) if kind == "strange" else iter(())
+        first, second = next(pieces, None), next(pieces, None)
+        if first is None or second is None:
+            yield kind, line
+            return
+        del self.problems[known:]
+        for piece, _ in chain((first, second), pieces):
+            yield self.take(piece, number), piece
 
     def take(self, line: bytes, number: int) -> Kind:
         """Read one line. A strange line adds a problem and has no other effect."""

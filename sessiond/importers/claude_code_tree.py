@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from sessiond.formats.shared_line import pieces_of
 from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.lines import raw_lines
@@ -52,15 +53,22 @@ def off_path(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None 
     kind = kind or kind_of
     tree = _Tree()
     for _, raw in raw_lines(path, open_):
-        if raw is None:
-            continue
-        try:
-            record = _record(raw)
-            if isinstance(record.uuid, str) and record.is_sidechain is not True:
-                tree.add(record.uuid, record.parent_uuid, kind(record))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue  # reported when it is read as a turn; here it is a hole
+        if raw is not None and not _grown(tree, raw, kind):
+            for piece, whole in pieces_of(raw):
+                if whole:
+                    _grown(tree, piece, kind)
     return tree.branches()
+
+
+def _grown(tree: _Tree, raw: bytes, kind: Callable[[TreeRecord], int]) -> bool:
+    """Put a record into the tree. Returns whether it could be read."""
+    try:
+        record = _record(raw)
+        if isinstance(record.uuid, str) and record.is_sidechain is not True:
+            tree.add(record.uuid, record.parent_uuid, kind(record))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False  # reported when it is read as a turn; here it is a hole
+    return True
 
 
 def kind_of(record: TreeRecord) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import BinaryIO, Protocol
 
+from sessiond.formats.shared_line import pieces_of
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.jsontext import NotJson, decode
 from sessiond.importers.record import Event, Opener, SkippedLine
@@ -59,7 +60,7 @@ def objects(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | Skipp
         try:
             value, repair = decode(raw)
         except NotJson as error:
-            yield SkippedLine(path, number, str(error))
+            yield from _sharing(path, number, raw, str(error))
             continue
         if not isinstance(value, dict):
             yield SkippedLine(path, number, "not a JSON object")
@@ -67,6 +68,29 @@ def objects(path: str, open_: Opener) -> Iterator[tuple[int, JsonObject] | Skipp
         if repair:
             yield SkippedLine(path, number, repair, taken=True)
         yield number, value
+
+
+def _sharing(path: str, number: int, raw: bytes, reason: str) -> Iterator[tuple[int, JsonObject] | SkippedLine]:
+    """The whole records on a line that is not JSON (`reason` says why), and what became of the rest."""
+    count, lost = 0, False
+    for piece, whole in pieces_of(raw):
+        try:
+            value, repair = decode(piece) if whole else (None, None)
+        except NotJson:
+            value, repair = None, None
+        if not isinstance(value, dict):
+            lost = True
+            continue
+        count += 1
+        if repair:
+            yield SkippedLine(path, number, repair, taken=True)
+        yield number, value
+    if not count:
+        yield SkippedLine(path, number, reason)
+    elif lost:
+        yield SkippedLine(path, number, f"{reason}; read of this line: {count} whole record{'s'[: count > 1]}")
+    else:
+        yield SkippedLine(path, number, f"{count} records on one line", taken=True)
 
 
 class LineReader(Protocol):
@@ -116,6 +140,7 @@ def head_objects(head: bytes) -> Sequence[JsonObject]:
         try:
             value = decode(raw)[0] if raw.strip() else None
         except NotJson:
+            found += [item[1] for item in _sharing("", 0, raw, "") if not isinstance(item, SkippedLine)]
             continue
         if isinstance(value, dict):
             found.append(value)

@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 import msgspec
 
+from sessiond.formats.shared_line import whole_records
 from sessiond.importers.record import Opener
 from sessiond.model.values import JsonObject, is_session_id
 
@@ -33,7 +34,7 @@ def sections(path: str, open_: Opener) -> Generator[SessionLines, None, None]:
     held: list[bytes] = []
     began, header = 1, None
     with open_(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in ((number, piece) for number, whole in enumerate(file, 1) for piece in _apart(whole)):
             found = _header(line)
             if found is not None and header is not None and not _same(found, header):
                 content = b"".join(held)
@@ -44,6 +45,14 @@ def sections(path: str, open_: Opener) -> Generator[SessionLines, None, None]:
             held.append(line)
             header = header or found
     yield SessionLines(_id_of(header), began, b"".join(held))
+
+
+def _apart(line: bytes) -> list[bytes]:
+    """The line, in two if it is the last line of a session and, without a line end between them, the header of the next."""
+    if b'"sessiond"' not in line or _header(line) is not None:
+        return [line]
+    at = next((start for start, end in whole_records(line) if start and _header(line[start:end]) is not None), None)
+    return [line] if at is None else [line[:at] + b"\n", *_apart(line[at:])]
 
 
 def _header(line: bytes) -> JsonObject | None:

@@ -172,6 +172,27 @@ def test_a_line_that_cannot_be_read_stays_where_it_stands() -> None:
     assert after[MAIN].split(b"\n")[: 3 + len(odd)] == [HEADER, one, *odd, two]
 
 
+def test_a_message_behind_a_stub_is_read_and_only_the_stub_stays() -> None:
+    """Messages on a line with a stub, or with each other, are in the session; the stub is a warning, and stays after a rewrite.
+    A message that a cut takes away does not come back with its line.
+    """
+    one, two, three, four = (
+        b'{"id":"%c","seq":%d,"role":"user","content":"{%d","timestamp":"2026-01-11T14:30:22.000Z"}' % (96 + n, n, n)
+        for n in range(1, 5)
+    )
+    stub = b'{"id":"x","seq":9,"role":"us'
+    content = b"\n".join([HEADER + one, stub + two, three + four, b""])
+    decoded = load(jsonl, {MAIN: content}, CHAT)
+    assert [(one.line, one.message) for one in decoded.problems] == [(2, "is not valid JSON")]
+    assert [message.id for message in decoded.session.messages()] == ["a", "b", "c", "d"]
+    assert decoded.session.created_at == AT
+    assert jsonl.head_of(CHAT, content, None) is None
+    decoded.session.apply(Truncated(seq=5, at=AT, after_seq=2))
+    after = save(jsonl, decoded.session, {MAIN: content})
+    assert after[MAIN].split(b"\n")[:4] == [HEADER, one, stub, two]
+    assert [message.id for message in load(jsonl, after, CHAT).session.messages()] == ["a", "b"]
+
+
 @pytest.mark.parametrize("content", [b"\0\0\0\0", b"binary\xff\xfe", b'{"sessiond":2,"id":"chat","createdAt":"x"}\n'])
 def test_what_cannot_be_read_at_all_is_a_bad_file(content: bytes) -> None:
     """Not one line of sense, or a newer format: the file is named, and is not taken for an empty session."""

@@ -222,6 +222,16 @@ def test_a_header_said_twice_goes_on_with_its_session(tmp_path: Path) -> None:
     assert b"".join(one.content for one in found) == path.read_bytes()
 
 
+def test_a_header_without_a_line_end_before_it_begins_a_session(tmp_path: Path) -> None:
+    """Files that were put together although the first ones lack their last line end are as many sessions as there are headers."""
+    texts = [exported(tmp_path / "x", local_id, ["words"]).read_bytes().rstrip(b"\n") for local_id in ("a", "b", "c")]
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(b"".join(texts))
+    found = list(sections(str(path), open_source))
+    assert [one.local_id for one in found] == ["a", "b", "c"]
+    assert [one.content.rstrip(b"\n") for one in found] == texts
+
+
 def test_only_one_session_of_a_file_is_in_memory(tmp_path: Path) -> None:
     """The second half of the file is not read before somebody asks for it."""
     path = tmp_path / "all.jsonl"
