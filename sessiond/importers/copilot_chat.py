@@ -11,7 +11,7 @@ from typing import Any
 from sessiond.importers.copilot_answer import take_parts, take_rounds
 from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
-from sessiond.importers.lines import LINE_SUFFIXES, objects
+from sessiond.importers.lines import LINE_SUFFIXES, head_objects, objects
 from sessiond.importers.object_log import ObjectLog
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.importers.source_file import beside, listed, mapped, path_of, rest_of, stem, word
@@ -29,6 +29,8 @@ class CopilotChat(Tool):
     def recognise(self, path: str, head: bytes) -> int:
         if not path.endswith((".json", *LINE_SUFFIXES)) or b'"requests"' not in head:
             return 0
+        if path.endswith(LINE_SUFFIXES) and b'"requestId"' in head and any(map(_is_change, head_objects(head))):
+            return 85  # the log of a chat, although it may have lost its beginning, which has the words below
         return 90 if b'"responderUsername"' in head and b'"sessionId"' in head else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
@@ -45,12 +47,21 @@ class CopilotChat(Tool):
         return [*workspaces, *in_editors(home, env, "globalStorage", "emptyWindowChatSessions")]
 
 
+def _is_change(record: JsonObject) -> bool:
+    return isinstance(record.get("kind"), int) and listed(record.get("k"))[:1] == ["requests"]
+
+
 def _from_log(path: str, open_: Opener) -> Generator[Event, None, Any]:
     log = ObjectLog()
     for item in objects(path, open_):
         if isinstance(item, SkippedLine):
             yield item
-        elif reason := log.apply(item[1]):
+            continue
+        known = log.headless
+        reason = log.apply(item[1])
+        if log.headless and not known:
+            yield SkippedLine(path, item[0], "the beginning of the log is missing; what came later is read", taken=True)
+        if reason:
             yield SkippedLine(path, item[0], reason)
     return log.state
 
@@ -79,7 +90,8 @@ def _session(path: str, open_: Opener, session: JsonObject) -> Iterator[Event]:
     )
     for request in listed(session.get("requests")):
         if isinstance(request, dict):
-            yield from _request(draft, request)
+            if request:  # otherwise it is lost, and only its place is known
+                yield from _request(draft, request)
         else:
             yield SkippedLine(path, None, "an element of `requests` that is not an object")
     yield from draft.end()
@@ -89,7 +101,10 @@ def _request(draft: SessionDraft, request: JsonObject) -> Iterator[Event]:
     asked, request_id, time = request.get("message"), request.get("requestId"), request.get("timestamp")
     prompt = Turn("user", rest_of(request, *_USED))
     prompt.say(asked.get("text") if isinstance(asked, dict) else asked)
-    yield from prompt.events(draft, id=request_id, time=time)
+    if (
+        "message" in request or prompt.metadata
+    ):  # otherwise the prompt is lost, and only something of its answer is here
+        yield from prompt.events(draft, id=request_id, time=time)
     if isinstance(request.get("modelId"), str):
         draft.model = request["modelId"]
     result = mapped(request.get("result"))

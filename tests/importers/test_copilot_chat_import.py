@@ -158,6 +158,49 @@ def test_changes_that_do_not_fit(change: dict[str, Any], reason: str | None) -> 
     assert log.apply(change) == reason
 
 
+def test_a_log_without_its_beginning_gives_the_rest(tmp_path: Path) -> None:
+    """Whole requests come in, also those that came after a head that was cut off, with one warning; the file names the session."""
+    whole = log(tmp_path)
+    first, *others = whole.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "s2.jsonl"
+    for head in (b"", first[: len(first) // 2] + b"\n"):
+        path.write_bytes(head + b"".join(others))
+        assert recognised(path) == "copilot-chat"
+        stream = read(path)
+        assert told(stream.only) == EXPECTED
+        assert [one.reason.partition(";")[0] for one in stream.repaired] == ["the beginning of the log is missing"]
+        assert len(stream.skipped) == (1 if head else 0)
+        assert stream.only_info["name"] == "Berries"
+        assert list(stream.starts) == ["s2"]
+
+
+def test_the_changes_of_a_log_without_its_beginning_find_their_requests(tmp_path: Path) -> None:
+    """Indexes count from the beginning that is lost. The answer to a prompt in it comes in without the prompt, before the others;
+    what no index can mean is reported.
+    """
+    path = lines(
+        tmp_path / "s3.jsonl",
+        {"kind": 1, "k": ["inputState", "text"], "v": "typed"},
+        {"kind": 2, "k": ["requests"], "v": [request(9, "And c?", [])]},
+        {"kind": 2, "k": ["requests", 8, "response"], "v": [{"value": "Pears."}]},
+        {"kind": 2, "k": ["requests", 7, "response"], "v": [{"value": "The lost one's answer."}]},
+        {"kind": 2, "k": ["requests"], "v": [request(10, "And d?", [{"value": "Plums."}])], "i": 9},
+        {"kind": 2, "k": ["requests", 6, "response"], "v": [{"value": "An earlier answer."}]},
+        {"kind": 1, "k": ["requests", 10**9, "response"], "v": []},
+        {"kind": 1, "k": ["requests", -1, "response"], "v": []},
+    )
+    stream = read(path)
+    assert told(stream.only) == [
+        ("assistant", "An earlier answer."),
+        ("assistant", "The lost one's answer."),
+        ("user", "And c?"),
+        ("assistant", "Pears."),
+        ("user", "And d?"),
+        ("assistant", "Plums."),
+    ]
+    assert [one.line for one in stream.skipped] == [7, 8]
+
+
 def test_a_damaged_log_gives_the_rest(tmp_path: Path) -> None:
     """A line that is cut off is reported; the changes before it are kept."""
     path = log(tmp_path)

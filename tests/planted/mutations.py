@@ -2253,4 +2253,25 @@ MUTATIONS = [
         "    return [line] if at != 0 else [",
         ("tests/service/test_native_import.py", "-k", "line_end_before_it"),
     ),
+    Planted(
+        "a log without its beginning is nothing",
+        "importers/object_log.py",
+        "            self.state, self.headless = {}, True\n",
+        "            self.headless = True\n",
+        ("tests/importers/test_copilot_chat_import.py", "-k", "without_its_beginning_gives"),
+    ),
+    Planted(
+        "the indexes of a log without its beginning count from what is left",
+        "importers/object_log.py",
+        "            self._lost[key] = max(0, index - last)\n",
+        "            self._lost[key] = 0\n",
+        ("tests/importers/test_copilot_chat_import.py", "-k", "find_their_requests"),
+    ),
+    Planted(
+        "nobody says that the beginning of a log is missing",
+        "importers/copilot_chat.py",
+        "        if log.headless and not known:\n",
+        "        if known and not log.headless:\n",
+        ("tests/importers/test_copilot_chat_import.py", "-k", "without_its_beginning_gives"),
+    ),
 ]
