@@ -34,6 +34,13 @@ _LEFT_OUT = {
     "record": "the tool's records",
 }
 """Marks in the metadata of messages that the model is not sent again, and what they are."""
+_NOTICES = frozenset(
+    {
+        "conversationCompacted", "contextLengthExceeded", "summarizationRequested", "systemNotification", "toolConfirmationRequest",
+        "actionRequired", "compaction", "retry",
+    }
+)  # fmt: skip
+"""Types of blocks in which a tool speaks in its own name, whatever the role of the message."""
 
 
 class Call(msgspec.Struct):
@@ -73,6 +80,8 @@ def conversation(messages: Iterable[Message], *, aside: bool = False) -> Convers
             told.lost[why] += 1
             continue
         told.lost["thinking"] += bool(message.rest.get("thinking") or message.metadata.get("thinkingBlocks"))
+        if not isinstance(message.content, str):
+            told.lost["the tool's records"] += sum(map(_is_notice, message.content))
         told.take(message)
     return Conversation(told.turns, +told.lost)
 
@@ -184,10 +193,16 @@ def blocks_of(content: str | list[Any]) -> list[JsonObject]:
     """Texts and pictures of a content; what no API takes becomes a text that shows it."""
     found = []
     for block in [text_block(content)] if isinstance(content, str) else content:
+        if _is_notice(block):
+            continue
         one = _block(block)
         if one.get("type") != "text" or one["text"].strip():
             found.append(one)
     return found
+
+
+def _is_notice(block: Any) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("type"), str) and block["type"] in _NOTICES
 
 
 def _block(block: Any) -> JsonObject:

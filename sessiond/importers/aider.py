@@ -2,7 +2,8 @@
 
 `# aider chat started at <local time>` begins a chat, `#### ` marks what the user typed, `> ` marks the tool's output,
 and the rest is the assistant's. Aider ends its own lines with two blanks; a `#### ` without them is a heading of the
-model's. Only chats have times. Text before the first chat is the end of an older one and becomes a separate session.
+model's. Within a fenced block of an answer the marks are the answer's own. Only chats have times. Text before the first
+chat is the end of an older one and becomes a separate session.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sessiond.importers.aider_lines import Speakers
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.database import from_json
 from sessiond.importers.draft import SessionDraft, digest, local_moment
@@ -65,6 +67,7 @@ class _Reader:
         self._file_id = digest(os.path.realpath(path))
         self._draft = SessionDraft(Aider.name, path, f"before-{self._file_id}", fallback_time=first)
         self._block: _Block | None = None
+        self._speakers = Speakers()
         self._copied: JsonObject | None = None
         self._same_second: dict[str, int] = {}
         folder, name = os.path.split(os.path.abspath(path))
@@ -81,13 +84,16 @@ class _Reader:
         except UnicodeDecodeError:
             line = raw.decode("utf-8", "replace")
             yield SkippedLine(self._path, number, "replaced bytes that are not valid UTF-8", taken=True)
-        role, text = _speaker(line.removesuffix("\r"))
+        for said in self._speakers.feed(number, line.removesuffix("\r")):
+            yield from self._put(*said)
+
+    def _put(self, role: str, number: int, text: str) -> Iterator[Event]:
         block = self._block
         if block is None or block.role != role or block.size > _MAX_MESSAGE_BYTES:
             yield from self._flush()
             block = self._block = _Block(role, number, [])
         block.lines.append(text)
-        block.size += len(raw)
+        block.size += len(text)
 
     def _begin(self, started: str) -> Iterator[Event]:
         nth = self._same_second[started] = self._same_second.get(started, 0) + 1
@@ -115,18 +121,11 @@ class _Reader:
         yield from self._draft.message(block.role, text, line=block.line)
 
     def end(self) -> Iterator[Event]:
+        for said in self._speakers.end():
+            yield from self._put(*said)
         yield from self._flush()
         copied, self._copied = self._copied, None
         yield from self._draft.end(parent=copied)
-
-
-def _speaker(line: str) -> tuple[str, str]:
-    """The speaker of a line, and the line without Aider's marks (the prefix and the two blanks of a Markdown line break)."""
-    if line.startswith("#### ") and line.endswith("  "):
-        return "user", line[5:].removesuffix("  ")
-    if line.startswith("> "):
-        return "tool", line[2:].removesuffix("  ")
-    return "assistant", line
 
 
 def _settled(path: str, open_: Opener) -> Iterator[tuple[int, bytes | None]]:

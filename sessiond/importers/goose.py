@@ -15,8 +15,16 @@ from sessiond.importers.draft import SessionDraft, local_moment, utc_moment
 from sessiond.importers.jsontext import as_text
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.record import Event, Opener
+from sessiond.importers.source_file import word
 from sessiond.model.values import JsonObject
 
+_NOTICES = frozenset(
+    {
+        "conversationCompacted", "contextLengthExceeded", "summarizationRequested", "systemNotification", "toolConfirmationRequest",
+        "actionRequired",
+    }
+)  # fmt: skip
+"""Parts that Goose shows to the user in its own name, whatever role it files them under."""
 _SESSION_USED = frozenset({"id", "name", "description", "working_dir", "created_at", "updated_at"})
 
 
@@ -103,24 +111,51 @@ def _read(database: Database, path: str) -> Iterator[Event]:
         yield from draft.end()
 
 
+class _Parts:
+    """The parts of a message, each where it belongs."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+        self.thoughts: list[str] = []
+        self.calls: list[JsonObject] = []
+        self.results: list[str] = []
+        self.notices: list[JsonObject] = []
+        self.metadata: JsonObject = {}
+
+    def take(self, part: Any) -> None:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind in ("thinking", "reasoning"):
+            self.thoughts.append(str(part.get("thinking") or part.get("text") or ""))
+        elif kind == "redactedThinking":
+            self.metadata.setdefault("thinkingBlocks", []).append(part)
+        elif kind in ("toolRequest", "frontendToolRequest"):
+            self.calls.append(_call(part))
+        elif kind == "toolResponse":
+            self.results.append(str(part.get("id") or ""))
+            self.blocks += _result(part, self.metadata)
+        elif word(kind) in _NOTICES:
+            self.notices.append(part)
+        elif part is not None:
+            self.blocks.append(text_block(part))
+
+    def settle(self) -> bool:
+        """Put the notices where they belong. Returns whether the message is nothing but notices."""
+        alone = bool(self.notices) and not (self.blocks or self.thoughts or self.calls or self.results or self.metadata)
+        if alone:
+            self.blocks = [text_block(one["msg"]) for one in self.notices if isinstance(one.get("msg"), str)]
+            self.metadata = {"record": self.notices, "injected": True}
+        elif self.notices:
+            self.metadata["notices"] = self.notices
+        return alone
+
+
 def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
-    blocks: list[Any] = []
-    thoughts: list[str] = []
-    calls: list[JsonObject] = []
-    results: list[str] = []
-    metadata: JsonObject = {}
+    parts = _Parts()
     content = from_json(row["content_json"])
     for part in content if isinstance(content, list) else [content]:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind == "thinking":
-            thoughts.append(str(part.get("thinking") or ""))
-        elif kind in ("toolRequest", "frontendToolRequest"):
-            calls.append(_call(part))
-        elif kind == "toolResponse":
-            results.append(str(part.get("id") or ""))
-            blocks += _result(part, metadata)
-        elif part is not None:
-            blocks.append(text_block(part))
+        parts.take(part)
+    is_notice = parts.settle()
+    metadata, results = parts.metadata, parts.results
     given = from_json(row.get("metadata_json"))
     if isinstance(given, dict):
         metadata |= given
@@ -131,13 +166,13 @@ def _message(draft: SessionDraft, row: JsonObject) -> Iterator[Event]:
     if len(results) > 1:
         metadata["toolCallIds"] = results
     yield from draft.message(
-        "tool" if results else str(row["role"]),
-        simple(blocks),
+        "tool" if results else "system" if is_notice else str(row["role"]),
+        simple(parts.blocks),
         id=row.get("message_id") or row.get("id"),
         time=row["created_timestamp"],
         metadata=metadata,
-        thinking="\n\n".join(thoughts) if thoughts else None,
-        toolCalls=calls or None,
+        thinking="\n\n".join(parts.thoughts) if parts.thoughts else None,
+        toolCalls=parts.calls or None,
         toolCallId=results[0] if results else None,
     )
 

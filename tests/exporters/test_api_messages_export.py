@@ -148,6 +148,21 @@ def test_what_the_apis_take() -> None:
     ]
 
 
+def test_a_tool_s_own_notices_are_not_sent() -> None:
+    """A block in which a tool speaks for itself goes to no model, also in sessions that were imported with it among the words."""
+    notices = [{"type": kind, "msg": "noticed"} for kind in ("conversationCompacted", "systemNotification", "retry")]
+    messages = [
+        message(1, "user", "hi"),
+        message(2, "assistant", [notices[0], {"type": "text", "text": "ho"}, notices[1]]),
+        message(3, "user", "more"),
+        message(4, "assistant", [notices[2]]),
+    ]
+    for form in ("openai", "anthropic"):
+        found = text(session(*messages), form)
+        assert "ho" in found
+        assert not [word for word in ("noticed", "Notification", "retry", "Compacted") if word in found]
+
+
 def test_a_call_that_was_cut_off_has_a_result() -> None:
     """Models refuse a call without one."""
     made = session(*TALK[:3], message(6, "user", "Go on."))

@@ -162,3 +162,35 @@ def test_a_heading_of_the_model_is_the_model_s(tmp_path: Path) -> None:
         stream = read(path)
         assert stream.told() == [("user", "x"), ("assistant", "Steps:\n\n#### 1. Read\n\nDone.")]
         assert [one.reason for one in stream.skipped] == ["the last line is not ended yet"]
+
+
+@pytest.mark.parametrize("fence", ["```", "````", "~~~"])
+def test_what_a_fenced_block_quotes_is_the_answer_s(tmp_path: Path, fence: str) -> None:
+    """Quotes, headings and shorter fences within a closed block of an answer belong to it, with their marks and blanks; after it,
+    the marks count again.
+    """
+    block = f"{fence}markdown\n> a quote\n> another  \n#### A heading  \n``\n\nwords\n{fence}"
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text(
+        f"\n# aider chat started at 2026-01-02 03:04:05\n\n#### write it  \n\nHere:\n\n{block}\n\nDone.\n\n> Tokens: 1k sent.  \n"
+        "\n#### thanks  \n"
+    )
+    assert read(path).told() == [
+        ("user", "write it"),
+        ("assistant", f"Here:\n\n{block}\n\nDone."),
+        ("tool", "Tokens: 1k sent."),
+        ("user", "thanks"),
+    ]
+
+
+@pytest.mark.parametrize("broken_off", ["> ^C again to exit  \n", ""])
+def test_a_block_that_is_not_closed_takes_nobodys_words(tmp_path: Path, broken_off: str) -> None:
+    """After an answer that was broken off within a fenced block, what the user typed is the user's, whatever comes later."""
+    path = tmp_path / ".aider.chat.history.md"
+    path.write_text(
+        "\n# aider chat started at 2026-01-02 03:04:05\n\n#### one  \n\n```python\nx = 1\n\n"
+        f"{broken_off}\n#### two  \n\n```python\n> y\n```\n\n#### three  \n\n```\nz\n\n#### four  \n"
+        "\n# aider chat started at 2026-01-03 03:04:05\n\n#### five  \n"
+    )
+    said = [text for messages in read(path).messages.values() for text in messages if text["role"] == "user"]
+    assert [one["content"] for one in said] == ["one", "two", "three", "four", "five"]

@@ -331,6 +331,42 @@ def test_odd_parts_of_crush_are_kept(tmp_path: Path) -> None:
     assert number["content"] == [5]
 
 
+def test_notices_of_goose_are_nobodys_words(tmp_path: Path) -> None:
+    """What Goose shows in its own name is a message of role `system`, injected, with the part as its record; beside words it is
+    in their message's metadata. It names no session, is no unknown kind, and is searched by its text. Reasoning is thinking.
+    """
+    path = tmp_path / "sessions.db"
+    notice = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "a notice"}
+    compacted = {"type": "conversationCompacted", "msg": "Conversation compacted"}
+    asks = {"type": "toolConfirmationRequest", "id": "c", "toolName": "sh", "arguments": {}, "prompt": "May I?"}
+    rows: list[tuple[str, list[dict[str, Any]]]] = [
+        ("assistant", [compacted]),
+        ("user", [{"type": "text", "text": "go on"}]),
+        ("assistant", [{"type": "reasoning", "text": "hm"}, notice, {"type": "text", "text": "going on"}]),
+        ("assistant", [asks]),
+    ]
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE sessions (id TEXT PRIMARY KEY);
+        CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content_json TEXT, created_timestamp INTEGER);
+        INSERT INTO sessions VALUES ('s');
+        """)
+        for n, (role, parts) in enumerate(rows):
+            db.execute("INSERT INTO messages VALUES (?, 's', ?, ?, ?)", (n, role, json.dumps(parts), 1767261600 + n))
+        db.commit()
+    stream = read(path, "goose")
+    assert stream.told() == [
+        ("system", "Conversation compacted"),
+        ("user", "go on"),
+        ("assistant", "going on"),
+        ("system", ""),
+    ]
+    first, _, said, asked = stream.only
+    assert (first["metadata"], asked["metadata"]["record"]) == ({"record": [compacted], "injected": True}, [asks])
+    assert (said["thinking"], said["metadata"]["notices"]) == ("hm", [notice])
+    assert (stream.only_info["name"], stream.unknown) == ("go on", {})
+
+
 def test_odd_parts_of_goose_are_kept(tmp_path: Path) -> None:
     """Calls that failed to be one, results that are errors or bare values, and words that no person saw."""
     path = tmp_path / "sessions.db"

@@ -2274,4 +2274,32 @@ MUTATIONS = [
         "        if known and not log.headless:\n",
         ("tests/importers/test_copilot_chat_import.py", "-k", "without_its_beginning_gives"),
     ),
+    Planted(
+        "a notice of Goose is the assistant's words",
+        "importers/goose.py",
+        "        elif word(kind) in _NOTICES:\n",
+        "        elif word(kind) in ():\n",
+        ("tests/importers/test_database_imports.py", "-k", "nobodys_words"),
+    ),
+    Planted(
+        "a tool's own notice goes to a model",
+        "exporters/conversation.py",
+        "        if _is_notice(block):\n",
+        "        if block is None:\n",
+        ("tests/exporters/test_api_messages_export.py", "-k", "notices"),
+    ),
+    Planted(
+        "a quote in a fenced block of Aider is the tool's",
+        "importers/aider_lines.py",
+        '            yield from (("assistant", nth, one) for nth, one in self._released())\n',
+        "            yield from self.end()\n",
+        ("tests/importers/test_aider_import.py", "-k", "fenced_block_quotes"),
+    ),
+    Planted(
+        "a block of Aider that is not closed takes the next prompt",
+        "importers/aider_lines.py",
+        "            yield from self.end()  # another block begins: the one before it was never closed\n            yield from self.feed(number, line)\n            return\n",
+        "            ends = False\n",
+        ("tests/importers/test_aider_import.py", "-k", "not_closed"),
+    ),
 ]
