@@ -16,7 +16,7 @@ from sessiond.importers.jsontext import as_text
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine
 from sessiond.model.values import JsonObject
 
-_ABOUT = frozenset({"mapping", "title", "create_time", "update_time", "default_model_slug"})
+_ABOUT = frozenset({"mapping", "title", "create_time", "update_time", "default_model_slug", "is_archived"})
 
 
 class ChatGpt:
@@ -61,6 +61,7 @@ def _conversation(path: str, item: DocumentItem) -> Iterator[Event]:
         createdAt=talk.get("create_time"),
         updatedAt=talk.get("update_time"),
         model=talk.get("default_model_slug"),
+        archived=talk.get("is_archived"),
         metadata=about,
     )
     nodes: JsonObject = talk["mapping"]

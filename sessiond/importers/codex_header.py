@@ -14,6 +14,8 @@ from sessiond.importers.source_file import mapped, parent_of, without
 from sessiond.model.values import JsonObject
 
 _META_BYTES = 4096
+_ARCHIVE = "archived_sessions"
+"""The folder that Codex moves a session to when it is archived."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -44,4 +46,10 @@ def start(draft: SessionDraft, record: JsonObject, meta: JsonObject, ignored: Co
     if parent and isinstance(spawn, dict):
         metadata["sidechain"] = True
     time = meta.get("timestamp") or record.get("timestamp")
-    return draft.start(createdAt=time, cwd=meta.get("cwd"), parent=parent or came_from(meta), metadata=metadata)
+    return draft.start(
+        createdAt=time,
+        cwd=meta.get("cwd"),
+        parent=parent or came_from(meta),
+        archived=_ARCHIVE in os.path.abspath(draft.path).split(os.sep),
+        metadata=metadata,
+    )

@@ -29,6 +29,7 @@ from sessiond.model.values import JsonObject, derived_id, normal_timestamp, time
 
 _ID_CHARS = 256
 _RECORDS = 200
+_TAGS = 100
 _BLOCKS = frozenset(
     {
         "text", "image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio", "video", "resource",
@@ -321,6 +322,15 @@ def first_words(content: str | list[Any]) -> str | None:
     return None
 
 
+def tags_of(value: Any) -> list[str] | None:
+    """The tags that a source gives a session: texts, or objects with a `name`. None if it has no list of them."""
+    if not isinstance(value, list):
+        return None
+    names = (one.get("name") if isinstance(one, dict) else one for one in value)
+    clean = (" ".join(one.split())[: DEFAULT.name_chars] for one in names if isinstance(one, str))
+    return list(dict.fromkeys(one for one in clean if one))[:_TAGS]
+
+
 def _apart(metadata: JsonObject | None) -> JsonObject:
     """A tool's own `source` must not replace ours."""
     out = dict(metadata or {})
@@ -338,6 +348,10 @@ def _clean_info(info: JsonObject) -> JsonObject:
     for key in ("name", "model", "cwd", "summary"):
         if key in out and not isinstance(out[key], str):
             out[key] = None
+    if "tags" in out:
+        out["tags"] = tags_of(out["tags"])
+    if not isinstance(out.get("archived"), bool):
+        out.pop("archived", None)
     if out.get("name"):
         out["name"] = " ".join(out["name"].split())[: DEFAULT.name_chars]
     return {key: value for key, value in out.items() if value not in (None, "")}

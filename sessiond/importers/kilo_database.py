@@ -33,6 +33,7 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
             cwd=row["directory"],
             createdAt=row.get("time_created"),
             updatedAt=row.get("time_updated"),
+            archived=bool(row["time_archived"]) if "time_archived" in row else None,
             parent=parent_of(tool, parent),
             metadata={key: from_json(value) for key, value in rest_of(row, *_ABOUT).items() if value != 0}
             | ({"sidechain": True} if parent_of(tool, parent) else {}),

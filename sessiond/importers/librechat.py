@@ -53,11 +53,14 @@ class _Reader:
 
     def end(self) -> Iterator[Event]:
         about, first = self._about, self._messages[0][1] if self._messages else {}
+        options = mapped(about.get("options"))
         yield self._draft.start(
             name=about.get("title"),
             createdAt=first.get("createdAt"),
-            model=mapped(about.get("options")).get("model"),
-            metadata=rest_of(about, "conversationId", "title"),
+            model=options.get("model"),
+            tags=about.get("tags", options.get("tags")),
+            archived=about.get("isArchived", options.get("isArchived")),
+            metadata=rest_of(about, "conversationId", "title", "tags", "isArchived"),
         )
         parents = {str(one.get("messageId")): one.get("parentMessageId") for _, one in self._messages}
         seen = path_to(next(reversed(parents), None), parents)

@@ -19,8 +19,8 @@ from sessiond.importers.turn import Turn
 from sessiond.importers.usage import openai
 from sessiond.model.values import JsonObject
 
-_ABOUT = ("id", "title", "chat", "created_at", "updated_at")
-_CHAT = ("id", "title", "history", "messages", "timestamp", "currentId", "branchPointMessageId")
+_ABOUT = ("id", "title", "chat", "created_at", "updated_at", "archived")
+_CHAT = ("id", "title", "history", "messages", "timestamp", "currentId", "branchPointMessageId", "tags")
 _USED = ("id", "parentId", "childrenIds", "role", "content", "output", "timestamp", "done")
 _DETAILS = re.compile(
     r"<details type=\"(reasoning|tool_calls)\"([^>]*)>\s*(?:<summary>.*?</summary>)?(.*?)</details>\n?", re.DOTALL
@@ -62,11 +62,14 @@ def _session(path: str, row: JsonObject) -> Iterator[Event]:
     chat = mapped(row["chat"])
     draft = SessionDraft(OpenWebUi.name, path, str(row.get("id") or chat.get("id")))
     models = chat.get("models")
+    tags = [*listed(mapped(row.get("meta")).get("tags")), *listed(chat.get("tags"))]
     yield draft.start(
         name=row.get("title") or chat.get("title"),
         createdAt=row.get("created_at") or chat.get("timestamp"),
         updatedAt=row.get("updated_at"),
         model=models[0] if isinstance(models, list) and models and isinstance(models[0], str) else None,
+        tags=tags,
+        archived=None if row.get("archived") is None else bool(row["archived"]),
         metadata={**rest_of(row, *_ABOUT), **rest_of(chat, *_CHAT)},
     )
     history = chat.get("history")

@@ -55,6 +55,7 @@ def _read(database: Database, path: str) -> Iterator[Event]:
             cwd=session.get("directory"),
             createdAt=session.get("time_created"),
             updatedAt=session.get("time_updated"),
+            archived=bool(session["time_archived"]) if "time_archived" in session else None,
             model=model.get("id") if isinstance(model, dict) else None,
             parent=(
                 {"sessionId": suggest_id(OpenCode.name, parent), "seq": None}

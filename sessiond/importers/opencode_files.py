@@ -68,13 +68,15 @@ def _start(draft: SessionDraft, info: JsonObject) -> Event:
         cwd=info.get("directory"),
         createdAt=times.get("created"),
         updatedAt=times.get("updated"),
+        archived=bool(times.get("archived")),
         parent=(
             {"sessionId": suggest_id(TOOL, parent), "seq": None}
             if isinstance(parent, str)
             else came_from(info.get("metadata"))
         ),
         metadata=rest_of(info, "id", "parentID", "title", "directory", "time")
-        | ({"sidechain": True} if isinstance(parent, str) else {}),
+        | ({"sidechain": True} if isinstance(parent, str) else {})
+        | ({"time_archived": times["archived"]} if times.get("archived") else {}),
     )
 
 

@@ -196,6 +196,9 @@ class Grown(ImportedSession):
         """Take over the fields that the source gives the session, except those that were changed here."""
         session = self._held.session
         ours: JsonObject = {key: getattr(session, key) for key in SAID_FIELDS if getattr(session, key) is not None}
+        for key in ("tags", "archived"):  # nobody changed here what is empty and never came from the source
+            if not ours[key] and not self._before.field(key):
+                del ours[key]
         theirs = {key: self.info.get(key) for key in SAID_FIELDS}
         fields = {key: value for key, value in learned(ours, theirs, self._before).items() if value is not None}
         metadata = self._metadata(session, mark if self.added or self._revised else None)

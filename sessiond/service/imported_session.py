@@ -36,7 +36,7 @@ PART_MESSAGES = 4000
 _INDEXED_MESSAGES = 60
 _INDEXED_CHARS = 60_000
 """Characters that go to the index at a time."""
-SAID_FIELDS = ("name", "summary", "model", "cwd", "parent")
+SAID_FIELDS = ("name", "summary", "model", "cwd", "parent", "tags", "archived")
 """Fields that a source may learn late."""
 
 

@@ -2302,4 +2302,32 @@ MUTATIONS = [
         "            ends = False\n",
         ("tests/importers/test_aider_import.py", "-k", "not_closed"),
     ),
+    Planted(
+        "what is archived in Open WebUI is not in the archive",
+        "importers/open_webui.py",
+        '        archived=None if row.get("archived") is None else bool(row["archived"]),\n',
+        "",
+        ("tests/importers/test_tags_and_archive.py", "-k", "archived_or_tagged and open-webui"),
+    ),
+    Planted(
+        "odd tags of a source are kept",
+        "importers/draft.py",
+        "    return list(dict.fromkeys(one for one in clean if one))[:_TAGS]\n",
+        "    return list(clean)\n",
+        ("tests/importers/test_tags_and_archive.py", "-k", "odd_tags"),
+    ),
+    Planted(
+        "a source's archive undoes what was changed here",
+        "service/grown_session.py",
+        "            if not ours[key] and not self._before.field(key):\n",
+        "            if not ours[key]:\n",
+        ("tests/importers/test_tags_and_archive.py", "-k", "later_import"),
+    ),
+    Planted(
+        "tags that a source gains later are not taken over",
+        "service/imported_session.py",
+        '"cwd", "parent", "tags", "archived")\n',
+        '"cwd", "parent")\n',
+        ("tests/importers/test_tags_and_archive.py", "-k", "later_import"),
+    ),
 ]
