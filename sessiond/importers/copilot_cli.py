@@ -9,7 +9,7 @@ from typing import Any
 
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.jsontext import NotJson, decode
-from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.lines import beheaded, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
 from sessiond.importers.source_file import folder_name, listed, mapped, rest_of, stem, word
 from sessiond.importers.tool import Tool
@@ -47,15 +47,22 @@ class CopilotCli(Tool):
     experimental = False
 
     def recognise(self, path: str, head: bytes) -> int:
-        if not path.endswith(".jsonl") or b'"session.start"' not in head:
-            return 0
-        return 95 if any(record.get("type") == _START and "data" in record for record in head_objects(head)) else 0
+        begins = path.endswith(".jsonl") and b'"session.start"' in head
+        if begins and any(record.get("type") == _START and "data" in record for record in head_objects(head)):
+            return 95
+        # The first event may be missing or damaged: the folder's name says which session it is.
+        may_be = os.path.basename(path) == _FILE and b'"user.message"' in head
+        return 80 if may_be and any(map(_is_prompt, head_objects(head))) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from read_with(_Reader(path, _named(path, open_)), path, open_)
 
     def places(self, home: str, env: Mapping[str, str]) -> list[str]:
         return [os.path.join(env.get("COPILOT_HOME") or os.path.join(home, ".copilot"), "session-state")]
+
+
+def _is_prompt(record: JsonObject) -> bool:
+    return record.get("type") == "user.message" and isinstance(record.get("data"), dict) and "parentId" in record
 
 
 def _named(path: str, open_: Opener) -> str | None:
@@ -89,6 +96,8 @@ class _Reader:
         kind, given = record.get("type"), record.get("data")
         data = mapped(given)
         if not self._draft.started:
+            if kind != _START:
+                yield beheaded(self._path, line)
             yield self._start(data if kind == _START else {}, record.get("timestamp"))
         if kind == _START:
             return

@@ -93,6 +93,11 @@ def _sharing(path: str, number: int, raw: bytes, reason: str) -> Iterator[tuple[
         yield SkippedLine(path, number, f"{count} records on one line", taken=True)
 
 
+def beheaded(path: str, line: int) -> SkippedLine:
+    """For a session whose first record, which describes it, is not there: `line` has another one."""
+    return SkippedLine(path, line, "the session's first record is missing; what came later is read", taken=True)
+
+
 class LineReader(Protocol):
     """Turns the records of a JSON Lines file into events."""
 

@@ -13,7 +13,7 @@ from sessiond.importers.blocks import parts_of
 from sessiond.importers.came_from import PARENT, came_from
 from sessiond.importers.draft import SessionDraft, suggest_id
 from sessiond.importers.jsontext import as_text
-from sessiond.importers.lines import head_objects, read_with
+from sessiond.importers.lines import beheaded, head_objects, read_with
 from sessiond.importers.record import Event, Ignored, Opener
 from sessiond.importers.source_file import mapped
 from sessiond.importers.usage import usage
@@ -23,6 +23,8 @@ _ROLES = {"toolResult": "tool"}
 _STATUS = {"aborted": "interrupted", "error": "error"}
 _SUMMARIES = ("compaction", "branch_summary")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+_FILE = re.compile(rf"[\dTZ-]+_{_UUID.pattern}\.jsonl")
 
 
 class Pi:
@@ -35,10 +37,16 @@ class Pi:
         for record in head_objects(head)[:3]:
             if record.get("type") == "session" and isinstance(record.get("id"), str) and "cwd" in record:
                 return 90
-        return 0
+        # The file's name says the same as a first record that is missing or damaged.
+        is_named = _FILE.fullmatch(os.path.basename(path)) is not None and b'"message"' in head
+        return 80 if is_named and any(map(_is_message, head_objects(head))) else 0
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         yield from read_with(_Reader(path), path, open_)
+
+
+def _is_message(record: JsonObject) -> bool:
+    return record.get("type") == "message" and isinstance(record.get("message"), dict) and "parentId" in record
 
 
 class _Reader:
@@ -52,6 +60,8 @@ class _Reader:
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind = record.get("type")
         if self._draft is None:
+            if kind != "session":
+                yield beheaded(self._path, line)
             yield self._begin(record)
             if kind == "session":
                 return

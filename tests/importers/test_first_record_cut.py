@@ -11,7 +11,7 @@ from sources import FILES
 
 from sessiond.importers import registry
 from sessiond.importers.record import SessionStart, open_source
-from tests.importers.collected import lines
+from tests.importers.collected import lines, read, recognised
 from tests.service.test_follow_equals_import import gemini_states, same
 
 GROWING = {name: write for name, (_, write) in FILES.items()} | OLDER
@@ -59,3 +59,21 @@ def sessions_in(path: Path) -> set[str]:
         return set()
     events = registry.BY_NAME[found.importer].read(str(path), open_source)
     return {event.suggested_id for event in events if isinstance(event, SessionStart)}
+
+
+@pytest.mark.parametrize("name", ["pi", "copilot-cli"])
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_session_without_its_first_record_comes_in(tmp_path: Path, name: str, left: int) -> None:
+    """The record is missing, or only its beginning is there: the name of the file or folder says which session it was, what was
+    said comes in, and a warning says what is missing.
+    """
+    GROWING[name](tmp_path)
+    path = next(tmp_path.rglob("*.jsonl"))
+    whole = read(path)
+    first, _, others = path.read_bytes().partition(b"\n")
+    path.write_bytes((first[:left] + b"\n" if left else b"") + others)
+    assert recognised(path) == name
+    stream = read(path, name)
+    assert stream.told() == whole.told()
+    assert [one.reason.partition(";")[0] for one in stream.repaired] == ["the session's first record is missing"]
+    assert set(stream.starts) <= {*whole.starts, path.parent.name}

@@ -2330,4 +2330,18 @@ MUTATIONS = [
         '"cwd", "parent")\n',
         ("tests/importers/test_tags_and_archive.py", "-k", "later_import"),
     ),
+    Planted(
+        "a session of pi without its first record is not pi's",
+        "importers/pi.py",
+        "        return 80 if is_named and any(map(_is_message, head_objects(head))) else 0\n",
+        "        return 0\n",
+        ("tests/importers/test_first_record_cut.py", "-k", "without_its_first_record and pi"),
+    ),
+    Planted(
+        "nobody says that a session's first event is missing",
+        "importers/copilot_cli.py",
+        "            if kind != _START:\n                yield",
+        "            if kind == _START:\n                yield",
+        ("tests/importers/test_first_record_cut.py", "-k", "without_its_first_record and copilot"),
+    ),
 ]
