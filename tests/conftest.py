@@ -14,11 +14,11 @@ import pytest
 from hypothesis import settings
 
 from tests.shell import Shell
-from tests.suite import selection
+from tests.suite import explore, selection
 from tests.zygote import Zygote
 
-# How long an example takes is the machine's mood, and no claim of any test.
-settings.register_profile("untimed", deadline=None)
+# How long an example takes is the machine's mood, and no claim of any test. Without a seed of their own, examples are always the same.
+settings.register_profile("untimed", deadline=None, derandomize=not explore.SEED)
 settings.load_profile("untimed")
 
 # Whoever runs one test with pytest itself sees what `tests/run` sees: a program of ours must not need what this machine sets.

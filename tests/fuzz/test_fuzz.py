@@ -24,11 +24,11 @@ from sessiond.transports.framing import Decoder, Fault
 from tests.fakes.crashfs import CrashFS
 from tests.fuzz.mutation import injured, seeds
 from tests.journal.builders import HEADER, changes, gone, saved, segment
-from tests.suite.explore import BUDGET_MIN, tries
+from tests.suite.explore import SEED, tries
 
 TRIES = tries(few=40, usual=120)
 fuzz = settings(
-    max_examples=TRIES, deadline=None, derandomize=not BUDGET_MIN, database=None,
+    max_examples=TRIES, deadline=None, derandomize=not SEED, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 GOLDEN = Path(__file__).parents[1] / "formats" / "golden"
