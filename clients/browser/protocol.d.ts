@@ -329,7 +329,7 @@ export interface IndexStatus {
   read: number
   /** ... of this many that must be; known as soon as all files have been compared, before any is read. */
   found: number
-  /** Why it is failing. */
+  /** Why it is failing; otherwise which sessions have something that cannot be indexed, if any has. */
   problem: string | null
 }
 

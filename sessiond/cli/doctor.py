@@ -258,3 +258,6 @@ def _daemon(where: Places, status: Status | None) -> Iterator[Finding]:
     if status.index.state == "failing":
         hint = f"free disk space for {where.cache}, or make it writable; indexing then resumes by itself"
         yield Finding("search index", index_problem(status.index), hint)
+    elif status.index.problem is not None:
+        hint = f"the rest is found; {where.log} says why, and the next start of the daemon tries again"
+        yield Finding("search index", status.index.problem, hint)

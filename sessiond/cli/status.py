@@ -118,7 +118,7 @@ def _lines(status: Status) -> list[tuple[str, str]]:
         ("sessions", f"{status.open_sessions} open, {status.dirty_sessions} not saved yet"),
         ("journal", f"{status.journal.bytes} bytes, lsn {status.journal.lsn}"),
     ]
-    problem = index_problem(status.index)
+    problem = index_problem(status.index) or status.index.problem
     if problem is not None:
         lines.append(("INDEX", problem))
     for damage in status.damage:

@@ -77,7 +77,9 @@ class ReadOnlyStatus(Value, frozen=True, kw_only=True):
 
 
 class IndexStatus(Value, frozen=True, kw_only=True):
-    """The catalogue and the search index. `state`: `ready`, `building` or `failing`, then with a `problem`."""
+    """The catalogue and the search index. `state`: `ready`, `building` or `failing`. `problem`: why it is failing, or which sessions have
+    something that cannot be indexed.
+    """
 
     state: str = "ready"
     read: int = 0

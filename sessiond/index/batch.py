@@ -12,11 +12,12 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from sessiond.index.documents import Doc, DocumentRow, DocumentTable
-from sessiond.index.prepared import Prepared, texts_of, usage_of
+from sessiond.index.prepared import Prepared, UsageColumns, read, texts_of
 from sessiond.index.schema import MESSAGE, NAME, NOTE
 from sessiond.index.sessions import Known, Sessions, moment, shelf_of
-from sessiond.index.text import Texts, searchable, searchable_name, searchable_note
+from sessiond.index.text import Texts, searchable_name, searchable_note
 from sessiond.index.values import IndexedInfo
+from sessiond.misfits import Misfits
 from sessiond.model.message import Message, Note
 from sessiond.model.session import UNTITLED
 
@@ -31,12 +32,14 @@ class Batch:
     """One transaction after another on one connection: `begin`, changes, then `commit` or `roll_back`.
 
     `lost` names sessions for which something could not be written: their fingerprint is not trusted until they are fed as a
-    whole, by `begin_session`, any number of `add_part`, and `end_session`.
+    whole, by `begin_session`, any number of `add_part`, and `end_session`. `left_out` names sessions of which something
+    cannot be indexed, however often it is tried: they have no fingerprint either, so that the next start tries again.
     """
 
-    def __init__(self, db: sqlite3.Connection, lost: set[str]) -> None:
+    def __init__(self, db: sqlite3.Connection, lost: set[str], left_out: Misfits) -> None:
         self._db = db
         self._lost = lost
+        self._left_out = left_out
         self._whole: dict[str, _Whole] = {}
         self._whole_before: dict[str, _Whole] = {}
         """The state when the transaction began."""
@@ -77,7 +80,7 @@ class Batch:
         self._infos.clear()
         self._docs.flush()
         self._sessions.finish()
-        self._sessions.forget_fingerprints(self._lost - self._healed)
+        self._sessions.forget_fingerprints(self._lost.union(self._left_out.names()) - self._healed)
         facts = (
             ("epoch", self._sessions.epoch),
             ("next_doc", self._docs.next_doc),
@@ -152,7 +155,10 @@ class Batch:
             before = None
             if message.seq <= known.max_seq and not self._docs.waiting(known.no, MESSAGE, message.seq):
                 before = self._docs.at(known.no, MESSAGE, message.seq)
-            self._put_doc(known, self._message_doc(known, message), searchable(message), before)
+            found = read(message)
+            if found.problem is not None:
+                self._note(session_id, message.id, found.problem)
+            self._put_doc(known, self._message_doc(known, message, found.usage), found.texts, before)
 
     def add_note(self, session_id: str, note: Note) -> None:
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
@@ -175,6 +181,7 @@ class Batch:
         """
         session_id = info.session_id
         self._lost.discard(session_id)
+        self._left_out.passed(session_id)
         whole = self._whole[session_id] = _Whole()
         self.put_info(msgspec.structs.replace(info, fingerprint=None), stamp)
         known = self._sessions.find(session_id)
@@ -192,6 +199,8 @@ class Batch:
     def add_part(self, session_id: str, prepared: Prepared) -> None:
         """Add more of the session's messages, in order."""
         known = self._sessions.find(session_id) or self._sessions.make(session_id)
+        for message_id, problem in prepared.bad:
+            self._note(session_id, message_id, problem)
         whole = self._whole.get(session_id)
         stored = whole.stored if whole is not None else {}
         roles = [self._role(doc.role) for doc in prepared.docs]
@@ -229,6 +238,7 @@ class Batch:
         self._infos.pop(session_id, None)
         self._whole.pop(session_id, None)
         self._healed.add(session_id)
+        self._left_out.passed(session_id)
         known = self._sessions.find(session_id)
         if known is not None:
             self._docs.flush()
@@ -270,9 +280,12 @@ class Batch:
         self._docs.put(doc, known.shelf, texts, before)  # type: ignore[arg-type]
         known.max_seq = max(known.max_seq, doc.seq)
 
-    def _message_doc(self, known: Known, message: Message) -> Doc:
+    def _note(self, session_id: str, message_id: str, problem: str) -> None:
+        self._left_out.note(session_id, f"message {message_id}: {problem}")
+
+    def _message_doc(self, known: Known, message: Message, usage: UsageColumns | None = None) -> Doc:
         at, role = moment(message.timestamp), self._role(message.role)
-        return Doc(known.no, MESSAGE, message.seq, at, role, message.id, usage_of(message))
+        return Doc(known.no, MESSAGE, message.seq, at, role, message.id, usage)
 
     def _note_doc(self, known: Known, note: Note) -> Doc:
         return Doc(known.no, NOTE, note.seq, moment(note.timestamp), 0, note.id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,18 +23,23 @@ if TYPE_CHECKING:
     from sessiond.index.preparer import PreparedBatch
 
 
+Apply: TypeAlias = "Callable[[Batch], None]"
+
+
 class Step(msgspec.Struct, frozen=True):
     """One thing that was fed. `weight`: about how many bytes it keeps in memory. `bulk`: it goes into that lane. `job`: must
     be ready before its turn; only in the bulk lane. `late`: nobody waits for it. `shows`: what lists show from now on.
+    `smaller`: the same in several changes, for when it cannot be written as one, so that only what is bad in it is left out.
     """
 
     session_id: str
     weight: int
-    apply: Callable[[Batch], None]
+    apply: Apply
     bulk: bool = False
     job: PreparedBatch | None = None
     late: bool = False
     shows: Unseen | None = None
+    smaller: Callable[[], Iterable[Apply]] | None = None
 
 
 Mark: TypeAlias = "Future[None]"

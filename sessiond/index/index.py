@@ -16,7 +16,8 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
 from os.path import join
 from typing import TYPE_CHECKING, TypeVar
 from zlib import crc32
@@ -27,10 +28,11 @@ from sessiond.errors import InvalidParams, TooLarge
 from sessiond.index import schema, session_list
 from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import HitOrders
-from sessiond.index.feed_queue import Step
+from sessiond.index.feed_queue import Apply, Step
 from sessiond.index.meaning import can_find_meaning
 from sessiond.index.preparer import Preparer
 from sessiond.index.readers import Readers, Ticket
+from sessiond.index.smaller import each_message, each_note, each_prepared
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
@@ -117,6 +119,11 @@ class Index:
         """Why the index is not where it should be, in the operating system's words; None if it is."""
         return self._writer.problem or self._unwritable
 
+    @property
+    def left_out(self) -> list[str]:
+        """Ids of sessions of which something cannot be indexed, however often it is tried. The rest of them is."""
+        return self._writer.left_out.names()
+
     # Feeding
 
     def put_info(self, info: IndexedInfo) -> None:
@@ -142,7 +149,8 @@ class Index:
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         """New messages, or new content of old ones (of the same seq)."""
         size = sum(_size(message) for message in messages)
-        self._feed(session_id, size, lambda batch: batch.add_messages(session_id, messages))
+        smaller = partial(each_message, session_id, messages)
+        self._feed(session_id, size, lambda batch: batch.add_messages(session_id, messages), smaller=smaller)
 
     def add_note(self, session_id: str, note: Note) -> None:
         self._feed(session_id, len(note.content), lambda batch: batch.add_note(session_id, note))
@@ -181,7 +189,9 @@ class Index:
         if part:
             self._add_part(info.session_id, part, size)
         size = sum(len(note.content) for note in notes) + _STEP_BYTES
-        self._writer.submit(Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True))
+        smaller = partial(each_note, info, notes, stamp)
+        end = Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True, smaller=smaller)
+        self._writer.submit(end)
 
     def begin_session(self, info: IndexedInfo, message_ids: Set[str], note_ids: Set[str]) -> int:
         """Like `put_session`, but its messages come in parts: `add_part` in order, then `end_session`. Everything except
@@ -203,14 +213,27 @@ class Index:
         job = self._preparer.submit(messages, size)
         # Held once as the preparer's request and once as the rows in its answer.
         step = Step(
-            session_id, 2 * size + _STEP_BYTES, lambda batch: batch.add_part(session_id, job.result()), True, job
+            session_id,
+            2 * size + _STEP_BYTES,
+            lambda batch: batch.add_part(session_id, job.result()),
+            True,
+            job,
+            smaller=partial(each_prepared, session_id, job),
         )
         self._writer.submit(step)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """The fingerprint is kept only if every part arrived."""
         size = sum(len(note.content) for note in notes)
-        self._feed(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), bulk=True, gone=True)
+        smaller = partial(each_note, info, notes, stamp)
+        self._feed(
+            info.session_id,
+            size,
+            lambda batch: batch.end_session(info, notes, stamp),
+            bulk=True,
+            gone=True,
+            smaller=smaller,
+        )
 
     def remove(self, session_id: str) -> None:
         shows = Unseen(next(self._stamps), None)
@@ -345,8 +368,9 @@ class Index:
         bulk: bool = False,
         gone: bool = False,
         shows: Unseen | None = None,
+        smaller: Callable[[], Iterable[Apply]] | None = None,
     ) -> None:
-        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows))
+        self._writer.submit(Step(session_id, size + _STEP_BYTES, apply, bulk, shows=shows, smaller=smaller))
         self._tell_semantic(gone=gone)
 
     def _tell_semantic(self, *, gone: bool) -> None:

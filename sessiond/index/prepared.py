@@ -52,22 +52,52 @@ class PreparedDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """`bad`: the ids of messages whose words could not be found, and why. They are documents without words."""
+
     docs: list[PreparedDoc]
     chunks: list[PackedChunk]
+    bad: list[tuple[str, str]] = []
 
 
 def prepare(messages: Iterable[Message]) -> Prepared:
     docs: list[PreparedDoc] = []
+    bad: list[tuple[str, str]] = []
     packed = Packing()
     for message in messages:
-        texts = searchable(message)
-        chunk, start, size = packed.add(chunks.pack(message.id, texts))
+        found = read(message)
+        if found.problem is not None:
+            bad.append((message.id, found.problem))
+        chunk, start, size = packed.add(chunks.pack(message.id, found.texts))
         at = moment(message.timestamp)
-        words = columns(texts)
-        docs.append(
-            PreparedDoc(message.id, message.seq, at, message.role, chunk, start, size, words, usage_of(message))
-        )
-    return Prepared(docs, packed.end())
+        words = columns(found.texts)
+        docs.append(PreparedDoc(message.id, message.seq, at, message.role, chunk, start, size, words, found.usage))
+    return Prepared(docs, packed.end(), bad)
+
+
+def apart(prepared: Prepared) -> Iterator[Prepared]:
+    """The same documents, each by itself, for when they cannot be written together."""
+    bad = dict(prepared.bad)
+    for doc, texts in texts_of(prepared):
+        packed = Packing()
+        chunk, start, size = packed.add(chunks.pack(doc.key, texts))
+        one = msgspec.structs.replace(doc, chunk=chunk, start=start, size=size)
+        yield Prepared([one], packed.end(), [(doc.key, bad[doc.key])] if doc.key in bad else [])
+
+
+class ReadMessage(msgspec.Struct, frozen=True, gc=False):
+    """What the index takes from a message. `problem`: why that is nothing."""
+
+    texts: Texts
+    usage: UsageColumns | None = None
+    problem: str | None = None
+
+
+def read(message: Message) -> ReadMessage:
+    """Never raises: whatever anybody wrote into a message costs that message only."""
+    try:
+        return ReadMessage(searchable(message), usage_of(message))
+    except Exception as error:  # a bug of ours, with one message: those around it are found
+        return ReadMessage([], problem=f"{type(error).__name__}: {error}")
 
 
 def usage_of(message: Message) -> UsageColumns | None:

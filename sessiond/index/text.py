@@ -52,7 +52,9 @@ def _block(block: Json, written: Kind) -> Iterator[tuple[Kind, str]]:
         texts: Iterable[tuple[Kind, str]] = [(written, block)]
     elif not isinstance(block, dict):
         return
-    elif (kind := block.get("type")) in _THOUGHTS:
+    elif not isinstance(kind := block.get("type"), str):  # anybody may have written it
+        texts = [(written, block.get("text") or "")]
+    elif kind in _THOUGHTS:
         texts = [("thought", block.get(_THOUGHTS[kind]) or block.get("text") or "")]
     elif kind in _CALLS:
         texts = [("tool", text) for text in _call(block)]
@@ -97,7 +99,14 @@ def _leaves(value: Json) -> Iterator[str]:
         elif isinstance(item, list):
             stack.extend(reversed(item))
         elif item is not None and not isinstance(item, bool):
-            yield str(item)
+            yield _number(item)
+
+
+def _number(value: Json) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no more than 4300 digits, so that nobody can keep it busy
+        return ""
 
 
 def _written(value: Json) -> Iterator[str]:

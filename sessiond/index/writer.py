@@ -9,7 +9,8 @@
 - The disk is full (or any other failure to write): up to `index_waiting_bytes` are kept and tried again every RETRY_S.
   Anything beyond that is dropped; its session's fingerprint is removed once there is space, and `refill` is called.
 - A step cannot be written for a reason other than the disk: the transaction is repeated in halves, down to the one step that
-  fails. It is given up, and its session counts as lost.
+  fails. It is tried once more in smaller steps, if it has any; what fails then is given up, and its session is named in
+  `left_out`: waiting would not help, so the index does not count as incomplete.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from sessiond.index.checkpointer import Checkpointer
 from sessiond.index.documents import much_is_new
 from sessiond.index.feed_queue import FeedQueue, Mark, Step
 from sessiond.index.values import Unseen
+from sessiond.misfits import Misfits
 
 if TYPE_CHECKING:
     from sessiond.index.vocabulary_builder import VocabularyBuilder
@@ -72,6 +74,8 @@ class Writer:
         self.problem: str | None = None
         """Why nothing can be written at the moment; None if it can."""
         self.lost: set[str] = set()
+        self.left_out = Misfits(_log, "could not be indexed completely")
+        """Sessions of which something cannot be indexed, though everything else of them is."""
         self.fresh = False
         """The file was empty when it was opened or replaced."""
         self._refill = refill
@@ -202,7 +206,7 @@ class Writer:
     def _take(self, db: sqlite3.Connection) -> None:
         self._stop_builder()  # of the file that was there before
         self._db = db
-        self._batch = Batch(db, self.lost)
+        self._batch = Batch(db, self.lost, self.left_out)
         self._stale = False
         found = os.stat(self.path)
         self._file = (found.st_dev, found.st_ino)
@@ -296,8 +300,8 @@ class Writer:
                 if self._tried and _is_fault(error):
                     self._roll_back()
                     if self._tried == 1:
-                        self._give_up(steps[at], error)
                         at += 1
+                        steps[at:at] = self._smaller(steps[at - 1], error)
                     most = max(1, self._tried // 2)
                 elif not self._survive(error):
                     self.lost.update(step.session_id for step in steps[at:])
@@ -407,9 +411,14 @@ class Writer:
         for done in waiting:
             done.set_result(written)
 
-    def _give_up(self, step: Step, error: Exception) -> None:
-        _log.error("the index could not take in a part of session %s", step.session_id, exc_info=error)
-        self.lost.add(step.session_id)
+    def _smaller(self, step: Step, error: Exception) -> list[Step]:
+        """The steps to try instead of one that cannot be written; none if it has no smaller ones: then it is given up."""
+        if step.smaller is not None:
+            with self.left_out.apart(step.session_id):
+                return [Step(step.session_id, 0, apply, step.bulk) for apply in step.smaller()]
+        else:
+            self.left_out.note(step.session_id, error)
+        return []
 
     def _recovered(self) -> None:
         if self.problem is not None:

@@ -79,7 +79,7 @@ class IndexStatus(Wire):
     found: Count
     """... of this many that must be; known as soon as all files have been compared, before any is read."""
     problem: str | None
-    """Why it is failing."""
+    """Why it is failing; otherwise which sessions have something that cannot be indexed, if any has."""
 
 
 class SettingStatus(Wire):

@@ -37,6 +37,8 @@ _PATIENCE_S = 0.1
 """How long a query waits for whole sessions when only a few are being indexed."""
 _AT_A_TIME = 4
 """Sessions that are read for the index at a time."""
+_NAMED = 5
+"""Sessions that a problem names."""
 _HEADS_AT_A_TIME = 100
 """Sessions whose heads, which lists show, are read at a time."""
 _REMOVED = 10_000
@@ -318,7 +320,7 @@ class Catalog:
             state=state if problem is None else "failing",
             read=self._found - len(self._unread),
             found=self._found,
-            problem=problem,
+            problem=problem or _lacking(self.index.left_out),
         )
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
@@ -506,3 +508,12 @@ class Catalog:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _lacking(wire_ids: Sequence[str]) -> str | None:
+    """Which sessions have something that cannot be indexed; None if none has."""
+    if not wire_ids:
+        return None
+    shown = ", ".join(wire_ids[:_NAMED])
+    more = f" and {len(wire_ids) - _NAMED} more" if len(wire_ids) > _NAMED else ""
+    return f"not everything could be indexed of {shown}{more}"

@@ -29,6 +29,7 @@ from sessiond.cli import (
     web,
 )
 from sessiond.cli import list as listing
+from sessiond.cli import status as daemon_status
 from sessiond.cli.doctor_files import Finding
 from sessiond.cli.import_follow import _Follower
 from sessiond.cli.import_run import Choice, ImportPath
@@ -333,6 +334,16 @@ def test_a_file_that_cannot_be_taken_in_is_told_and_the_next_one_read(
 
 
 # doctor
+
+
+def test_doctor_and_status_name_what_is_not_indexed() -> None:
+    """Although the index is ready: whoever misses a message there learns why."""
+    where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
+    problem = "not everything could be indexed of work-1"
+    told = {"version": "1", "pid": 7, "index": {"state": "ready", "read": 1, "found": 1, "problem": problem}}
+    found = [(one.what, one.problem) for one in doctor._daemon(where, msgspec.convert(told, Status))]
+    assert found[1:] == [("search index", problem)]
+    assert ("INDEX", problem) in daemon_status._lines(msgspec.convert(told, Status))
 
 
 def test_what_doctor_says_of_a_daemon_in_trouble() -> None:

@@ -11,6 +11,7 @@ class FakeIndex:
         self.messages: dict[str, dict[str, str]] = {}
         self.incomplete = False
         self.problem = None
+        self.left_out: list[str] = []
 
     def put_info(self, info):
         self.infos[info.session_id] = info

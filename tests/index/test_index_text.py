@@ -45,6 +45,8 @@ CALL = {"id": "c", "name": "run_shell", "arguments": {"cmd": "ls\nmake", "deep":
         ([{"type": "tool_result", "content": [{"type": "image"}, 5, "s"]}], "user", {}, [("tool", "s")]),
         ("", "assistant", {"toolCalls": [CALL | {"arguments": "ls -l"}, {}]}, [("tool", "run_shell\nls -l")]),
         ([{"type": "tool_use"}, {"type": "text", "text": 5}, {"text": "t"}], "user", {}, [("text", "t")]),
+        ([{"type": ["a"], "text": "t"}, {"type": {"b": 1}, "text": "u"}], "user", {}, [("text", "t"), ("text", "u")]),
+        ("", "assistant", {"toolCalls": [CALL | {"arguments": [10**5000, "s"]}]}, [("tool", "run_shell\n\ns")]),
     ],
 )
 def test_searchable(content: object, role: str, rest: dict[str, object], expected: object) -> None:

@@ -2344,4 +2344,47 @@ MUTATIONS = [
         "            if kind == _START:\n                yield",
         ("tests/importers/test_first_record_cut.py", "-k", "without_its_first_record and copilot"),
     ),
+    # One bad thing costs only itself
+    Planted(
+        "the type of a block is not looked at before it is looked up",
+        "index/text.py",
+        '    elif not isinstance(kind := block.get("type"), str):  # anybody may have written it\n',
+        '    elif (kind := block.get("type")) is None:\n',
+        ("tests/index/test_index_text.py",),
+    ),
+    Planted(
+        "a message without words keeps its session from being indexed",
+        "index/prepared.py",
+        "    except Exception as error:  # a bug of ours, with one message: those around it are found\n",
+        "    except KeyError as error:\n",
+        ("tests/index/test_left_out.py", "-k", "without_words"),
+    ),
+    Planted(
+        "the index keeps to itself which session it could not read",
+        "index/batch.py",
+        "        for message_id, problem in prepared.bad:\n",
+        "        for message_id, problem in prepared.bad[:0]:\n",
+        ("tests/index/test_left_out.py", "-k", "without_words"),
+    ),
+    Planted(
+        "a session that is not indexed completely counts as read",
+        "index/batch.py",
+        "self._lost.union(self._left_out.names()) - self._healed)",
+        "self._lost - self._healed)",
+        ("tests/index/test_left_out.py", "-k", "without_words"),
+    ),
+    Planted(
+        "what cannot be written as one is not tried in parts",
+        "index/writer.py",
+        "        if step.smaller is not None:\n",
+        "        if step.smaller is None:\n",
+        ("tests/index/test_left_out.py", "-k", "file_refuses"),
+    ),
+    Planted(
+        "doctor keeps quiet about a session that is not indexed completely",
+        "cli/doctor.py",
+        "    elif status.index.problem is not None:\n",
+        "    elif status.index.problem is None:\n",
+        ("tests/cli/test_small_commands.py", "-k", "not_indexed"),
+    ),
 ]

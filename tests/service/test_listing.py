@@ -65,6 +65,17 @@ async def test_all_sessions_are_listed_before_any_is_read(service: Service, stor
     assert all(one.fingerprint for one in service.index.infos.values())
 
 
+async def test_the_status_names_sessions_that_are_not_indexed_completely(service: Service) -> None:
+    """Five of them, and how many more there are; the index is ready all the same."""
+    await service.catalog.ready.wait()
+    assert service.catalog.status().problem is None
+    service.index.left_out = ["a", "b"]  # type: ignore[misc]
+    told = service.catalog.status()
+    assert (told.state, told.problem) == ("ready", "not everything could be indexed of a, b")
+    service.index.left_out = list("abcdefg")  # type: ignore[misc]
+    assert service.catalog.status().problem == "not everything could be indexed of a, b, c, d, e and 2 more"
+
+
 async def test_a_list_says_what_it_may_lack(
     service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
