@@ -45,6 +45,10 @@ class Misfits:
         """It is fine now, or gone."""
         self._reasons.pop(name, None)
 
+    def reason(self, name: str) -> str | None:
+        """Why it failed the last time; None if it did not."""
+        return self._reasons.get(name)
+
     def names(self) -> list[str]:
         return list(self._reasons)
 

@@ -153,7 +153,7 @@ def _chunk(kind: str, message_id: str, block: dict[str, Any]) -> dict[str, Any]:
 def _block(block: Any) -> dict[str, Any]:
     """A block of content as the protocol knows it; anything else as its text."""
     given = mapped(block)
-    if given.get("type") in _BLOCKS:
+    if word(given.get("type")) in _BLOCKS:
         return given
     return {"type": "text", "text": block if isinstance(block, str) else json.dumps(block, ensure_ascii=False)}
 

@@ -120,7 +120,7 @@ class Replaying:
         params = mapped(message.get("params"))
         key = word(params.get("sessionId"))
         held = self._held.get(key) if key is not None else None
-        if held is not None and mapped(params.get("update")).get("sessionUpdate") in _REPEATED:
+        if held is not None and word(mapped(params.get("update")).get("sessionUpdate")) in _REPEATED:
             yield from self._hold(held, data)
         elif key in self._ours:
             yield Up(dumped({**message, "params": {**params, "sessionId": self._ours[key]}}))

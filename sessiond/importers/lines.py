@@ -106,13 +106,23 @@ class LineReader(Protocol):
     def end(self) -> Iterable[Event]: ...
 
 
+def fed(reader: LineReader, path: str, line: int, record: JsonObject) -> Iterator[Event]:
+    """The events of one record. Raises OSError; any other error costs this record, is reported, and those after it are read."""
+    try:
+        yield from reader.feed(line, record)
+    except OSError:
+        raise
+    except Exception as error:  # a bug of ours, with what somebody wrote into this record
+        yield SkippedLine(path, line, f"the importer failed on this record: {error!r}", failed=True)
+
+
 def read_with(reader: LineReader, path: str, open_: Opener) -> Iterator[Event]:
     """A complete `read` for an importer: passes every object to the reader and what was skipped to the caller."""
     for item in objects(path, open_):
         if isinstance(item, SkippedLine):
             yield item
         else:
-            yield from reader.feed(*item)
+            yield from fed(reader, path, *item)
     yield from reader.end()
 
 

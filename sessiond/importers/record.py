@@ -78,13 +78,15 @@ class SessionEnd(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 class SkippedLine(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     """Something that could not be imported as it is. `line` is 1-based, or None if there are no lines.
 
-    `taken`: it was imported with a repair (such as replaced invalid UTF-8), which `reason` names.
+    `taken`: it was imported with a repair (such as replaced invalid UTF-8), which `reason` names. `failed`: not for what is
+    in it, but for an error of ours or of the system, so that it may pass the next time.
     """
 
     path: str
     line: int | None
     reason: str
     taken: bool = False
+    failed: bool = False
 
 
 class Ignored(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):

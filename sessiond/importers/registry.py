@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 from collections.abc import Iterator, Mapping
 
@@ -52,6 +53,7 @@ from sessiond.importers.vibe import Vibe
 from sessiond.importers.warp import Warp
 from sessiond.importers.windsurf import Windsurf
 from sessiond.importers.zed import Zed
+from sessiond.misfits import Misfits
 
 HEAD_BYTES = 64 * 1024
 _CERTAIN = 80
@@ -110,6 +112,12 @@ IMPORTERS: tuple[Importer, ...] = (
     Messages(),
 )
 BY_NAME: dict[str, Importer] = {importer.name: importer for importer in IMPORTERS}
+_failed = Misfits(logging.getLogger(__name__), "failed")
+"""Importers that could not look at a file or for their places."""
+
+
+class LookFault(Exception):
+    """No importer recognised the file, and one of them failed. The text says which."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -142,7 +150,7 @@ def _surest(scores: dict[str, int]) -> Importer | None:
 
 
 def _scores(path: str, endings: tuple[str, ...] = ("",)) -> dict[str, int]:
-    """The scores of the importers that recognise the file, if its name had one of these endings. Raises OSError."""
+    """The scores of the importers that recognise the file, if its name had one of these endings. OSError, LookFault."""
     if not os.path.isfile(path):
         return {}
     with open(path, "rb") as file:
@@ -183,8 +191,20 @@ def _log_head(path: str) -> bytes:
 
 
 def _scored(path: str, head: bytes) -> dict[str, int]:
-    found = {importer.name: importer.recognise(path, head) for importer in IMPORTERS}
-    return {name: score for name, score in found.items() if score > 0}
+    found: dict[str, int] = {}
+    fault = ""
+    for importer in IMPORTERS:
+        try:
+            found[importer.name] = importer.recognise(path, head)
+        except OSError:
+            raise
+        except Exception as error:  # a bug of ours, with what somebody wrote: the other importers look as well
+            _failed.note(f"importer {importer.name}", error)
+            fault = f"the importer {importer.name} failed on it: {error!r}"
+    scores = {name: score for name, score in found.items() if score > 0}
+    if fault and not scores:
+        raise LookFault(fault)
+    return scores
 
 
 _BESIDE = {"base_state.json": "events", "0.json": ".", "meta.json": "journal"}
@@ -247,7 +267,7 @@ def candidates(path: str) -> Iterator[str | SkippedLine]:
         yield path
         return
     for seen, file in enumerate(_files(path, set(), 0)):
-        if seen >= MAX_FILES:
+        if seen >= MAX_FILES and isinstance(file, str):
             yield SkippedLine(path, None, f"more than {MAX_FILES} files; the rest were not looked at")
             return
         yield file
@@ -258,12 +278,15 @@ def may_be_known(name: str) -> bool:
     return name.lower().removesuffix(_PACKED).endswith(_SUFFIXES)
 
 
-def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str]:
+def _files(folder: str, visited: set[tuple[int, int]], depth: int) -> Iterator[str | SkippedLine]:
     try:
         stat = os.stat(folder)
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-    except OSError:
+    except FileNotFoundError:
+        return  # it went while we looked
+    except OSError as error:
+        yield SkippedLine(folder, None, f"cannot be listed: {error.strerror or error}", failed=True)
         return
     if (stat.st_dev, stat.st_ino) in visited or depth > MAX_DEPTH:
         return
@@ -293,7 +316,9 @@ def identify(path: str, format: str | None, *, named: bool) -> Found | SkippedLi
             scores = _scores(path, _ENDINGS)
         size = os.path.getsize(path)
     except OSError as error:
-        return SkippedLine(path, None, f"cannot be read: {error.strerror or error}")
+        return SkippedLine(path, None, f"cannot be read: {error.strerror or error}", failed=True)
+    except LookFault as error:
+        return SkippedLine(path, None, str(error), failed=True)
     surest = _surest(scores)
     if surest is not None and scores[surest.name] < _CERTAIN and (tool := _whose_part(path)):
         return SkippedLine(path, None, f"only a part of what {tool} wrote") if named else None
@@ -333,10 +358,11 @@ def known_places(home: str, env: Mapping[str, str]) -> list[FoundPlace]:
     """
     found: list[FoundPlace] = []
     for importer in IMPORTERS:
-        for path in _candidates(importer, home, env):
-            place = FoundPlace(importer.name, path)
-            if os.path.exists(path) and place not in found:
-                found.append(place)
+        with _failed.apart(f"importer {importer.name}"):
+            for path in _candidates(importer, home, env):
+                place = FoundPlace(importer.name, path)
+                if os.path.exists(path) and place not in found:
+                    found.append(place)
     return found
 
 

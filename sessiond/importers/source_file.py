@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from sessiond.importers.bytestream import utf8
 from sessiond.importers.document import items, members
 from sessiond.importers.draft import moment, suggest_id
-from sessiond.importers.lines import LineReader
+from sessiond.importers.lines import LineReader, fed
 from sessiond.importers.record import Event, Opener, SkippedLine
 from sessiond.model.values import JsonObject
 
@@ -93,7 +93,7 @@ def read_records(make: Callable[[JsonObject], LineReader], path: str, open_: Ope
         if isinstance(item, SkippedLine):
             yield item
         elif item.element and isinstance(item.value, dict):
-            yield from reader.feed(item.line, item.value)
+            yield from fed(reader, path, item.line, item.value)
         elif item.element:
             yield SkippedLine(path, item.line, f"an element{_of(item.key)} that is not an object")
     yield from reader.end()

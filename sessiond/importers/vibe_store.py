@@ -13,7 +13,7 @@ from sessiond.importers.document import items
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import objects
 from sessiond.importers.record import Event, Opener, SkippedLine
-from sessiond.importers.source_file import beside, listed, mapped, rest_of
+from sessiond.importers.source_file import beside, listed, mapped, rest_of, word
 from sessiond.importers.turn import Turn
 from sessiond.model.values import JsonObject
 
@@ -64,7 +64,7 @@ def _replay(draft: SessionDraft, path: str, open_: Opener, entries: _Entries) ->
             if isinstance(item, SkippedLine):
                 yield item
                 continue
-            if item[1].get("type") not in _JOURNAL:
+            if word(item[1].get("type")) not in _JOURNAL:
                 draft.unknown(item[1].get("type"))
             for change in listed(mapped(item[1].get("payload")).get("delta")):
                 _apply(draft, entries, change)

@@ -184,7 +184,7 @@ class Intake:
             if isinstance(one, SkippedLine):
                 self._tally.warn(one.path, one.line, one.reason)
             else:
-                await self._file(one, named, native)
+                await self._file_apart(one, named, native)
             self._done += size
             self._reader.counter.bytes = 0
             if self._files % _LOOKED_AT == 0:
@@ -197,6 +197,19 @@ class Intake:
             for file in files:
                 await self._read(_File(file.found, file.mark, named=file.named))
             await self._room_for(None)
+
+    async def _file_apart(self, path: str, named: bool, native: NativeIntake) -> None:
+        self._sources.unread.passed(path)
+        try:
+            await self._file(path, named, native)
+        except (SessiondError, OSError):  # nothing can be stored, for example because the disk is full
+            raise
+        except Exception as error:  # a bug of ours with one file: the others follow
+            self._failed(path, "cannot be imported", error)
+
+    def _failed(self, path: str, what: str, error: Exception) -> None:
+        self._sources.unread.note(path, error)
+        self._tally.warn(path, None, f"{what}: {error!r}")
 
     async def _file(self, path: str, named: bool, native: NativeIntake) -> None:
         try:
@@ -211,6 +224,8 @@ class Intake:
             await self._vanished(path, self._sources.local_ids(path))
         if isinstance(found, SkippedLine):
             self._tally.warn(found.path, found.line, found.reason)
+            if found.failed:
+                self._sources.unread.note(found.path, found.reason)
         elif found is not None and found.importer == registry.NATIVE:
             await native.file(path)
         elif found is not None:
@@ -234,11 +249,12 @@ class Intake:
                 async with aclosing(self._reader.batches(file.found)) as reading:
                     await self._events(reading, file)
             except OSError as error:
+                self._sources.unread.note(file.found.path, f"cannot be read: {error.strerror or error}")
                 self._broke_off(file, f"cannot be read: {error.strerror or error}")
             except SessiondError:
                 raise
             except Exception as error:  # a bug of ours in one file: the others follow
-                log.exception("%s: the importer %s failed", file.found.path, file.found.importer)
+                self._sources.unread.note(file.found.path, error)
                 self._broke_off(file, f"cannot be read by the importer {file.found.importer}: {error!r}")
             had = self._sources.local_ids(file.found.path)
             await self._end(file)
@@ -329,6 +345,7 @@ class Intake:
             case SkippedLine():
                 self._tally.warn(event.path, event.line, event.reason, file.found.importer)
                 file.explained |= event.line is None and not event.taken
+                file.whole &= not event.failed
             case Ignored():
                 file.ignored.append(f"{event.count} {event.reason}")
                 self._tally.of(file.found.importer).ignored[event.reason] += event.count
@@ -408,9 +425,13 @@ class Intake:
             file.whole = False
             await one.abandon()
             return
-        except BaseException:
+        except BaseException as error:
             await one.abandon()
-            raise
+            if isinstance(error, (SessiondError, OSError)) or not isinstance(error, Exception):
+                raise
+            self._failed(file.found.path, f"{one.local_id} cannot be imported", error)
+            file.whole = False
+            return
         self._tally.took(described, one.added, file.found.importer)
         if mark is not None and not self._wanted.dry_run:
             self._sources.remember(file.found.path, file.found.importer, mark, file.local_ids)

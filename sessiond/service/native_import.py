@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, TooLarge
+from sessiond.errors import AlreadyExists, BadFile, Conflict, InvalidParams, SessiondError, TooLarge
 from sessiond.formats import registry as formats
 from sessiond.importers import exported
 from sessiond.importers.record import open_source
@@ -24,6 +25,7 @@ from sessiond.service.imported_session import ImportTarget
 from sessiond.service.offload import heavy
 from sessiond.shield import shielded
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _PORTION_BYTES = 8 * MIB
 
@@ -58,11 +60,24 @@ class NativeIntake:
             self._warn(path, None, f"contains no {name} sessions")
         for local_id in found:
             main = os.path.join(root, found[local_id])
-            if name == "jsonl" and await asyncio.to_thread(_holds_several, main):
-                await self.file(main)
-                continue
-            files = await asyncio.to_thread(_read_files, root, fmt.paths(local_id))
-            await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
+            try:
+                await self._session(name, local_id, root, main)
+            except (SessiondError, OSError):  # nothing can be stored, for example because the disk is full
+                raise
+            except Exception as error:  # a bug of ours with one session: the others follow
+                _log.exception("%s cannot be imported", main)
+                self._warn(main, None, f"cannot be imported: {error!r}")
+
+    async def _session(self, name: str, local_id: str, root: str, main: str) -> None:
+        if name == "jsonl" and await asyncio.to_thread(_holds_several, main):
+            await self.file(main)
+            return
+        try:
+            files = await asyncio.to_thread(_read_files, root, formats.get(name).paths(local_id))
+        except OSError as error:
+            self._unreadable(main, error)
+            return
+        await self._decoded(name, local_id, files, lambda relative: os.path.join(root, relative))
 
     async def file(self, path: str) -> None:
         """Import one `jsonl` file or a JSON export of one or more sessions, one after another. An OSError is reported."""

@@ -7,17 +7,20 @@ needed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import msgspec
 
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
+from sessiond.misfits import Misfits
 from sessiond.model.values import join_wire_id
 from sessiond.service.catalog import Catalog
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
 
+_log = logging.getLogger(__name__)
 _READING = 3
 """Increased when the importers find more in the same file than before: everything is read again then."""
 _PAGE = 1000
@@ -43,6 +46,8 @@ class Sources:
         self._ledger = ledger
         self._known: dict[str, _Known] = {}
         self._loaded = False
+        self.unread = Misfits(_log, "could not be read")
+        """Files that an error of ours or of the system kept from being read to their end: the next try may succeed."""
 
     async def load(self) -> None:
         """Ask the index for the sessions' metadata; once, as soon as it is complete."""

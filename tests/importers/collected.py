@@ -81,6 +81,7 @@ class Stream:
             case SkippedLine(taken=True):
                 self.repaired.append(event)
             case SkippedLine():
+                assert not event.failed, event.reason
                 self.skipped.append(event)
             case Unknown():
                 self.unknown[event.kind] = self.unknown.get(event.kind, 0) + event.count
