@@ -12,6 +12,9 @@ A few readers take files from them; one takes only small hinted files. A file is
 `Transfer.import_`, which does nothing for a file that was read to its end in its present version.
 
 A file that is gone is not read; its sessions stay, and say so in `metadata.source.gone`.
+
+What fails, whatever it is, costs one file or one look at a place: it is the place's problem in the status until it passes,
+and it is tried again, less and less often.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from sessiond.fs import off_loop
 from sessiond.importers import registry
 from sessiond.importers.record import SkippedLine
 from sessiond.limits import MIB
+from sessiond.misfits import Misfits
 from sessiond.schema.daemon import FollowedPlace
 from sessiond.store.hints import Hints
 
@@ -46,7 +50,10 @@ _GATHER_S = 0.05
 _READERS = 3
 """Of files that are behind: most of the time of a new session goes into waiting for the disk."""
 _RETRY_S = 5.0
-"""When a file is tried again that could not be imported, for example because the disk was full."""
+"""When a file is tried again that could not be imported, for example because the disk was full; each time it fails again, after
+twice as long.
+"""
+_LONGEST_RETRY_S = 300.0
 _REST = 2.0
 _LARGE = 4 * MIB
 """Size in bytes above which a file keeps its reader busy for a moment."""
@@ -82,8 +89,10 @@ class _Place:
         self.hints: Hints | None = None
         self.compare_at = 0.0
         """When it is compared next, if it cannot be watched (time of the loop)."""
-        self.problem: str | None = None
-        """Why it is not watched, or why its last file could not be read."""
+        self.unwatched: str | None = None
+        """Why it is not watched."""
+        self.failed = Misfits(log, "could not be followed")
+        """Its files that could not be read, and itself if it could not be looked through."""
         self.sessions: set[str] = set()
         """Sessions that were new or changed while it was followed."""
         self.last_at: str | None = None
@@ -95,6 +104,15 @@ class _Place:
 
     def covers(self, path: str) -> bool:
         return path == self.path or (self.is_folder and path.startswith(self.path.rstrip("/") + "/"))
+
+    @property
+    def problem(self) -> str | None:
+        """What a person should know: of a file rather than of the watching."""
+        names = self.failed.names()
+        if not names:
+            return self.unwatched
+        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        return f"{names[-1]}: {self.failed.reason(names[-1])}{more}"
 
     def status(self) -> FollowedPlace:
         return FollowedPlace(
@@ -123,7 +141,8 @@ class Follower:
         self._marks: dict[str, str | None] = {}
         """Versions of files that are polled."""
         self._busy: set[str] = set()
-        self._told: set[str] = set()
+        self._pauses: dict[str, float] = {}
+        """How long a file or place that failed is left alone the next time it fails, in seconds."""
         self._work = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -181,7 +200,7 @@ class Follower:
             if key not in self._places:
                 place = self._places[key] = _Place(*key, is_folder=is_folder)
                 await self._watch(place)
-                self._spawn(self._catch_up(place))
+                self._spawn(self._caught_up(place))
 
     async def _watch(self, place: _Place) -> None:
         loop = asyncio.get_running_loop()
@@ -200,10 +219,13 @@ class Follower:
         place.hints = Hints(told, failed)
         try:
             await place.hints.open(place.root, inner)
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # it is compared now and then instead, and the next comparison tries again
             place.hints = None
-            place.problem = f"cannot be watched: {error}"
-            log.warning("%s: %s", place.path, place.problem)
+            before, place.unwatched = place.unwatched, f"cannot be watched: {error}"
+            if before != place.unwatched:
+                log.warning("%s: %s", place.path, place.unwatched)
+        else:
+            place.unwatched = None
 
     async def _leave(self, place: _Place) -> None:
         if place.hints is not None:
@@ -215,6 +237,17 @@ class Follower:
         if self._places.get((place.tool, place.path)) is place:
             del self._places[place.tool, place.path]
             self._spawn(self._leave(place))
+
+    async def _caught_up(self, place: _Place) -> None:
+        """The same, until it succeeds or the place is gone."""
+        while self._places.get((place.tool, place.path)) is place:
+            try:
+                await self._catch_up(place)
+            except Exception as error:  # for example, there was no file descriptor left
+                await asyncio.sleep(self._failing(place.path, place, error))
+            else:
+                self._passed(place.path, place)
+                return
 
     async def _catch_up(self, place: _Place) -> None:
         """Find what was written and what was removed while nobody watched."""
@@ -231,7 +264,13 @@ class Follower:
         for place in list(self._places.values()):
             began = loop.time()
             if place.is_folder and place.hints is None and began >= place.compare_at:
-                await self._catch_up(place)
+                await self._watch(place)
+                try:
+                    await self._catch_up(place)
+                except Exception as error:  # the other places are compared, and this one again the next time
+                    self._failing(place.path, place, error)
+                else:
+                    self._passed(place.path, place)
                 place.compare_at = loop.time() + max(_COMPARE_S, (loop.time() - began) / _COMPARING_SHARE)
 
     async def _poll(self) -> None:
@@ -252,7 +291,9 @@ class Follower:
                 path = path.removesuffix(side)  # noqa: PLW2901, the file that it belongs to
             if place.covers(path):
                 due = max(asyncio.get_running_loop().time() + _GATHER_S, self._rested.pop(path, 0.0))
-                self._hinted.setdefault(path, _Waiting(place, due))
+                waiting = self._hinted.get(path)
+                if waiting is None or due < waiting.due:  # it may have failed, and waits for longer
+                    self._hinted[path] = _Waiting(place, due)
         self._spawn(self._wake())
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -276,8 +317,11 @@ class Follower:
             path, place = await self._next(small=small)
             try:
                 await self._take(path, place, small=small)
-            except Exception:  # the other files follow
-                log.exception("%s could not be followed", path)
+            except Exception as error:  # the other files follow
+                due = asyncio.get_running_loop().time() + self._failing(path, place, error)
+                self._hinted.setdefault(path, _Waiting(place, due))
+            else:
+                self._passed(path, place)
             finally:
                 self._busy.discard(path)
             await self._wake()
@@ -326,30 +370,36 @@ class Follower:
         began = loop.time()
         try:
             sessions = await self._importing.bring(path, place.tool)
-        except SessiondError as error:
-            place.problem = f"{path}: {error.message}"
-            if place.problem not in self._told:
-                self._told.add(place.problem)
-                log.warning("%s", place.problem)
-            self._hinted.setdefault(path, _Waiting(place, loop.time() + _RETRY_S))
-        else:
-            place.problem = None if place.hints is not None else place.problem
-            if sessions:
-                place.sessions.update(sessions)
-                place.last_at = self._importing.now()
-        ended = loop.time()
-        self._rested[path] = ended + _REST * (ended - began)
-        if len(self._rested) > 1000:
-            self._rested = {one: until for one, until in self._rested.items() if until > ended}
+        finally:
+            ended = loop.time()
+            self._rested[path] = ended + _REST * (ended - began)
+            if len(self._rested) > 1000:
+                self._rested = {one: until for one, until in self._rested.items() if until > ended}
+        if sessions:
+            place.sessions.update(sessions)
+            place.last_at = self._importing.now()
+
+    def _failing(self, path: str, place: _Place, error: Exception) -> float:
+        """A file or a place failed: how many seconds it is left alone now."""
+        place.failed.note(path, error.message if isinstance(error, SessiondError) else error)
+        pause = self._pauses.get(path, _RETRY_S)
+        self._pauses[path] = min(2 * pause, _LONGEST_RETRY_S)
+        return pause
+
+    def _passed(self, path: str, place: _Place) -> None:
+        place.failed.passed(path)
+        self._pauses.pop(path, None)
 
 
 def _newest_first(path: str) -> list[str]:
-    """The files at a place that may belong to a tool. Blocks."""
+    """The files at a place that may belong to a tool. OSError if a folder in it cannot be listed. Blocks."""
     found: list[tuple[float, str]] = []
     for one in registry.candidates(path):
         if not isinstance(one, SkippedLine):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
                 found.append((os.stat(one).st_mtime, one))
+        elif one.failed:
+            raise OSError(f"{one.path} {one.reason}")
     return [one for _, one in sorted(found, reverse=True)]
 
 

@@ -7,13 +7,15 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, Unavailable
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.imported_session import ImportTarget
 from sessiond.service.sources import Sources, mark_of
 from sessiond.service.vanished import GONE, mark_session
 
 log = logging.getLogger(__name__)
+UNKNOWN = "unknown"
+"""The version of a file that cannot be looked at. It differs from every other, so that reading the file says why."""
 _TOGETHER = 200
 """Files that are looked at in one go on a thread."""
 
@@ -33,7 +35,9 @@ class FollowedSources:
         return self._place.open_sessions.now()
 
     async def bring(self, path: str, tool: str) -> list[str]:
-        """Import a file; returns the ids of the sessions that are new or have changed. SessiondError."""
+        """Import a file; returns the ids of the sessions that are new or have changed. SessiondError, also if an error of
+        ours or of the system kept the file from being read to its end.
+        """
         if self._sources.mark(path) == GONE:
             await self._set_gone(path, None)
         result = await self._import(path, tool)
@@ -42,6 +46,8 @@ class FollowedSources:
             if text not in self._told and len(self._told) < 1000:
                 self._told.add(text)
                 log.info("following %s", text)
+        if (reason := self._sources.unread.reason(path)) is not None:
+            raise Unavailable(reason)
         return [info.session_id for info in result.sessions]
 
     async def behind(self, paths: Sequence[str]) -> list[str]:
@@ -88,5 +94,7 @@ def _marks(paths: Sequence[str]) -> list[str | None]:
 def _mark(path: str) -> str | None:
     try:
         return mark_of(path) if os.path.isfile(path) else None
+    except FileNotFoundError:
+        return None  # it went while we looked
     except OSError:
-        return None
+        return UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,22 +17,29 @@ from sessiond.daemon import follow
 from sessiond.daemon.follow import Follower
 from sessiond.daemon.following import Following
 from sessiond.errors import ReadOnly
+from sessiond.importers.record import SkippedLine
 
 
 class Importing:
-    """Remembers what it is asked to import. `fails`: how often it refuses. A file called `large` takes for ever."""
+    """Remembers what it is asked to import. `fails`: how often it refuses, with `error`. `lost`: how often it does not know
+    what there is. A file called `large` takes for ever, one called `bad` is refused always.
+    """
 
     def __init__(self) -> None:
         self.brought: list[str] = []
         self.removed: list[str] = []
         self.fails = 0
+        self.error: Exception = ReadOnly("the disk is full")
+        self.lost = 0
 
     async def bring(self, path: str, tool: str) -> list[str]:
         name = os.path.basename(path)
         self.brought.append(name)
         if self.fails:
             self.fails -= 1
-            raise ReadOnly("the disk is full")
+            raise self.error
+        if name.startswith("bad"):
+            raise KeyError("a bug")
         if name.startswith("large"):
             await asyncio.sleep(3600)
         return [f"{tool}-{name}"]
@@ -43,6 +51,9 @@ class Importing:
         self.removed += [os.path.basename(path) for path in paths]
 
     async def known(self) -> list[str]:
+        if self.lost:
+            self.lost -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
         return []
 
     def now(self) -> str:
@@ -65,8 +76,9 @@ Started = Callable[..., Awaitable[tuple[Follower, Importing]]]
 async def started(home: Path) -> Any:
     made: list[Follower] = []
 
-    async def start(*tools: str) -> tuple[Follower, Importing]:
+    async def start(*tools: str, lost: int = 0) -> tuple[Follower, Importing]:
         importing = Importing()
+        importing.lost = lost
         follower = Follower(importing, tools or ("claude-code",), {})
         made.append(follower)
         await follower.start()
@@ -119,6 +131,79 @@ async def test_a_file_that_cannot_be_imported_is_tried_again(home: Path, started
     await until(lambda: follower.status()[0].problem is None)
     assert follower.status()[0].sessions == 2
     assert follower.behind == 0
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), KeyError("a bug")])
+async def test_whatever_fails_a_file_is_tried_again(home: Path, started: Started, error: Exception) -> None:
+    """Also where nobody foresaw it: the file counts as behind, and the status says why, until it comes."""
+    place(home, "a.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought == ["a.jsonl"])
+    importing.fails, importing.error = 2, error
+    place(home, "b.jsonl")
+    await until(lambda: type(error).__name__ in (follower.status()[0].problem or ""))
+    assert follower.behind == 1
+    await until(lambda: importing.brought.count("b.jsonl") == 3)
+    await until(lambda: (follower.behind, follower.status()[0].problem) == (0, None))
+
+
+async def test_a_file_that_fails_is_told_although_others_come(home: Path, started: Started) -> None:
+    """Its problem is not hidden by a file that was read after it; several are counted."""
+    folder = place(home, "a.jsonl", "bad1.jsonl")
+    follower, importing = await started()
+    await until(lambda: importing.brought.count("bad1.jsonl") > 1)
+    place(home, "b.jsonl")
+    await until(lambda: "b.jsonl" in importing.brought)
+    assert follower.status()[0].problem == f"{folder}/bad1.jsonl: KeyError: 'a bug'"
+    place(home, "bad2.jsonl")
+    await until(lambda: (follower.status()[0].problem or "").endswith(" (and 1 more)"))
+    (folder / "bad1.jsonl").unlink()
+    (folder / "bad2.jsonl").unlink()
+    await until(lambda: follower.status()[0].problem is None)
+
+
+async def test_a_file_that_keeps_failing_is_tried_less_often(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is written: then it is tried at once."""
+    monkeypatch.setattr(follow, "_RETRY_S", 3000.0)
+    monkeypatch.setattr(follow, "_LONGEST_RETRY_S", 5000.0)
+    folder = place(home, "bad.jsonl")
+    follower, importing = await started()
+    for times in (1, 2):
+        await until(lambda times=times: importing.brought.count("bad.jsonl") == times)
+        await until(lambda: follower._hinted)
+        [waiting] = follower._hinted.values()
+        pause = waiting.due - asyncio.get_running_loop().time()
+        assert (2900 < pause <= 3000) if times == 1 else (4900 < pause <= 5000)
+        (folder / "bad.jsonl").write_text("x" * times)
+
+
+async def test_a_place_that_cannot_be_looked_through_is_looked_through_again(home: Path, started: Started) -> None:
+    """What was written while nobody watched comes, although there was no file descriptor when the follower began."""
+    place(home, "a.jsonl")
+    follower, importing = await started(lost=2)
+    await until(lambda: "Too many open files" in (follower.status()[0].problem or ""))
+    await until(lambda: importing.brought == ["a.jsonl"])
+    await until(lambda: follower.status()[0].problem is None)
+
+
+async def test_a_folder_that_cannot_be_listed_is_listed_again(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files were there before the follower began, so that no hint tells of them."""
+    place(home, "a.jsonl")
+    real, left = follow.registry.candidates, [1, 1]
+
+    def candidates(path: str) -> Any:
+        if left:
+            left.pop()
+            return iter([SkippedLine(path, None, "cannot be listed: Too many open files", failed=True)])
+        return real(path)
+
+    monkeypatch.setattr(follow.registry, "candidates", candidates)
+    _, importing = await started()
+    await until(lambda: importing.brought == ["a.jsonl"])
 
 
 async def test_the_newest_comes_first(home: Path, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +262,26 @@ async def test_a_folder_that_cannot_be_watched_is_compared(
     place(home, "b.jsonl")
     await until(lambda: "b.jsonl" in importing.brought)
     assert "inotify watch limit reached" in (follower.status()[0].problem or "")
+
+
+async def test_a_folder_is_watched_as_soon_as_it_can_be(
+    home: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There were no file descriptors when it was found; then its problem is over."""
+    real, left = follow.Hints.open, [1, 1]
+
+    async def later(self: Any, *args: Any) -> None:
+        if left:
+            left.pop()
+            raise OSError(errno.EMFILE, "Too many open files")
+        await real(self, *args)
+
+    monkeypatch.setattr(follow.Hints, "open", later)
+    monkeypatch.setattr(follow, "_COMPARE_S", 0.05)
+    place(home, "a.jsonl")
+    follower, _ = await started()
+    assert follower.status()[0].problem == "cannot be watched: [Errno 24] Too many open files"
+    await until(lambda: follower.status()[0].problem is None)
 
 
 async def test_only_the_tools_that_are_named(home: Path, started: Started) -> None:

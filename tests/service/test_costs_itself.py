@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from sessiond.errors import Unavailable
 from sessiond.importers import registry
 from sessiond.importers.lines import read_with
 from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import read_records
-from sessiond.service import intake, native_import
+from sessiond.service import intake, native_import, sources
 from sessiond.service.imported_session import New
 from tests.service.test_intake import S, Served, served, transcript, wire_id
 from tests.service.test_native_import import exported
@@ -207,3 +208,38 @@ async def test_a_folder_that_cannot_be_listed_is_told(
     monkeypatch.setattr(os, "scandir", scandir)
     result = await served.bring(tmp_path / "p")
     assert told(result) == [("in", None, "cannot be listed: Too many open files")]
+
+
+async def test_a_followed_file_that_the_system_does_not_open_is_not_forgotten(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While there is no file descriptor its follower is told so; then it comes."""
+    file = transcript(tmp_path / "p", range(1, 4), S + "0")
+    [store] = served.service.stores.values()
+    followed = await served.service.transfer.followed(store)
+
+    def no_descriptor(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for module, function in ((registry, "_scores"), (registry.BY_NAME["claude-code"], "read")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, no_descriptor)
+            with pytest.raises(Unavailable, match="Too many open files"):
+                await followed.bring(str(file), "claude-code")
+    assert await followed.bring(str(file), "claude-code") == [wire_id(file)]
+    assert await followed.behind([str(file)]) == []
+
+
+async def test_a_followed_file_that_was_not_looked_at_is_behind(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was ever read or not; a file that is not there is not."""
+    file = transcript(tmp_path / "p", range(1, 4), S + "0")
+    [store] = served.service.stores.values()
+    followed = await served.service.transfer.followed(store)
+
+    def unreadable(_: str) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sources, "fingerprint", unreadable)
+    assert await followed.behind([str(file), str(tmp_path / "gone")]) == [str(file)]
