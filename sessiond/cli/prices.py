@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from sessiond.model.token_usage import amount
+
 _PRICES = {
     "input": "input_cost_per_token",
     "cacheRead": "cache_read_input_token_cost",
@@ -22,7 +24,9 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 class Prices:
-    """Call `apply` once; `unknown` then has the models that the file does not price."""
+    """Call `apply` once; `unknown` then has the models that the file does not price, `odd` those of which it has a price that
+    cannot be one.
+    """
 
     def __init__(self, models: Mapping[str, Mapping[str, Any]]) -> None:
         self._models = models
@@ -31,6 +35,7 @@ class Prices:
             if "/" in name:
                 self._tails.setdefault(name.rpartition("/")[2], []).append(prices)
         self.unknown: set[str] = set()
+        self.odd: set[str] = set()
 
     def apply(self, report: dict[str, Any]) -> None:
         """Replace the costs in a result of `session/usage`. Models that the file does not have keep what their tools said."""
@@ -42,7 +47,7 @@ class Prices:
         for used in models:
             prices = self._of(used["model"])
             if prices is None:
-                if used["priced"] < used["requests"]:
+                if used["model"] not in self.odd and used["priced"] < used["requests"]:
                     self.unknown.add(used["model"] or "unknown")
                 continue
             used["cost"] = sum(used[kind] * prices[kind] for kind in _PRICES)
@@ -53,23 +58,29 @@ class Prices:
         """The price of each kind of token; None unless the file has exactly one set of prices for the model."""
         if model is None:
             return None
-        for name in (model, model.rpartition("/")[2]):
-            if name in self._models:
-                return _priced(self._models[name])
-        found = [_priced(prices) for prices in self._tails.get(model.rpartition("/")[2], [])]
+        tail = model.rpartition("/")[2]
+        named = next((self._models[name] for name in (model, tail) if name in self._models), None)
+        entries = self._tails.get(tail, []) if named is None else [named]
+        if any(_is_odd(entry) for entry in entries):
+            self.odd.add(model)
+            return None
+        found = [_priced(entry) for entry in entries]
         return found[0] if found and all(prices == found[0] for prices in found) else None
 
 
 def _priced(entry: Mapping[str, Any]) -> dict[str, float] | None:
     """Prices by kind. Cached tokens cost what input costs if the entry says nothing else."""
-    numbers = {kind: float(entry[key]) for kind, key in _PRICES.items() if _is_price(entry.get(key))}
+    given = {kind: amount(entry.get(key)) for kind, key in _PRICES.items()}
+    numbers = {kind: price for kind, price in given.items() if price is not None}
     if "input" not in numbers or "output" not in numbers:
         return None
     return {kind: numbers.get(kind, numbers["input"]) for kind in _PRICES}
 
 
-def _is_price(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+def _is_odd(entry: Mapping[str, Any]) -> bool:
+    """Whether a number stands where a price should, and is none: negative, or beyond all money."""
+    given = [entry.get(key) for key in _PRICES.values()]
+    return any(isinstance(one, (int, float)) and not isinstance(one, bool) and amount(one) is None for one in given)
 
 
 def read(path: str) -> Prices:

@@ -90,6 +90,8 @@ def command(
         note("the index is still being built: there may be more")
     if priced is not None and priced.unknown:
         note(f"{prices} has no price for {', '.join(sorted(priced.unknown))}")
+    if priced is not None and priced.odd:
+        note(f"{prices} has a price that cannot be one for {', '.join(sorted(priced.odd))}")
     if report["omitted"] and not people and limit is None:
         note(f"there are {report['omitted']} more rows; --all shows them, --json their total")
 

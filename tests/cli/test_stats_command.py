@@ -104,7 +104,31 @@ def test_two_prices_for_one_model_are_none(used: Shell, tmp_path: Path) -> None:
     assert used("stats", "--prices", str(file)).err == f"sessiond: {file} has no price for m-b\n"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"m": 3}', '{"m": {"input_cost_per_token": -1}}'])
+@pytest.mark.parametrize("odd", ["1e999", "-1", "1e300", "1" + "0" * 400, "NaN", "-Infinity"])
+@pytest.mark.parametrize("kind", ["input_cost_per_token", "cache_read_input_token_cost"])
+def test_a_price_that_cannot_be_one_costs_its_model_only(used: Shell, tmp_path: Path, odd: str, kind: str) -> None:
+    """The others are computed. It is told, and no other price is taken in its place."""
+    file = tmp_path / "prices.json"
+    bad = json.dumps({**PRICE, kind: "ODD"}).replace('"ODD"', odd)
+    file.write_text(f'{{"m-a": {bad}, "m-b": {json.dumps(PRICE)}}}')
+    done = used("stats", "--by", "model", "--prices", str(file), "--json")
+    costs = {row["key"]: row["total"]["cost"] for row in done.json["rows"]}
+    assert costs == {"m-a": 1.5, "m-b": pytest.approx(2000 * 2e-3 + 3000 * 1e-4)}
+    assert done.err == f"sessiond: {file} has a price that cannot be one for m-a\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "{",
+        '{"m": 3}',
+        '{"m": {"input_cost_per_token": -1}}',
+        '{"m": {"input_cost_per_token": 1e999, "output_cost_per_token": 1e999}}',
+    ],
+)
 def test_a_file_without_prices(home: Shell, tmp_path: Path, content: str) -> None:
     file = tmp_path / "prices.json"
     file.write_text(content)

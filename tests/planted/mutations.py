@@ -2506,4 +2506,18 @@ MUTATIONS = [
         "    except OSError:\n        return None\n",
         ("tests/service/test_costs_itself.py", "-k", "not_forgotten or not_looked_at"),
     ),
+    Planted(
+        "a price beyond all money is a price",
+        "cli/prices.py",
+        "    given = {kind: amount(entry.get(key)) for kind, key in _PRICES.items()}\n",
+        "    given = {kind: entry.get(key) for kind, key in _PRICES.items()}\n",
+        ("tests/cli/test_stats_command.py", "-k", "without_prices"),
+    ),
+    Planted(
+        "another price is taken in the place of an odd one",
+        "cli/prices.py",
+        "        if any(_is_odd(entry) for entry in entries):\n",
+        "        if not entries:\n",
+        ("tests/cli/test_stats_command.py", "-k", "cannot_be_one"),
+    ),
 ]
