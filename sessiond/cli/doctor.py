@@ -11,7 +11,7 @@ from functools import partial
 
 import click
 
-from sessiond.cli.client import connect_if_running
+from sessiond.cli.client import ask_if_running, connect_if_running
 from sessiond.cli.doctor_files import StoreDoctor, describe, examine_index
 from sessiond.cli.doctor_journal import acknowledge, examine_journal, lost
 from sessiond.cli.findings import Finding
@@ -183,6 +183,8 @@ def examine(where: Places, fs: FileSystem, *, repairing: bool = False) -> Iterat
         else:
             status = None if answer is None else answer.value
             yield from _daemon(where, status)
+            if status is not None:
+                yield from _followed(where)
     if status is None and fs.stat(where.data + "/journal") is not None:
         yield from examine_journal(fs, where.data + "/journal", config.limits, repairing=repairing)
     for store in config.stores:
@@ -261,3 +263,15 @@ def _daemon(where: Places, status: Status | None) -> Iterator[Finding]:
     elif status.index.problem is not None:
         hint = f"the rest is found; {where.log} says why, and the next start of the daemon tries again"
         yield Finding("search index", status.index.problem, hint)
+
+
+def _followed(where: Places) -> Iterator[Finding]:
+    """What the daemon cannot follow now."""
+    try:
+        answer = ask_if_running(where, requests.follow(None))
+    except (SessiondError, OSError) as error:  # an older daemon, for example, follows nothing
+        yield Finding(f"note: what the daemon follows is not known ({error})")
+        return
+    for place in answer.value.places if answer is not None else ():
+        if place.problem is not None:
+            yield Finding(f"following {place.tool}", place.problem, "it is tried again by itself")

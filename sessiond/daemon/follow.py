@@ -92,7 +92,7 @@ class _Place:
         self.unwatched: str | None = None
         """Why it is not watched."""
         self.failed = Misfits(log, "could not be followed")
-        """Its files that could not be read, and itself if it could not be looked through."""
+        """Its files that could not be read, and itself if its files could not be listed."""
         self.sessions: set[str] = set()
         """Sessions that were new or changed while it was followed."""
         self.last_at: str | None = None

@@ -35,7 +35,7 @@ from sessiond.cli.import_follow import _Follower
 from sessiond.cli.import_run import Choice, ImportPath
 from sessiond.cli.pages import sessions
 from sessiond.client.daemon_types import Address, Status
-from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable
+from sessiond.errors import AlreadyExists, BadFile, ConfigError, Conflict, DaemonUnreachable, InvalidParams
 from sessiond.fs import RealFileSystem
 from tests.fakes.answers import Answers
 
@@ -344,6 +344,22 @@ def test_doctor_and_status_name_what_is_not_indexed() -> None:
     found = [(one.what, one.problem) for one in doctor._daemon(where, msgspec.convert(told, Status))]
     assert found[1:] == [("search index", problem)]
     assert ("INDEX", problem) in daemon_status._lines(msgspec.convert(told, Status))
+
+
+def test_doctor_names_what_cannot_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places without a problem need no word. An older daemon follows nothing, which is no problem."""
+    where = endpoint.places({"HOME": "/", "SESSIOND_HOME": "/nowhere"})
+    fine = {"tool": "codex", "path": "/c", "sessions": 1, "lastAt": None, "problem": None}
+    told = {"tools": ["all"], "places": [fine, fine | {"tool": "qwen", "problem": "/q: it is broken"}], "behind": 1}
+    answers = Answers({"daemon/follow": [told]})
+    monkeypatch.setattr(doctor, "ask_if_running", lambda _, request: answers.answer(request))
+    assert [(one.what, one.problem) for one in doctor._followed(where)] == [("following qwen", "/q: it is broken")]
+
+    def older(*_: object) -> None:
+        raise InvalidParams("unknown method")
+
+    monkeypatch.setattr(doctor, "ask_if_running", older)
+    assert [one.problem for one in doctor._followed(where)] == [None]
 
 
 def test_what_doctor_says_of_a_daemon_in_trouble() -> None:

@@ -179,7 +179,7 @@ async def test_a_file_that_keeps_failing_is_tried_less_often(
         (folder / "bad.jsonl").write_text("x" * times)
 
 
-async def test_a_place_that_cannot_be_looked_through_is_looked_through_again(home: Path, started: Started) -> None:
+async def test_a_place_that_cannot_be_searched_is_searched_again(home: Path, started: Started) -> None:
     """What was written while nobody watched comes, although there was no file descriptor when the follower began."""
     place(home, "a.jsonl")
     follower, importing = await started(lost=2)

@@ -2465,11 +2465,11 @@ MUTATIONS = [
         ("tests/daemon/test_follower.py", "-k", "less_often"),
     ),
     Planted(
-        "a place that cannot be looked through is not looked through again",
+        "a place that cannot be searched is not searched again",
         "daemon/follow.py",
         "                await asyncio.sleep(self._failing(place.path, place, error))\n",
         "                self._failing(place.path, place, error)\n                return\n",
-        ("tests/daemon/test_follower.py", "-k", "looked_through_again"),
+        ("tests/daemon/test_follower.py", "-k", "searched_again"),
     ),
     Planted(
         "a followed folder that cannot be listed is an old one",
@@ -2519,5 +2519,12 @@ MUTATIONS = [
         "        if any(_is_odd(entry) for entry in entries):\n",
         "        if not entries:\n",
         ("tests/cli/test_stats_command.py", "-k", "cannot_be_one"),
+    ),
+    Planted(
+        "doctor keeps quiet about what cannot be followed",
+        "cli/doctor.py",
+        '        if place.problem is not None:\n            yield Finding(f"following',
+        '        if place.problem is None:\n            yield Finding(f"following',
+        ("tests/cli/test_small_commands.py", "-k", "cannot_be_followed"),
     ),
 ]
