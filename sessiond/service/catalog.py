@@ -19,12 +19,13 @@ import msgspec
 from sessiond.errors import SessiondError
 from sessiond.fs import on_one_thread
 from sessiond.index.values import IndexedInfo
+from sessiond.misfits import Misfits
 from sessiond.model.changes import Appended, Change, Cleared, Extended, Finished, Noted, Truncated
 from sessiond.model.message import Message, Note
 from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import join_wire_id, split_wire_id
 from sessiond.schema.daemon import IndexStatus
-from sessiond.service.indexed import bare, indexed
+from sessiond.service.indexed import bare, indexed, lacking
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.store.port import FileWarning, Listed, Store
 
@@ -37,8 +38,6 @@ _PATIENCE_S = 0.1
 """How long a query waits for whole sessions when only a few are being indexed."""
 _AT_A_TIME = 4
 """Sessions that are read for the index at a time."""
-_NAMED = 5
-"""Sessions that a problem names."""
 _HEADS_AT_A_TIME = 100
 """Sessions whose heads, which lists show, are read at a time."""
 _REMOVED = 10_000
@@ -108,6 +107,7 @@ class Catalog:
         """Sessions that the checks under way found in need of reading."""
         self._unread: set[str] = set()
         """Those of them that have not been read yet."""
+        self._failed = Misfits(log, "was not indexed")
         self._fed: set[str] = set()
         """Sessions that were fed while heads of sessions were being read from files."""
         self._removed: set[str] = set()
@@ -272,6 +272,7 @@ class Catalog:
         self._removed.add(wire_id)
         self._waiting.pop(wire_id, None)
         self._filling.discard(wire_id)
+        self._failed.passed(wire_id)
         self._in_order(wire_id, lambda: self.index.remove(wire_id))
 
     async def settled(self) -> None:
@@ -320,7 +321,7 @@ class Catalog:
             state=state if problem is None else "failing",
             read=self._found - len(self._unread),
             found=self._found,
-            problem=problem or _lacking(self.index.left_out),
+            problem=problem or lacking(list(dict.fromkeys([*self.index.left_out, *self._failed.names()]))),
         )
 
     async def _check_all(self, stores: Sequence[Store]) -> None:
@@ -444,8 +445,16 @@ class Catalog:
         slots = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(listed: Listed) -> list[FileWarning]:
-            async with slots:
-                return await self._reindex(store, listed)
+            wire_id = join_wire_id(store.name, listed.local_id)
+            self._failed.passed(wire_id)
+            try:
+                async with slots:
+                    return await self._reindex(store, listed)
+            except SessiondError:
+                raise
+            except Exception as error:  # a bug of ours with one session: the others are indexed
+                self._failed.note(wire_id, error)
+                return [FileWarning(listed.path, None, f"was not indexed: {error!r}")]
 
         with on_one_thread():
             async with asyncio.TaskGroup() as group:
@@ -508,12 +517,3 @@ class Catalog:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _lacking(wire_ids: Sequence[str]) -> str | None:
-    """Which sessions have something that cannot be indexed; None if none has."""
-    if not wire_ids:
-        return None
-    shown = ", ".join(wire_ids[:_NAMED])
-    more = f" and {len(wire_ids) - _NAMED} more" if len(wire_ids) > _NAMED else ""
-    return f"not everything could be indexed of {shown}{more}"

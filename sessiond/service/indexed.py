@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from sessiond.index.values import IndexedInfo
@@ -9,6 +11,9 @@ from sessiond.model.session import Session, SessionInfo
 from sessiond.model.values import JsonObject, join_wire_id, split_wire_id
 from sessiond.model.wire import writable
 from sessiond.store.port import Store
+
+_NAMED = 5
+"""Sessions that a problem names."""
 
 
 def indexed(store: Store, session: Session, fingerprint: str | None) -> IndexedInfo:
@@ -22,3 +27,12 @@ def bare(store: Store, info: SessionInfo) -> IndexedInfo:
     known: JsonObject = msgspec.structs.asdict(info)
     path = writable(store.file_path(split_wire_id(info.session_id)[1]))
     return IndexedInfo(**known, store=store.name, format=store.format, path=path)
+
+
+def lacking(wire_ids: Sequence[str]) -> str | None:
+    """Which sessions have something that cannot be indexed; None if none has."""
+    if not wire_ids:
+        return None
+    shown = ", ".join(wire_ids[:_NAMED])
+    more = f" and {len(wire_ids) - _NAMED} more" if len(wire_ids) > _NAMED else ""
+    return f"not everything could be indexed of {shown}{more}"

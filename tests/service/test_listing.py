@@ -76,6 +76,31 @@ async def test_the_status_names_sessions_that_are_not_indexed_completely(service
     assert service.catalog.status().problem == "not everything could be indexed of a, b, c, d, e and 2 more"
 
 
+async def test_a_session_that_cannot_be_read_for_the_index_costs_itself(
+    service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug of ours in one session: the others are indexed, and the status names it until it can be read."""
+    await service.catalog.ready.wait()
+    there(store, "a", "b", "c")
+    real = service.catalog._reindex
+
+    async def reindex(store: Any, listed: Any) -> Any:
+        if listed.local_id == "b":
+            raise KeyError("a bug")
+        return await real(store, listed)
+
+    monkeypatch.setattr(service.catalog, "_reindex", reindex)
+    [warning] = await service.catalog.check(store)
+    assert warning.message == "was not indexed: KeyError('a bug')"
+    assert sorted(service.index.messages) == ["a", "c"]
+    told = service.catalog.status()
+    assert (told.state, told.problem) == ("ready", "not everything could be indexed of b")
+    monkeypatch.setattr(service.catalog, "_reindex", real)
+    assert await service.catalog.check(store) == []
+    assert sorted(service.index.messages) == ["a", "b", "c"]
+    assert service.catalog.status().problem is None
+
+
 async def test_a_list_says_what_it_may_lack(
     service: Service, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
