@@ -62,7 +62,8 @@ class Gemini(FileTarget):
     def _free_name(self, cwd: str, bases: list[str], taken: set[str]) -> str:
         slug = re.sub(r"[^a-z0-9]+", "-", os.path.basename(cwd).lower()).strip("-") or "project"
         name, nth = slug, 0
-        while name in taken or any(_owner(one, name) is not None for one in bases):
+        # Another copy for this project may have claimed a name since we looked.
+        while name in taken or any(_owner(one, name) not in (None, cwd) for one in bases):
             nth += 1
             name = f"{slug}-{nth}"
         return os.path.join(bases[0], name)

@@ -1546,6 +1546,13 @@ MUTATIONS = [
         ("tests/resume/test_copies.py", "-k", "models_refuse"),
     ),
     Planted(
+        "a project that was named meanwhile is named again",
+        "resume/gemini.py",
+        "_owner(one, name) not in (None, cwd) for one in bases):\n            nth",
+        "_owner(one, name) is not None for one in bases):\n            nth",
+        ("tests/resume/test_resume_written.py", "-k", "just_named"),
+    ),
+    Planted(
         "a copy that failed leaves a project's mark",
         "resume/gemini.py",
         "        except BaseException:\n            self.remove(written)\n            raise\n        return written\n",

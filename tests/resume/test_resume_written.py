@@ -26,6 +26,7 @@ from sessiond.limits import MIB
 from sessiond.model.message import Message
 from sessiond.resume import make as making
 from sessiond.resume.check import CopyDiffers
+from sessiond.resume.gemini import Gemini
 from sessiond.resume.make import make
 from sessiond.resume.selection import selected
 from sessiond.resume.target import Written
@@ -115,6 +116,23 @@ def test_four_at_once_are_four(name: str, tmp_path: Path) -> None:
     assert len({one.written.id for one in made}) == 4
     assert len(sessions(name, tmp_path)) == 4
     assert len([path for path in below(tmp_path) if path.name == ".project_root"]) == (name == "gemini")
+
+
+def test_a_project_that_another_copy_has_just_named_is_not_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for the project's folder and the choice of a name for it."""
+    choose = Gemini._free_name
+
+    def late(self: Gemini, *given: Any) -> str:
+        monkeypatch.setattr(Gemini, "_free_name", choose)
+        copy("gemini", tmp_path)
+        return choose(self, *given)
+
+    monkeypatch.setattr(Gemini, "_free_name", late)
+    copy("gemini", tmp_path)
+    assert len(sessions("gemini", tmp_path)) == 2
+    assert len([path for path in below(tmp_path) if path.name == ".project_root"]) == 1
 
 
 @pytest.mark.parametrize("name", TARGETS)
