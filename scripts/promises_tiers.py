@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.suite.tiers import lowest_in
+from tests.suite.tiers import Tier, tiers_in
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "promises.md"
@@ -18,8 +18,8 @@ _TEST = re.compile(r"`(tests/[\w/.]+)`")
 
 def tiers(tests: str) -> str:
     """`tests`: the cell that names them."""
-    named = [name.rstrip("/.") for name in _TEST.findall(tests)]
-    return ", ".join(sorted({str(tier) for tier in map(lowest_in, named)}, key=("unit", "run", "all").index))
+    found = set[Tier]().union(*(tiers_in(name.rstrip("/.")) for name in _TEST.findall(tests)))
+    return ", ".join(map(str, sorted(found)))
 
 
 def with_tiers(page: str) -> str:

@@ -12,7 +12,7 @@ Each tier has the ones above it. Whoever names files, folders or tests gets all 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -48,15 +48,18 @@ TABLE: dict[str, Tier] = {
     "tests": _R,
     "tests/accepted": _R,
     "tests/acp/test_join.py": _A,
+    "tests/acp/test_recorded.py": _A,
     "tests/acp/test_sharing.py": _U,
     "tests/acp/test_spool.py": _U,
     "tests/adapters/test_adapter_docs.py": _A,
     "tests/adapters/test_adapter_imports.py": _A,
+    "tests/adapters/test_adapter_lives.py": _A,
     "tests/adapters/test_ai_sdk.py": _A,
     "tests/agents": _A,
     "tests/agents/test_agents.py::test_what_came_in_is_what_the_model_was_sent[claude]": _R,
     "tests/autostart/test_definitions.py": _A,
     "tests/bench": _A,
+    "tests/cli/test_filters.py": _A,
     "tests/cli/test_repair.py": _A,
     "tests/cli/test_setup_command.py": _A,
     "tests/cli/test_stats_command.py": _A,
@@ -131,9 +134,10 @@ TABLE: dict[str, Tier] = {
     "tests/store/test_expiry.py": _R,
     "tests/store/test_making.py": _R,
     "tests/suite/test_tiers.py": _U,
-    "tests/surroundings": _A,
-    "tests/surroundings/test_random_surroundings.py": _R,
-    "tests/surroundings/test_readme_commands.py": _R,
+    "tests/surroundings/test_descriptors.py": _A,
+    "tests/surroundings/test_file_systems.py": _A,
+    "tests/surroundings/test_locales.py": _A,
+    "tests/surroundings/test_pythons.py": _A,
     # In `scripts/check`.
     "tests/test_docs.py": _A,
     "tests/test_house.py": _A,
@@ -155,12 +159,11 @@ def _beginnings(test: str) -> Iterator[str]:
         name, separator, _ = name.rpartition("::" if "::" in name else "/")
 
 
-def lowest_in(path: str, table: dict[str, Tier] = TABLE) -> Tier:
-    """The lowest tier that a test of a file or below a folder has."""
+def tiers_in(path: str, table: dict[str, Tier] = TABLE) -> set[Tier]:
+    """The tiers of the tests of a file or below a folder. `path` may also be one test."""
     below = (tier for name, tier in table.items() if name.startswith((f"{path}/", f"{path}::")))
-    return min((tier_of(path, table), *below))
+    return {tier_of(path, table), *below}
 
 
-def without_tests(tests: Iterable[str], table: dict[str, Tier] = TABLE) -> set[str]:
-    """Lines of the table that speak of none of these tests."""
-    return table.keys() - {name for test in tests for name in _beginnings(test)}
+def lowest_in(path: str, table: dict[str, Tier] = TABLE) -> Tier:
+    return min(tiers_in(path, table))
