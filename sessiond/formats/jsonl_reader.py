@@ -20,7 +20,6 @@ from sessiond.formats.foreign_message import (
     usable_status,
     usable_time,
 )
-from sessiond.formats.shared_line import pieces_of
 from sessiond.formats.sidecar import EPOCH, Sidecar, SidecarEntry, key_of
 from sessiond.model.changes import Noted, StateSet, Updated
 from sessiond.model.message import STATUSES, Message, Note
@@ -92,7 +91,7 @@ class JsonlReader:
         """Read one line, or the pieces of one on which records follow a stub or each other."""
         known = len(self.problems)
         kind = self.take(line, number)
-        pieces = pieces_of(line) if kind == "strange" else iter(())
+        pieces = _pieces_of(line) if kind == "strange" else iter(())
         first, second = next(pieces, None), next(pieces, None)
         if first is None or second is None:
             yield kind, line
@@ -279,3 +278,9 @@ def _seq(value: dict[str, Json]) -> int:
     if type(seq) is not int or not 0 <= seq < 2**53:
         raise ValueError("its seq is not a whole number from 0 to 2^53 - 1")
     return seq
+
+
+def _pieces_of(line: bytes) -> Iterator[tuple[bytes, bool]]:
+    from sessiond.formats.shared_line import pieces_of  # it needs `json`, which no daemon should load before it answers
+
+    return pieces_of(line)

@@ -30,9 +30,8 @@ from sessiond.index.chunks import DamagedChunk
 from sessiond.index.cursors import HitOrders
 from sessiond.index.feed_queue import Apply, Step
 from sessiond.index.meaning import can_find_meaning
-from sessiond.index.preparer import Preparer
+from sessiond.index.preparer import PreparedBatch, Preparer
 from sessiond.index.readers import Readers, Ticket
-from sessiond.index.smaller import each_message, each_note, each_prepared
 from sessiond.index.values import IndexedInfo, ListQuery, Page, SearchPage, SearchQuery, Unseen, UsageQuery, UsageReport
 from sessiond.index.writer import Writer
 from sessiond.limits import Limits
@@ -149,7 +148,7 @@ class Index:
     def add_messages(self, session_id: str, messages: Sequence[Message]) -> None:
         """New messages, or new content of old ones (of the same seq)."""
         size = sum(_size(message) for message in messages)
-        smaller = partial(each_message, session_id, messages)
+        smaller = partial(_each_message, session_id, messages)
         self._feed(session_id, size, lambda batch: batch.add_messages(session_id, messages), smaller=smaller)
 
     def add_note(self, session_id: str, note: Note) -> None:
@@ -189,7 +188,7 @@ class Index:
         if part:
             self._add_part(info.session_id, part, size)
         size = sum(len(note.content) for note in notes) + _STEP_BYTES
-        smaller = partial(each_note, info, notes, stamp)
+        smaller = partial(_each_note, info, notes, stamp)
         end = Step(info.session_id, size, lambda batch: batch.end_session(info, notes, stamp), True, smaller=smaller)
         self._writer.submit(end)
 
@@ -218,14 +217,14 @@ class Index:
             lambda batch: batch.add_part(session_id, job.result()),
             True,
             job,
-            smaller=partial(each_prepared, session_id, job),
+            smaller=partial(_each_prepared, session_id, job),
         )
         self._writer.submit(step)
 
     def end_session(self, info: IndexedInfo, notes: Sequence[Note], stamp: int) -> None:
         """The fingerprint is kept only if every part arrived."""
         size = sum(len(note.content) for note in notes)
-        smaller = partial(each_note, info, notes, stamp)
+        smaller = partial(_each_note, info, notes, stamp)
         self._feed(
             info.session_id,
             size,
@@ -472,3 +471,24 @@ def _check_query(query: SearchQuery, limits: Limits, modes: Sequence[str]) -> No
         raise InvalidParams("query: expected a string", field="query")
     if len(query.query) > limits.query_bytes or len(query.query.encode("utf-8", "replace")) > limits.query_bytes:
         raise TooLarge(f"query: longer than {limits.query_bytes} bytes", limit=limits.query_bytes)
+
+
+# Loaded for the first change that cannot be written as one.
+
+
+def _each_message(session_id: str, messages: Sequence[Message]) -> Iterable[Apply]:
+    from sessiond.index.smaller import each_message
+
+    return each_message(session_id, messages)
+
+
+def _each_prepared(session_id: str, job: PreparedBatch) -> Iterable[Apply]:
+    from sessiond.index.smaller import each_prepared
+
+    return each_prepared(session_id, job)
+
+
+def _each_note(info: IndexedInfo, notes: Sequence[Note], stamp: int) -> Iterable[Apply]:
+    from sessiond.index.smaller import each_note
+
+    return each_note(info, notes, stamp)

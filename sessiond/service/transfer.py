@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sessiond.errors import AlreadyExists, InvalidParams, SessiondError, TooLarge, Unavailable
-from sessiond.exporters import export as render
 from sessiond.formats import jsonl
 from sessiond.formats.losses import lost
 from sessiond.fs import FileSystem, RealFileSystem, atomic_write
@@ -262,5 +261,7 @@ def _holds(copy: Session, original: Session) -> bool:
 def _render(session: Session, fmt: str) -> bytes:
     if fmt == "jsonl":
         return jsonl.encode(session, {})[0].data
-    chunks: Iterator[str] = render(session, session.messages(), fmt)
+    from sessiond.exporters import export  # most exports are of the daemon's own format
+
+    chunks: Iterator[str] = export(session, session.messages(), fmt)
     return "".join(chunks).encode("utf-8", "replace")

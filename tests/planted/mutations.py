@@ -2228,8 +2228,8 @@ MUTATIONS = [
     Planted(
         "a native message behind a stub is lost with its line",
         "formats/jsonl_reader.py",
-        '        pieces = pieces_of(line) if kind == "strange" else iter(())\n',
-        '        pieces = pieces_of(line) if kind == "header" else iter(())\n',
+        '        pieces = _pieces_of(line) if kind == "strange" else iter(())\n',
+        '        pieces = _pieces_of(line) if kind == "header" else iter(())\n',
         ("tests/formats/test_jsonl.py", "-k", "behind_a_stub"),
     ),
     Planted(
