@@ -43,7 +43,7 @@ EDITOR = "an editor"
 
 def sessions() -> Iterator[tuple[str, Session]]:
     """Where it came from, and the session."""
-    from places import EDITED  # type: ignore[import-not-found]  # tests/resume is no package
+    from places import EDITED  # type: ignore[import-not-found]  # tests/resume is not a package
 
     yield EDITOR, _session(Message.from_wire({**one, "id": f"m{n}", "seq": n + 1}) for n, one in enumerate(EDITED))
     writers = sources()

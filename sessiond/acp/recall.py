@@ -14,7 +14,7 @@ _UNANSWERED = "sessiond could not look up what it has recorded; recorder.log in 
 
 
 class Recaller:
-    """`folder`: where spools are; None if there is none, and then nothing is known."""
+    """`folder`: where spools are kept; if None, nothing is known."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = folder

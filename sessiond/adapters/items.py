@@ -25,7 +25,7 @@ def whole(key: str, item: Any) -> dict[str, Any]:
 
 
 def item_in(message: Message, key: str) -> Any:
-    """The item that `whole` put into a message; None if there is none. TooLarge if the message was cut."""
+    """The item that `whole` put into a message, or None. TooLarge if the message was cut."""
     if message.cut is not None:
         raise TooLarge(
             f"message {message.id} has {message.cut} bytes and does not fit into a response",
