@@ -5,6 +5,9 @@ done, no session enters or leaves the trash, and the journal keeps all its segme
 after it everything that changed since the first pass is copied again. So every session file in the copy is at least as new
 as every mark about it in the journal's copy, as after a crash; and everything acknowledged before that moment is in one of
 the two. The ledgers of shared stores are copied after that moment too: they hold what waits for a hub.
+
+What is known of other tools' sessions is copied just before it, so that it never names a message that the copy lacks: a
+follower would take it for one that somebody removed. What people did remove is added to it after that moment.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import logging
 import os
 import posixpath
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -39,7 +42,7 @@ from sessiond.backups.manifest import (
 from sessiond.clock import Clock
 from sessiond.config import DEFAULT_STORE, Config
 from sessiond.endpoint import Places
-from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly
+from sessiond.errors import AlreadyExists, InvalidParams, ReadOnly, SessiondError
 from sessiond.formats.sidecar import FOLDER
 from sessiond.fs import FileSystem, is_temporary, off_loop
 from sessiond.journal import JournalExtent, JournalWriter
@@ -56,7 +59,10 @@ from sessiond.store.mounts import Mounts
 
 log = logging.getLogger(__name__)
 Progress = Callable[[JsonObject], None]
-_OURS_ALONE = ("lock", "endpoint", "token", "journal", "sessions", "trash", "shared")
+_IMPORTS = "imports.db"
+_OURS_ALONE = (
+    "lock", "endpoint", "token", "journal", "sessions", "trash", "shared", _IMPORTS, f"{_IMPORTS}-journal"
+)  # fmt: skip
 """Entries of the data folder that are not simply copied: they belong to this process, are secret, or are copied separately."""
 _LOOK_S = 5.0
 """How long it waits until a session whose file was removed is in the trash."""
@@ -72,6 +78,16 @@ class Ledger(Protocol):
         """OSError, sqlite3.Error."""
 
 
+class Removals(Protocol):
+    """What is needed from the ledger of imported sources; `service.removals.Removals` implements it."""
+
+    async def copy_to(self, path: str) -> bool:
+        """Whether there is one. SessiondError, OSError."""
+
+    async def copy_removed_to(self, path: str) -> None:
+        """SessiondError, OSError."""
+
+
 class Backups:
     """Makes one backup at a time; a second request waits."""
 
@@ -85,8 +101,10 @@ class Backups:
         mounts: Mounts,
         open_sessions: OpenSessions,
         ledgers: Mapping[str, Ledger],
+        removals: Removals,
     ) -> None:
         """`ledgers`: of the shared stores, by their names."""
+        self._removals = removals
         self._open_sessions = open_sessions
         self._ledgers = ledgers
         self._fs = fs
@@ -114,6 +132,7 @@ class Backups:
                     self._mounts,
                     self._open_sessions,
                     self._ledgers,
+                    self._removals,
                     tree,
                     progress,
                 )
@@ -173,9 +192,11 @@ class _Copy:
         mounts: Mounts,
         open_sessions: OpenSessions,
         ledgers: Mapping[str, Ledger],
+        removals: Removals,
         tree: Tree,
         progress: Progress | None,
     ) -> None:
+        self._removals = removals
         self._open_sessions = open_sessions
         self._ledgers = ledgers
         self._waiting: dict[str, int] = {}
@@ -195,7 +216,7 @@ class _Copy:
     async def fill(self, journal: JournalWriter, now: str) -> Manifest:
         await self._first_passes()
         await off_loop(self._trash)
-        async with self._mounts.moves.none(), journal.held() as held:
+        async with self._mounts.moves.none(), self._imports(), journal.held() as held:
             await off_loop(self._journal, held)
             await self._first_passes()  # of stores that were adopted meanwhile
             for name in list(self._sessions):
@@ -313,6 +334,24 @@ class _Copy:
         self._copy(rough, ledger_of(name))
         self._fs.remove(rough)
         return waiting
+
+    @contextlib.asynccontextmanager
+    async def _imports(self) -> AsyncIterator[None]:
+        """What is known of other tools' sessions: see above."""
+        rough = self._tree.path(f".{_IMPORTS}")
+        there = False
+        try:
+            there = await self._removals.copy_to(rough)
+        except SessiondError as error:
+            if self._fs.has_name(rough):
+                self._fs.remove(rough)
+            lost = "after a restore, what was deleted of other tools' sessions may come back"
+            self._warn(f"{self._where.data}/{_IMPORTS}", f"{error.message}; {lost}")
+        yield
+        if there:
+            await self._removals.copy_removed_to(rough)
+            await off_loop(self._copy, rough, f"{DATA}/{_IMPORTS}")
+            await off_loop(self._fs.remove, rough)
 
     def _trash(self) -> None:
         self._copy_tree(f"{self._where.data}/trash", f"{DATA}/trash")

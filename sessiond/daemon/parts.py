@@ -198,6 +198,7 @@ class DaemonParts:
             self._mounts,
             self._service.open_sessions,
             {} if self._sharing is None else self._sharing.ledgers,
+            self._service.removals,
         )
 
     @cached_property

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from sessiond.errors import SessiondError, Unavailable
 from sessiond.schema.sessions import ImportResult
-from sessiond.service.imported_session import ImportTarget
+from sessiond.service.imported_session import GONE, ImportTarget
 from sessiond.service.sources import Sources, mark_of
-from sessiond.service.vanished import GONE, mark_session
+from sessiond.service.vanished import mark_session
 
 log = logging.getLogger(__name__)
 UNKNOWN = "unknown"

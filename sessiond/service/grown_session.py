@@ -7,7 +7,9 @@ the journal takes the old end away and appends the new one, so a crash leaves th
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import Awaitable
 
 from sessiond.errors import TooLarge
@@ -19,11 +21,13 @@ from sessiond.model.session import Session
 from sessiond.model.values import Json, JsonObject
 from sessiond.schema.types import SessionInfo
 from sessiond.service.imported_session import (
+    GONE,
     PART_BYTES,
     PART_MESSAGES,
     SAID_FIELDS,
     ImportedSession,
     ImportTarget,
+    Known,
     PinnedSession,
     SkippedSession,
     fields_said,
@@ -31,7 +35,6 @@ from sessiond.service.imported_session import (
 )
 from sessiond.service.planning import Draft
 from sessiond.service.source_merge import (
-    SourceDigest,
     is_marked,
     learned,
     marked,
@@ -53,11 +56,11 @@ class Grown(ImportedSession):
         place: ImportTarget,
         start: SessionStart,
         held: PinnedSession,
-        before: SourceDigest | None,
+        known: Known,
         *,
         followed: bool = False,
     ) -> None:
-        super().__init__(place, start, before, followed=followed)
+        super().__init__(place, start, known, followed=followed)
         self._held = held
         self._order: list[str] = []
         """Ids as the source has them."""
@@ -76,8 +79,8 @@ class Grown(ImportedSession):
         message_id = wire["id"]
         before = self._before.of(message_id)
         ours = self._held.session.message(message_id)
-        if ours is None and self._followed and key in self._before.messages:
-            return None
+        if ours is None and self._followed and (key in self._before.messages or key in self._known.removed_messages):
+            return None  # a person removed it here
         self._order.append(message_id)
         if ours is None:
             self._new[message_id] = wire
@@ -201,7 +204,9 @@ class Grown(ImportedSession):
                 del ours[key]
         theirs = {key: self.info.get(key) for key in SAID_FIELDS}
         fields = {key: value for key, value in learned(ours, theirs, self._before).items() if value is not None}
-        metadata = self._metadata(session, mark if self.added or self._revised else None)
+        here = mapped(session.metadata.get("source"))
+        back = (bool(here.get(GONE)) and here.get("path") == self.path) or await self._has_moved(here)
+        metadata = self._metadata(session, mark if self.added or self._revised else None, back=back)
         if metadata is not None:
             fields["metadata"] = metadata
         if not fields and self.latest <= session.updated_at:
@@ -215,7 +220,17 @@ class Grown(ImportedSession):
 
         await self._held.one.change(plan)
 
-    def _metadata(self, session: Session, mark: str | None) -> JsonObject | None:
+    async def _has_moved(self, here: JsonObject) -> bool:
+        """Whether the session's source is where it was not when the session was given this `metadata.source`."""
+        path = here.get("path")
+        if (
+            not isinstance(path, str) or path == self.path or self.place.store.shared
+        ):  # it may be there on another machine
+            return False
+        return path == self._known.moved_from or not await asyncio.to_thread(os.path.lexists, path)
+
+    def _metadata(self, session: Session, mark: str | None, *, back: bool) -> JsonObject | None:
+        """`back`: the source has been away, and is at this path now."""
         theirs = {key: value for key, value in self.info.get("metadata", {}).items() if key != "source"}
         fresh = learned(session.metadata, theirs, self._before, "metadata.")
         # The line that records a mark repeats all metadata: not worth it if there is much.
@@ -224,10 +239,9 @@ class Grown(ImportedSession):
             holder: JsonObject = {"metadata": {"source": source}}
             remember_mark(holder, mark)
             fresh["source"] = holder["metadata"]["source"]
-        here = mapped(session.metadata.get("source"))
-        if here.get("gone") and here.get("path") == self.path:  # the source has it again
-            back = mapped(fresh.get("source", here))
-            fresh["source"] = {key: value for key, value in back.items() if key != "gone"}
+        if back:
+            source = mapped(fresh.get("source", session.metadata.get("source")))
+            fresh["source"] = {key: value for key, value in source.items() if key != GONE} | {"path": self.path}
         if not fresh:
             return None
         merged = {**session.metadata, **fresh}
@@ -240,8 +254,8 @@ class Followed(ImportedSession):
     database holds all the sessions of a tool, and usually only one of them has changed.
     """
 
-    def __init__(self, place: ImportTarget, start: SessionStart, before: SourceDigest) -> None:
-        super().__init__(place, start, before, followed=True)
+    def __init__(self, place: ImportTarget, start: SessionStart, known: Known) -> None:
+        super().__init__(place, start, known, followed=True)
         self._start = start
         self._waiting: list[tuple[JsonObject, bytes, int]] = []
         """What it has taken while nothing in it was new."""
@@ -268,7 +282,7 @@ class Followed(ImportedSession):
         held = await self.place.held(self.local_id)
         self._inner = SkippedSession(self.place, self._start)
         if held is not None:  # otherwise it was deleted in the meantime
-            self._inner = Grown(self.place, self._start, held, self._before, followed=True)
+            self._inner = Grown(self.place, self._start, held, self._known, followed=True)
         waiting, self._waiting = self._waiting, []
         await self._pass_on(self._inner, waiting)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
@@ -36,8 +37,23 @@ PART_MESSAGES = 4000
 _INDEXED_MESSAGES = 60
 _INDEXED_CHARS = 60_000
 """Characters that go to the index at a time."""
+GONE = "gone"
+"""In `metadata.source` of a session, and the mark of a removed file in the ledger."""
 SAID_FIELDS = ("name", "summary", "model", "cwd", "parent", "tags", "archived")
 """Fields that a source may learn late."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a session that a file has. `before`: what the file said of it when it was last read. `moved_from`: the
+    file's path then, if that has changed. `removed`: a person removed the session. `removed_messages`: digests of the ids of
+    messages that a person removed. `has_arrived`: it was here, from this file or another one.
+    """
+
+    before: SourceDigest | None = None
+    moved_from: str | None = None
+    removed: bool = False
+    removed_messages: frozenset[bytes] = frozenset()
+    has_arrived: bool = False
 
 
 class ImportTarget:
@@ -54,6 +70,17 @@ class ImportTarget:
 
     def wire_id(self, local_id: str) -> str:
         return join_wire_id(self.store.name, local_id)
+
+    async def known(self, local_id: str, path: str) -> Known:
+        """Unavailable if that cannot be found out now."""
+        found = await self.ledger.recall(self.store.name, local_id)
+        before, moved_from = found.by_path.get(path), None
+        if before is None and found.by_path:  # where the file is no longer, it was moved from
+            gone = [one for one in found.by_path if not await asyncio.to_thread(os.path.lexists, one)]
+            moved_from = max(gone, key=lambda one: len(found.by_path[one].messages), default=None)
+            before = None if moved_from is None else found.by_path[moved_from]
+        has_arrived = any(one.arrived for one in found.by_path.values())
+        return Known(before, moved_from, found.removed, found.removed_messages, has_arrived)
 
     async def has(self, local_id: str) -> bool:
         """Whether the session exists, as far as that is known without reading it."""
@@ -150,7 +177,7 @@ class PinnedSession:
 
 
 class ImportedSession:
-    """What all kinds have in common. `before`: what the source said when it was last read. `followed`: nobody asked for this.
+    """What all kinds have in common. `known`: what is known of it from before. `followed`: nobody asked for this.
     `added`: how many messages are, or would be, new. `ended`: the source was read to its end.
     """
 
@@ -158,17 +185,18 @@ class ImportedSession:
         self,
         place: ImportTarget,
         start: SessionStart,
-        before: SourceDigest | None = None,
+        known: Known | None = None,
         *,
         followed: bool = False,
     ) -> None:
         self.place = place
+        self._known = known or Known()
         self.local_id = start.suggested_id
         self.info = dict(start.info)
         self.path = str(mapped(mapped(self.info.get("metadata")).get("source")).get("path", ""))
         self.added = 0
         self.ended = False
-        self._before = before or SourceDigest()
+        self._before = self._known.before or SourceDigest()
         self._followed = followed
         self.weight = 0
         """About how many bytes of the source it has in memory."""
@@ -219,18 +247,23 @@ class ImportedSession:
 
     async def remember(self) -> None:
         """Record that the session has what the source said."""
-        await self._keep(self._before.now(self.said, fields_said(self.info)))
+        await self._keep(self._before.now(self.said, fields_said(self.info)), self._known.moved_from)
+        if not self._followed and (self._known.removed or self._known.removed_messages):
+            await self.place.ledger.came_back(self.place.store.name, self.local_id)
 
-    async def _keep(self, digest: SourceDigest) -> None:
-        await self.place.ledger.keep(self.place.store.name, self.local_id, self.path, digest)
+    async def _keep(self, digest: SourceDigest, moved_from: str | None = None) -> None:
+        await self.place.ledger.keep(self.place.store.name, self.local_id, self.path, digest, moved_from)
 
     async def abandon(self) -> None:
         """Give it up: it will not be finished."""
 
 
 class New(ImportedSession):
-    def __init__(self, place: ImportTarget, start: SessionStart, now: str, *, followed: bool = False) -> None:
-        super().__init__(place, start, SourceDigest(arrived=False), followed=followed)
+    def __init__(
+        self, place: ImportTarget, start: SessionStart, now: str, known: Known, *, followed: bool = False
+    ) -> None:
+        fresh = msgspec.structs.replace(known, before=SourceDigest(arrived=False))
+        super().__init__(place, start, fresh, followed=followed)
         self._now = now
         self._session: Session | None = None
         """Without its messages."""

@@ -11,13 +11,13 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from typing import TypeAlias
 
 import msgspec
 
 from sessiond.collector import few_searches
-from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge
+from sessiond.errors import AlreadyExists, BadFile, InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.formats import registry as formats
 from sessiond.importers import registry
 from sessiond.importers.reader import PROCESS_BYTES, ImportReader
@@ -33,7 +33,7 @@ from sessiond.importers.record import (
 )
 from sessiond.limits import MIB
 from sessiond.model.session import UNTITLED
-from sessiond.model.values import Json, timestamp
+from sessiond.model.values import Json
 from sessiond.schema.sessions import ImportResult
 from sessiond.service.grown_session import Followed, Grown
 from sessiond.service.import_tally import ImportTally
@@ -41,12 +41,13 @@ from sessiond.service.imported_session import (
     Imagined,
     ImportedSession,
     ImportTarget,
+    Known,
     New,
     PinnedSession,
     SkippedSession,
 )
 from sessiond.service.native_import import NativeIntake
-from sessiond.service.sources import Sources, mark_of
+from sessiond.service.sources import Sources, changed_at, mark_of, size_of
 from sessiond.service.vanished import vanish
 from sessiond.shield import shielded
 
@@ -139,7 +140,7 @@ class Intake:
             if fmt in formats.NAMES:
                 await native.run(path, fmt or "")
             else:
-                await self._sources.load()
+                await self._load()
                 await self._foreign(path, native)
                 await self._give_names()
         finally:
@@ -149,6 +150,10 @@ class Intake:
         if self._place.catalog.ready.is_set():  # otherwise all sessions are being indexed, and searches say so
             await self._place.catalog.searchable()
         return self._tally.result(path, since=since is not None, report=report)
+
+    async def _load(self) -> None:
+        with suppress(*(() if self._wanted.followed else (Unavailable,))):  # see `_known`
+            await self._sources.load()
 
     def _tell(self) -> None:
         read = min(self._done + self._reader.counter.bytes, self._total)
@@ -169,7 +174,7 @@ class Intake:
 
     async def _foreign(self, path: str, native: NativeIntake) -> None:
         named = not await asyncio.to_thread(os.path.isdir, path)
-        files = await asyncio.to_thread(lambda: [(one, _size(one)) for one in registry.candidates(path)])
+        files = await asyncio.to_thread(lambda: [(one, size_of(one)) for one in registry.candidates(path)])
         self._total = sum(size for _, size in files) or 1
         self._reader.large = self._total > PROCESS_BYTES
         self._total_files = len(files)
@@ -220,7 +225,7 @@ class Intake:
         except OSError:
             mark = None
         found = await asyncio.to_thread(registry.identify, path, self._wanted.format, named=named)
-        if mark is not None and not isinstance(found, registry.Found) and await asyncio.to_thread(_size, path) == 0:
+        if mark is not None and not isinstance(found, registry.Found) and await asyncio.to_thread(size_of, path) == 0:
             await self._vanished(path, self._sources.local_ids(path))
         if isinstance(found, SkippedLine):
             self._tally.warn(found.path, found.line, found.reason)
@@ -235,7 +240,9 @@ class Intake:
     async def _passed_over(self, path: str, mark: str) -> bool:
         known = await self._sources.unchanged(path, self._wanted.format, mark, followed=self._wanted.followed)
         if known is None:
-            untouched = self._wanted.since is not None and await asyncio.to_thread(_changed, path) < self._wanted.since
+            untouched = (
+                self._wanted.since is not None and await asyncio.to_thread(changed_at, path) < self._wanted.since
+            )
             if untouched:
                 self._tally.untouched()
             return untouched
@@ -361,11 +368,14 @@ class Intake:
             await self._finish(ended, None, file)
         while any(other.local_id == start.suggested_id for other in self._storing.values()):
             await self._one_stored()
-        place, now = self._place, self._now()
-        before = await place.ledger.digest(place.store.name, start.suggested_id, file.found.path)
-        if self._wanted.followed and before is not None and before.arrived:
+        place, now, followed = self._place, self._now(), self._wanted.followed
+        known = await self._known(start, file)
+        if followed:
             there = await place.has(start.suggested_id)
-            return Followed(place, start, before) if there else SkippedSession(place, start)
+            if not there and (known.removed or known.has_arrived):
+                return SkippedSession(place, start)  # somebody deleted it here
+            if there and known.before is not None and known.before.arrived and known.moved_from is None:
+                return Followed(place, start, known)
         try:
             held = await place.held(start.suggested_id)
         except BadFile as error:
@@ -379,8 +389,17 @@ class Intake:
             imagined = self._imagined[start.suggested_id] = Imagined(place, start, held, earlier, now)
             return imagined
         if held is not None:
-            return Grown(place, start, held, before, followed=self._wanted.followed)
-        return New(place, start, now, followed=self._wanted.followed)
+            return Grown(place, start, held, known, followed=followed)
+        return New(place, start, now, known, followed=followed)
+
+    async def _known(self, start: SessionStart, file: _File) -> Known:
+        """Unavailable if it cannot be found out, and nobody asked for this import: it must wait then."""
+        try:
+            return await self._place.known(start.suggested_id, file.found.path)
+        except Unavailable:
+            if self._wanted.followed:
+                raise
+            return Known()
 
     async def _refuse(self, source_id: str, file: _File, error: SessiondError) -> None:
         one = file.arriving[source_id]
@@ -489,19 +508,3 @@ class Intake:
                     self._tally.sessions[one.wire_id] = self._place.open_sessions.info(one)
         finally:
             held.let_go()
-
-
-def _size(path: str | SkippedLine) -> int:
-    try:
-        return os.path.getsize(path) if isinstance(path, str) else 0
-    except OSError:
-        return 0
-
-
-def _changed(path: str) -> str:
-    """When a file, or the log next to a database, was last written, RFC 3339; in the future if that is unknown."""
-    try:
-        times = [os.stat(one).st_mtime_ns for one in (path, path + "-wal") if one == path or os.path.exists(one)]
-        return timestamp(max(times) // 1_000_000)
-    except (OSError, ValueError, OverflowError):
-        return "9999"

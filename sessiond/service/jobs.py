@@ -199,3 +199,8 @@ class SessionTurn:
     def give_up(self) -> None:
         """End it, whether the turn has come or not."""
         self._over.set()
+
+
+def stream_together(one: Job, other: Job) -> bool:
+    """Both add text to the same message for the same client, or neither adds text."""
+    return one.streams == other.streams and (one.streams is None or one.origin is other.origin)

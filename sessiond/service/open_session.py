@@ -47,7 +47,7 @@ from sessiond.model.session import Absent, Session
 from sessiond.model.values import without_records
 from sessiond.schema.types import SessionInfo, ShownChange
 from sessiond.service.actor import told
-from sessiond.service.jobs import Job, on_durable
+from sessiond.service.jobs import Job, on_durable, stream_together
 from sessiond.service.planning import Draft
 from sessiond.service.session_files import SessionFiles
 from sessiond.service.size_limits import SizeLimits
@@ -81,6 +81,9 @@ class Neighbours(Protocol):
     def replaced(self, one: OpenSession) -> None:
         """Its session is another object now: everything known about it must be read again."""
 
+    def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
+        """Another program changed or (None) removed its file, or more of it was read."""
+
     def gathers(self, one: OpenSession) -> None:
         """Text was acknowledged that is not a part of its session yet."""
 
@@ -89,11 +92,6 @@ class Neighbours(Protocol):
 
     def drop(self, old: Session) -> None:
         """Release a session's memory off the loop: freeing 100,000 messages takes as long as reading them."""
-
-
-def _stream_together(one: Job, other: Job) -> bool:
-    """Both add text to the same message for the same client, or neither adds text."""
-    return one.streams == other.streams and (one.streams is None or one.origin is other.origin)
 
 
 class OpenSession(SessionFiles):
@@ -198,6 +196,7 @@ class OpenSession(SessionFiles):
                 await self.merge()
 
     def _became(self, old: Session, now: Session | None) -> None:
+        self._around.edited(self, old, now)
         if now is None:
             self.vanished()
         elif now is not old:
@@ -301,7 +300,7 @@ class OpenSession(SessionFiles):
         while queue and queue[0].plan is not None and len(taken) < self._batch:
             if queue[0].apart and taken:
                 break
-            if self.stored.gathers and taken and not _stream_together(taken[-1], queue[0]):
+            if self.stored.gathers and taken and not stream_together(taken[-1], queue[0]):
                 break
             job = queue.popleft()
             if not job.answer.cancelled():

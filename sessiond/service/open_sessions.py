@@ -30,6 +30,7 @@ from sessiond.service.catalog import Catalog
 from sessiond.service.eviction import Eviction
 from sessiond.service.offload import LIGHT_MESSAGES
 from sessiond.service.open_session import OpenSession
+from sessiond.service.removals import Removals
 from sessiond.service.size_limits import most_shown
 from sessiond.service.subscribers import Peer
 from sessiond.store.move_guard import MoveGuard
@@ -67,6 +68,7 @@ class OpenSessions:
         limits: Limits,
         new_id: Callable[[], str],
         moves: MoveGuard,
+        removals: Removals,
         *,
         interval_s: float,
         idle_s: float,
@@ -83,6 +85,7 @@ class OpenSessions:
         """About how many bytes were released since this was last set to 0."""
         self._clock = clock
         self._moves = moves
+        self._removals = removals
         self._all: dict[str, OpenSession] = {}
         self._of_peer: dict[int, set[OpenSession]] = {}
         self._gathering: set[OpenSession] = set()
@@ -214,6 +217,9 @@ class OpenSessions:
         self.note_dirty(one)
         self.catalog.replaced(one)
 
+    def edited(self, one: OpenSession, old: Session, now: Session | None) -> None:
+        self._removals.edited(one.wire_id, old, now)
+
     def gathers(self, one: OpenSession) -> None:
         self._gathering.add(one)
 
@@ -303,6 +309,7 @@ class OpenSessions:
                 one = self.peek(join_wire_id(store.name, local_id))
             if one is not None:
                 await one.look_outside()
+                await self._removals.settled()
         except SessiondError as error:
             log.warning("store %s: %s", store.name, error.message)
 

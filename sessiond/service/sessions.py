@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from sessiond.clock import Clock
 from sessiond.errors import InvalidParams, SessiondError, TooLarge, Unavailable
 from sessiond.limits import Limits
-from sessiond.model.changes import Cleared, Truncated
 from sessiond.model.message import check_message, check_tool_calls, is_plain
 from sessiond.model.session import Absent, Session
 from sessiond.model.values import Json, is_session_id
@@ -41,7 +40,8 @@ from sessiond.service.find import Finder
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions, check_store
 from sessiond.service.paging import check_number
-from sessiond.service.planning import Draft, check_seq
+from sessiond.service.planning import Draft
+from sessiond.service.removals import Removals
 from sessiond.service.subscribers import EarlyReply, Peer, send_restored
 from sessiond.service.transfer import Transfer
 from sessiond.store.move_guard import MoveGuard
@@ -88,6 +88,7 @@ class Service:
         self._adopt_folder = adopt_folder
         self._moves = moves or MoveGuard()
         self._bringers: set[int] = set()
+        self.removals = Removals(ledger_path)
         self.catalog = Catalog(index)
         self.open_sessions = OpenSessions(
             self.catalog,
@@ -95,6 +96,7 @@ class Service:
             limits,
             lambda: "m" + secrets.token_hex(8),
             self._moves,
+            self.removals,
             interval_s=interval_s,
             idle_s=idle_s,
         )
@@ -103,8 +105,8 @@ class Service:
         for store in stores.values():
             self.open_sessions.add_store(store)
         self.finder = Finder(self.stores, self.open_sessions, self.catalog, limits)
-        self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves, ledger_path)
-        self._removing = Deletion(self.open_sessions, self.catalog, self._moves)
+        self.transfer = Transfer(self.open_sessions, self.catalog, limits, list(home_paths), self._moves, self.removals)
+        self._removing = Deletion(self.open_sessions, self.catalog, self._moves, self.removals)
 
     # Life
 
@@ -116,7 +118,7 @@ class Service:
         """Save everything. What cannot be saved remains in the journal."""
         await self.catalog.close()
         await self.open_sessions.close()
-        await self.transfer.close()
+        await self.removals.close()
 
     def disconnected(self, peer: Peer) -> None:
         self._bringers.discard(peer.id)
@@ -307,36 +309,11 @@ class Service:
     # Removing
 
     async def clear(self, peer: Peer | None, session_id: str) -> SessionInfo:
-        one = self.open_sessions.at(session_id)
-
-        async def clear() -> SessionInfo:
-            session = await one.need(whole=True)
-            one.stored.agree()
-            try:
-                await one.save_alone()
-            except SessiondError as error:  # what is removed is in the trash, saved or not
-                log.warning("session %s was not saved before it was cleared: %s", one.wire_id, error.message)
-            session = one.there
-            if len(session) or session.summary:
-                await one.cut([Cleared(seq=session.seq + 1, at=self.open_sessions.now())], "cleared", peer)
-            return self.open_sessions.info(one)
-
-        return await one.alone(partial(one.settled, clear))
+        return await self._removing.clear(self.open_sessions.at(session_id), peer)
 
     async def truncate(self, peer: Peer | None, session_id: str, after: int, seq: int | None = None) -> TruncateResult:
         check_number("afterSeq", after)
-        one = self.open_sessions.at(session_id)
-
-        async def truncate() -> TruncateResult:
-            session = await one.need(whole=True)
-            one.stored.agree()
-            check_seq(session.seq, seq)
-            if removed := len(session) - session.position_after(after):
-                change = Truncated(seq=session.seq + 1, at=self.open_sessions.now(), after_seq=after)
-                await one.cut([change], "truncated", peer)
-            return TruncateResult(session=self.open_sessions.info(one), removed=removed)
-
-        return await one.alone(partial(one.settled, truncate))
+        return await self._removing.truncate(self.open_sessions.at(session_id), peer, after, seq)
 
     async def delete(self, peer: Peer | None, session_id: str, permanent: bool = False) -> None:
         """`permanent`: when this returns, not a word of it is left in anything that we keep."""

@@ -1,204 +1,202 @@
-"""What the sources of imported sessions said when they were last read: digests, never words.
+"""What the sources of imported sessions said when they were last read, and what people removed of it: digests, never words.
 
 With it an import tells what the source changed from what was changed here, and what the source has lost from what it never
-had. It is a help, not a store: if the file is lost, nothing is marked as compacted until a source has been read again, and a
-followed session that was deleted here comes back.
+had; and a follower tells what a person removed here from what never came. There are three kinds of knowledge:
+
+    digests    of each session, by the file that it came from. Written together, `_LATEST_S` after they were learnt at the
+               latest. Where some are lost, a source's message replaces ours only if it has every word of it.
+    files      that were read to their end, and in which version. Where some are lost, a file is read once more.
+    removals   of sessions and messages that came from a source. Durable before the removal is answered, and known by the
+               session, wherever its source is now. Sessions that are in the trash are added at every start.
+
+That the file cannot be used at the moment does not mean that nothing was noted: a follower waits (Unavailable).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import sqlite3
-import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import msgspec
-
-from sessiond.fs import FileSystem, RealFileSystem
+from sessiond.errors import Unavailable
+from sessiond.importers.record import digest_of
+from sessiond.service.source_ledger_file import (
+    WHOLE,
+    DigestKey,
+    Entries,
+    FileRead,
+    LedgerFile,
+    Recalled,
+    Removal,
+    Unusable,
+)
 from sessiond.service.source_merge import SourceDigest
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
-_VERSION = 2
-_SCHEMA = f"""
-    CREATE TABLE IF NOT EXISTS session (
-        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
-        PRIMARY KEY (store, id, path)
-    ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS session_path ON session (store, path);
-    CREATE TABLE IF NOT EXISTS file (
-        store TEXT NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL, mark TEXT NOT NULL,
-        PRIMARY KEY (store, path)
-    ) WITHOUT ROWID;
-    PRAGMA user_version = {_VERSION};
-"""
 _WAITING = 500
-"""Entries that are written in one transaction."""
+"""Digests that are written in one transaction."""
 _MOST_WAITING = 2000
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(SourceDigest).decode
-
-
-class FileRead(msgspec.Struct, frozen=True):
-    """A file that was read to its end in the version `mark`, and the sessions (local ids) that it had."""
-
-    path: str
-    tool: str
-    mark: str
-    local_ids: list[str]
+_LATEST_S = 2.0
+"""How long a digest waits for others to be written with."""
 
 
 class SourceLedger:
-    """`path` None: in memory. Every method may be called on the loop; the disk is used on a thread.
+    """`path` None: in memory. Call it on the loop; the disk is used on a thread of its own, so nobody else waits for it.
 
-    What cannot be written stays in memory and is tried again at the next write, up to `_MOST_WAITING` entries.
+    What cannot be written stays in memory and is tried again at the next write, up to `_MOST_WAITING` digests.
     """
 
     def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._fs: FileSystem = RealFileSystem()
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._digests: dict[tuple[str, str, str], SourceDigest] = {}
-        """Not written yet."""
+        self._file = LedgerFile(path)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+        self._digests: dict[DigestKey, SourceDigest | None] = {}
+        """Not written yet. None: to be forgotten."""
         self._files: dict[tuple[str, str], tuple[str, str]] = {}
-        self._failing = False
-        """The file cannot be used; it was said in the log."""
+        self._removed: set[Removal] = set()
+        """Could not be written."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._closing = False
+
+    # Digests and files
+
+    async def recall(self, store: str, local_id: str) -> Recalled:
+        """Unavailable if that cannot be known now."""
+        found = await self._read(lambda: self._file.recall(store, local_id), Recalled())
+        by_path = dict(found.by_path)
+        for (its_store, its_id, path), digest in self._digests.items():
+            if (its_store, its_id) == (store, local_id):
+                if digest is None:
+                    by_path.pop(path, None)
+                else:
+                    by_path[path] = digest
+        removed = {one for its_store, its_id, one in self._removed if (its_store, its_id) == (store, local_id)}
+        return Recalled(by_path, found.removed or WHOLE in removed, found.removed_messages | (removed - {WHOLE}))
 
     async def digest(self, store: str, local_id: str, path: str) -> SourceDigest | None:
-        """What `path` said of the session; None if it was not read yet."""
-        waiting = self._digests.get((store, local_id, path))
-        if waiting is not None:
-            return waiting
-        return await asyncio.to_thread(self._find, store, local_id, path)
+        """What `path` said of the session; None if it was not read yet. Unavailable."""
+        if (store, local_id, path) in self._digests:
+            return self._digests[store, local_id, path]
+        return (await self.recall(store, local_id)).by_path.get(path)
 
-    async def keep(self, store: str, local_id: str, path: str, digest: SourceDigest) -> None:
-        """Remember what `path` says of the session, once the session holds it."""
+    async def keep(
+        self, store: str, local_id: str, path: str, digest: SourceDigest, moved_from: str | None = None
+    ) -> None:
+        """Remember what `path` says of the session, once the session holds it. `moved_from`: the file's path before."""
         self._digests[store, local_id, path] = digest
+        if moved_from is not None:
+            self._digests[store, local_id, moved_from] = None
         if len(self._digests) >= _WAITING:
             await self.flush()
+        else:
+            self._flush_soon()
 
     def read_to_end(self, store: str, path: str, tool: str, mark: str) -> None:
         self._files[store, path] = (tool, mark)
 
     async def files(self, store: str) -> list[FileRead]:
+        """Unavailable if that cannot be known now."""
         await self.flush()
-        return await asyncio.to_thread(self._all_files, store)
+        return await self._read(lambda: self._file.files(store), [])
 
     async def sessions(self, store: str, path: str) -> list[str]:
-        """Local ids of the sessions that `path` has or had."""
+        """Local ids of the sessions that `path` has or had. Unavailable if that cannot be known now."""
         await self.flush()
-        return await asyncio.to_thread(self._of_path, store, path)
+        return await self._read(lambda: self._file.sessions(store, path), [])
+
+    # Removals
+
+    async def remove(
+        self, store: str, local_id: str, message_ids: Iterable[str] | None = None, *, later: bool = False
+    ) -> None:
+        """A person removes these messages, or (None) the session. When this returns, that is durable. Unavailable if another
+        program keeps the file to itself, unless it may be noted `later`. If it cannot be written for another reason, the
+        next write tries again: a full disk must not keep anybody from removing something.
+        """
+        digests = [WHOLE] if message_ids is None else [digest_of(one) for one in message_ids]
+        rows = {(store, local_id, one) for one in digests}
+        try:
+            await self._on_thread(lambda: self._file.write_durably(Entries(removed=rows)))
+        except Unusable as error:
+            if error.locked and not later:
+                raise self._unknown(error) from error
+            self._removed |= rows
+            self._flush_soon()
+
+    async def came_back(self, store: str, local_id: str) -> None:
+        """Somebody asked for what was removed. Unavailable."""
+        self._removed = {row for row in self._removed if row[:2] != (store, local_id)}
+        await self._read(lambda: self._file.forget_removed(store, local_id), None)
+
+    async def were_removed(self, store: str, local_ids: Iterable[str]) -> None:
+        """These sessions were removed at some time. Unavailable."""
+        rows = [(store, local_id, WHOLE) for local_id in local_ids]
+        await self._read(lambda: self._file.write(Entries(removed=rows)), None)
+
+    # The file
+
+    def _flush_soon(self) -> None:
+        if self._timer is None and not self._closing:
+            self._timer = asyncio.get_running_loop().call_later(_LATEST_S, self._begin_flush)
+
+    def _begin_flush(self) -> None:
+        self._timer = None
+        self._writing = asyncio.create_task(self.flush(), name="source ledger")
 
     async def flush(self) -> None:
-        digests, files = dict(self._digests), dict(self._files)
-        if not digests and not files:
+        digests, files, removed = dict(self._digests), dict(self._files), set(self._removed)
+        if not digests and not files and not removed:
             return
-        if not await asyncio.to_thread(self._write, digests, files):
+        entries = Entries(digests=digests, files=files, removed=removed)
+        try:
+            await self._on_thread(lambda: self._file.write(entries))
+        except Unusable:  # the log says so
+            self._flush_soon()
             for key in list(self._digests)[:-_MOST_WAITING]:
                 del self._digests[key]
             return
         # An entry stays at hand until it can be found in the file.
-        self._digests = {key: one for key, one in self._digests.items() if digests.get(key) is not one}
+        written = {key for key, one in digests.items() if key in self._digests and self._digests[key] is one}
+        self._digests = {key: one for key, one in self._digests.items() if key not in written}
         self._files = {key: one for key, one in self._files.items() if files.get(key) is not one}
+        self._removed -= removed
+
+    async def copy_to(self, path: str) -> None:
+        """A copy of everything that is known now. Unavailable; OSError if there is no room for it."""
+        await self.flush()
+        await self._read(lambda: self._file.copy_to(path), None)
+
+    async def copy_removed_to(self, path: str) -> None:
+        """Add what was removed to such a copy. Unavailable."""
+        await self.flush()
+        await self._read(lambda: self._file.copy_removed_to(path), None)
 
     async def close(self) -> None:
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         await self.flush()
-        await asyncio.to_thread(self._close)
+        await self._on_thread(self._file.close)
+        self._thread.shutdown(wait=False)
 
-    # On a thread
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _write(
-        self, digests: dict[tuple[str, str, str], SourceDigest], files: dict[tuple[str, str], tuple[str, str]]
-    ) -> bool:
-        def write(connection: sqlite3.Connection) -> bool:
-            with connection:
-                rows = [(*key, _encode(value)) for key, value in digests.items()]
-                connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
-                connection.executemany(
-                    "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", [(*key, *value) for key, value in files.items()]
-                )
-            return True
-
-        return self._use(write, False)
-
-    def _find(self, store: str, local_id: str, path: str) -> SourceDigest | None:
-        def read(connection: sqlite3.Connection) -> SourceDigest | None:
-            sql = "SELECT digests FROM session WHERE store = ? AND id = ? AND path = ?"
-            found = connection.execute(sql, (store, local_id, path)).fetchone()
-            return None if found is None else _decode(found[0])
-
-        return self._use(read, None)
-
-    def _all_files(self, store: str) -> list[FileRead]:
-        def read(connection: sqlite3.Connection) -> list[FileRead]:
-            owned: dict[str, list[str]] = {}
-            for path, local_id in connection.execute("SELECT path, id FROM session WHERE store = ?", (store,)):
-                owned.setdefault(path, []).append(local_id)
-            rows = connection.execute("SELECT path, tool, mark FROM file WHERE store = ?", (store,))
-            return [FileRead(path, tool, mark, owned.get(path, [])) for path, tool, mark in rows]
-
-        return self._use(read, [])
-
-    def _of_path(self, store: str, path: str) -> list[str]:
-        def read(connection: sqlite3.Connection) -> list[str]:
-            sql = "SELECT id FROM session WHERE store = ? AND path = ?"
-            return [row[0] for row in connection.execute(sql, (store, path))]
-
-        return self._use(read, [])
-
-    def _use(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """`work(connection)`; `otherwise` if the file cannot be used. A damaged file is replaced by an empty one."""
-        with self._lock:
-            for _ in range(2):
-                try:
-                    if self._connection is None:
-                        self._connection = self._opened()
-                    done = work(self._connection)
-                    self._failing = False
-                    return done
-                except (OSError, sqlite3.OperationalError) as error:  # the disk is full, or not ours to write
-                    if not self._failing:
-                        log.warning("%s cannot be used; what sources said is not remembered: %s", self._path, error)
-                    self._failing = True
-                    return otherwise
-                except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-                    log.warning("%s is damaged and is replaced by an empty file: %s", self._path, error)
-                    self._discard()
-        return otherwise
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._path is not None:
-            with contextlib.suppress(FileExistsError):
-                self._fs.create(self._path, b"", 0o600)
-        connection = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
+    async def _read(self, work: Callable[[], T], nothing: T) -> T:
+        """`nothing` if there is no file and none can be made. Unavailable if there is one and it cannot be used."""
         try:
-            connection.execute("PRAGMA synchronous = NORMAL")
-            if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
-                raise sqlite3.DatabaseError("it was written by another version")
-            connection.executescript(_SCHEMA)
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+            return await self._on_thread(work)
+        except Unusable as error:
+            if error.is_there:
+                raise self._unknown(error) from error
+            return nothing
 
-    def _discard(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        for name in _names(self._path):
-            with contextlib.suppress(FileNotFoundError):
-                self._fs.remove(name)
-
-    def _close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-
-def _names(path: str | None) -> Iterable[str]:
-    return () if path is None else (path, path + "-journal")
+    def _unknown(self, error: Unusable) -> Unavailable:
+        what = "another program keeps it to itself" if error.locked else str(error)
+        return Unavailable(
+            f"{self._file.path} cannot be used: {what}",
+            hint="it says what was removed here of other tools' sessions; try again when it can be used",
+        )

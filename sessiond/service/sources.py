@@ -8,14 +8,16 @@ needed.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable
 
 import msgspec
 
+from sessiond.importers.record import SkippedLine
 from sessiond.importers.registry import fingerprint
 from sessiond.index.values import ListQuery
 from sessiond.misfits import Misfits
-from sessiond.model.values import join_wire_id
+from sessiond.model.values import join_wire_id, split_wire_id, timestamp
 from sessiond.service.catalog import Catalog
 from sessiond.service.source_ledger import SourceLedger
 from sessiond.store.port import Store
@@ -50,10 +52,19 @@ class Sources:
         """Files that an error of ours or of the system kept from being read to their end: the next try may succeed."""
 
     async def load(self) -> None:
-        """Ask the index for the sessions' metadata; once, as soon as it is complete."""
+        """Ask the index for the sessions' metadata, and the ledger; once, as soon as the index is complete. Unavailable: the
+        ledger cannot be used now.
+        """
         if self._loaded or not self._catalog.ready.is_set():
             return
         self._loaded = True
+        try:
+            await self._load()
+        except BaseException:
+            self._loaded = False
+            raise
+
+    async def _load(self) -> None:
         await self._catalog.settled()
         for archived in (False, True):
             cursor: str | None = None
@@ -69,8 +80,16 @@ class Sources:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
+        await self._ledger.were_removed(self._store.name, await self._in_trash())
         for file in await self._ledger.files(self._store.name):
             self._known[file.path] = _Known(file.tool, file.mark, set(file.local_ids))
+
+    async def _in_trash(self) -> list[str]:
+        """The sessions of other tools that were deleted: the ledger may have been lost since, or the daemon killed before it noted
+        that another program removed a file.
+        """
+        deleted = [one.info for one in await self._store.trash() if one.reason == "deleted"]
+        return [split_wire_id(one.session_id)[1] for one in deleted if "source" in one.metadata]
 
     def _learn(self, local_id: str, source: object) -> None:
         if not isinstance(source, dict) or not isinstance(source.get("path"), str):
@@ -121,3 +140,20 @@ class Sources:
     def remember(self, path: str, tool: str, mark: str, local_ids: Iterable[str]) -> None:
         """The file was read to its end in this version."""
         self._known[path] = _Known(tool, mark, set(local_ids))
+
+
+def size_of(path: str | SkippedLine) -> int:
+    """Bytes of a file; 0 if that is unknown."""
+    try:
+        return os.path.getsize(path) if isinstance(path, str) else 0
+    except OSError:
+        return 0
+
+
+def changed_at(path: str) -> str:
+    """When a file, or the log next to a database, was last written, RFC 3339; in the future if that is unknown."""
+    try:
+        times = [os.stat(one).st_mtime_ns for one in (path, path + "-wal") if one == path or os.path.exists(one)]
+        return timestamp(max(times) // 1_000_000)
+    except (OSError, ValueError, OverflowError):
+        return "9999"

@@ -23,6 +23,7 @@ from sessiond.service.offload import heavy
 from sessiond.service.open_session import OpenSession
 from sessiond.service.open_sessions import OpenSessions
 from sessiond.service.output_paths import outside
+from sessiond.service.removals import Removals
 from sessiond.store.move_guard import MoveGuard
 from sessiond.store.port import Store
 
@@ -30,15 +31,12 @@ if TYPE_CHECKING:
     from sessiond.service.followed_sources import FollowedSources
     from sessiond.service.imported_session import ImportTarget
     from sessiond.service.intake import Intake, Progress
-    from sessiond.service.source_ledger import SourceLedger
     from sessiond.service.sources import Sources
 
 EXPORT_FORMATS = ("jsonl", "json", "markdown", "org", "html", "text", "openai", "anthropic")
 
 
 class Transfer:
-    """`ledger_path`: where the digests of imported sources are kept; None: in memory."""
-
     def __init__(
         self,
         open_sessions: OpenSessions,
@@ -46,7 +44,7 @@ class Transfer:
         limits: Limits,
         home_paths: Sequence[str],
         moves: MoveGuard,
-        ledger_path: str | None,
+        removals: Removals,
     ) -> None:
         self._open_sessions = open_sessions
         self._catalog = catalog
@@ -55,12 +53,7 @@ class Transfer:
         self._moves = moves
         self._fs: FileSystem = RealFileSystem()
         self._sources: dict[str, Sources] = {}
-        self._ledger_path = ledger_path
-        self._ledger: SourceLedger | None = None
-
-    async def close(self) -> None:
-        if self._ledger is not None:
-            await self._ledger.close()
+        self._removals = removals
 
     # Fork
 
@@ -172,13 +165,11 @@ class Transfer:
     def _sources_of(self, store: Store) -> tuple[ImportTarget, Sources]:
         # A daemon that imports nothing does not load all importers, and the loop is not the place to load them.
         from sessiond.service.imported_session import ImportTarget
-        from sessiond.service.source_ledger import SourceLedger
         from sessiond.service.sources import Sources
 
-        if self._ledger is None:
-            self._ledger = SourceLedger(self._ledger_path)
-        place = ImportTarget(self._open_sessions, self._catalog, store, self._ledger)
-        sources = self._sources.setdefault(store.name, Sources(store, self._catalog, self._ledger))
+        ledger = self._removals.load()
+        place = ImportTarget(self._open_sessions, self._catalog, store, ledger)
+        sources = self._sources.setdefault(store.name, Sources(store, self._catalog, ledger))
         return place, sources
 
     # Move
@@ -225,6 +216,7 @@ class Transfer:
                 hint="please report this with `sessiond doctor`",
             )
         try:
+            await self._removals.note(one.wire_id, session)
             await one.stored.remove()
         except SessiondError:
             await target.stored.remove()

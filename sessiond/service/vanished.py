@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from sessiond.model.session import Session
 from sessiond.model.values import JsonObject
-from sessiond.service.imported_session import ImportTarget
+from sessiond.service.imported_session import GONE, ImportTarget
 from sessiond.service.planning import Draft
-
-GONE = "gone"
-"""In `metadata.source` of a session, and the mark of a removed file in the ledger."""
 
 
 async def vanish(place: ImportTarget, local_id: str, path: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,13 @@ from sessiond.daemon.expiry import Expiry
 from sessiond.endpoint import Places
 from sessiond.errors import AlreadyExists, InvalidParams
 from sessiond.fs import RealFileSystem, off_loop
+from sessiond.importers.record import digest_of
 from sessiond.journal import JournalExtent, JournalWriter
 from sessiond.limits import Limits
 from sessiond.model.session import Session
+from sessiond.service import source_ledger_file
+from sessiond.service.source_ledger import SourceLedger
+from sessiond.service.source_merge import SourceDigest
 from sessiond.store.mounts import Mounts
 from tests.fakes.clock import ManualClock
 from tests.fakes.index import FakeIndex
@@ -54,12 +60,24 @@ class Rig:
         self.mounts = Mounts(self.fs, self.where.data, journal, self.clock, Limits(), pending={})
         self.config = load(self.fs, self.where, {})
         self.backups: Backups
+        self.service: WireService
 
     async def start(self) -> None:
         await self.mounts.mount_default()
-        service = WireService(stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits())
+        self.service = service = WireService(
+            stores=self.mounts.stores, index=FakeIndex(), clock=self.clock, limits=Limits(),
+            ledger_path=f"{self.where.data}/imports.db",
+        )  # fmt: skip
         self.backups = Backups(
-            self.fs, self.where, self.config, self.clock, self.journal, self.mounts, service.open_sessions, {}
+            self.fs,
+            self.where,
+            self.config,
+            self.clock,
+            self.journal,
+            self.mounts,
+            service.open_sessions,
+            {},
+            service.removals,
         )
 
 
@@ -115,6 +133,51 @@ async def test_a_store_that_is_adopted_meanwhile_is_in_the_copy(
     await rig.backups.make(str(tmp_path / "copy"), None)
     assert (tmp_path / "copy" / "stores" / "theirs" / "late.jsonl").read_bytes() == (theirs / "late.jsonl").read_bytes()
     assert problems(tmp_path / "copy") == []
+
+
+async def test_what_is_known_of_other_tools_is_of_that_moment(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not written yet is in the copy. What came in meanwhile is not, since the sessions lack it: a follower would take
+    it for removed. What was removed meanwhile is.
+    """
+    ledger = rig.service.removals.load()
+    early, late = SourceDigest(messages={b"a": b"1"}), SourceDigest(messages={b"a": b"1", b"b": b"2"})
+    await ledger.keep("default", "s", "/file", early)
+    held = rig.journal.held
+
+    @contextlib.asynccontextmanager
+    async def going_on() -> AsyncIterator[JournalExtent]:
+        await ledger.keep("default", "s", "/file", late)
+        await ledger.remove("default", "s", ["m"])
+        async with held() as found:
+            yield found
+
+    monkeypatch.setattr(rig.journal, "held", going_on)
+    await rig.backups.make(str(tmp_path / "copy"), None)
+    assert problems(tmp_path / "copy") == []
+    assert [one for one in os.listdir(tmp_path / "copy") if one.startswith(".")] == []
+    copied = SourceLedger(str(tmp_path / "copy" / "data" / "imports.db"))
+    found = await copied.recall("default", "s")
+    assert (found.by_path, found.removed_messages) == ({"/file": early}, {digest_of("m")})
+    await copied.close()
+    await ledger.close()
+
+
+async def test_a_ledger_that_is_in_use_costs_a_backup_nothing_else(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_ledger_file, "_PATIENCE_S", 0.05)
+    ledger = rig.service.removals.load()
+    await ledger.remove("default", "s")
+    other = sqlite3.connect(f"{rig.where.data}/imports.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    done = await rig.backups.make(str(tmp_path / "copy"), None)
+    other.close()
+    [warning] = done.warnings
+    assert "keeps it to itself; after a restore" in warning.message
+    assert problems(tmp_path / "copy") == []
+    await ledger.close()
 
 
 async def test_nothing_leaves_the_trash_at_the_moment_of_a_backup(rig: Rig, tmp_path: Path) -> None:

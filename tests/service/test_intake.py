@@ -17,7 +17,7 @@ from sessiond.fs import RealFileSystem
 from sessiond.importers import registry
 from sessiond.limits import Limits
 from sessiond.model.session import content_equal
-from sessiond.service import import_tally, imported_session, intake
+from sessiond.service import import_tally, imported_session, intake, sources
 from sessiond.service.sessions import Service
 from sessiond.store.port import OutsideChange
 from sessiond.store.stored import StoredSession
@@ -268,9 +268,9 @@ async def test_since_leaves_out_what_was_quiet(served, tmp_path):
         assert [info["sessionId"] for info in result["sessions"]] == [wire_id(late)]
         assert result["untouched"] == 1, "the file that was not opened is counted"
     assert len((await served.bring(tmp_path / "p"))["sessions"]) == 2
-    assert intake._changed(str(old)) == "1970-01-01T00:00:00.000Z"
+    assert sources.changed_at(str(old)) == "1970-01-01T00:00:00.000Z"
     Path(f"{old}-wal").write_bytes(b"")  # a database is as new as its log
-    assert intake._changed(str(old)) > "1971"
+    assert sources.changed_at(str(old)) > "1971"
 
 
 # Others

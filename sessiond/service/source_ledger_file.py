@@ -1,0 +1,221 @@
+"""The file of the source ledger: its tables, what is read from them and written to them. Everything here blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from sessiond.fs import FileSystem, RealFileSystem
+from sessiond.service.source_merge import SourceDigest
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+DigestKey: TypeAlias = tuple[str, str, str]
+"""Store, local id, path of the source."""
+Removal: TypeAlias = tuple[str, str, bytes]
+"""Store, local id, digest of a message's id or `WHOLE`."""
+WHOLE = b""
+"""The whole session."""
+_VERSION = 2
+_SCHEMA = f"""
+    CREATE TABLE IF NOT EXISTS session (
+        store TEXT NOT NULL, id TEXT NOT NULL, path TEXT NOT NULL, digests BLOB NOT NULL,
+        PRIMARY KEY (store, id, path)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS session_path ON session (store, path);
+    CREATE TABLE IF NOT EXISTS file (
+        store TEXT NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL, mark TEXT NOT NULL,
+        PRIMARY KEY (store, path)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS removed (
+        store TEXT NOT NULL, id TEXT NOT NULL, message BLOB NOT NULL,
+        PRIMARY KEY (store, id, message)
+    ) WITHOUT ROWID;
+    PRAGMA user_version = {_VERSION};
+"""
+_PATIENCE_S = 5.0
+"""How long another program may have the file to itself before that is said."""
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SourceDigest).decode
+
+
+class FileRead(msgspec.Struct, frozen=True):
+    """A file that was read to its end in the version `mark`, and the sessions (local ids) that it had."""
+
+    path: str
+    tool: str
+    mark: str
+    local_ids: list[str]
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """What is known of a session. `by_path`: what each file said of it. `removed`: a person removed it here.
+    `removed_messages`: digests of the ids of messages that a person removed.
+    """
+
+    by_path: dict[str, SourceDigest] = {}
+    removed: bool = False
+    removed_messages: frozenset[bytes] = frozenset()
+
+
+class Entries(msgspec.Struct):
+    """What is to be written in one transaction. A digest None: to be forgotten."""
+
+    digests: Mapping[DigestKey, SourceDigest | None] = {}
+    files: Mapping[tuple[str, str], tuple[str, str]] = {}
+    """Store and path -> tool and mark."""
+    removed: Iterable[Removal] = ()
+
+
+class Unusable(Exception):
+    """The file cannot be used now. `locked`: another program has it. `is_there`: so there may be knowledge in it."""
+
+    def __init__(self, error: Exception, *, locked: bool, is_there: bool) -> None:
+        super().__init__(str(error))
+        self.locked = locked
+        self.is_there = is_there
+
+
+class LedgerFile:
+    """`path` None: in memory. One thread at a time. A damaged file is replaced by an empty one.
+
+    Every method raises Unusable.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._fs: FileSystem = RealFileSystem()
+        self._connection: sqlite3.Connection | None = None
+        self._failing = False
+        """That the file cannot be used was said in the log."""
+
+    def write(self, entries: Entries) -> None:
+        self._use(lambda connection: _write(connection, entries))
+
+    def write_durably(self, entries: Entries) -> None:
+        """Not even a power failure undoes it."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            try:
+                _write(connection, entries)
+            finally:
+                connection.execute("PRAGMA synchronous = NORMAL")
+
+        self._use(write)
+
+    def recall(self, store: str, local_id: str) -> Recalled:
+        return self._use(lambda connection: _recall(connection, store, local_id))
+
+    def files(self, store: str) -> list[FileRead]:
+        def read(connection: sqlite3.Connection) -> list[FileRead]:
+            owned: dict[str, list[str]] = {}
+            for path, local_id in connection.execute("SELECT path, id FROM session WHERE store = ?", (store,)):
+                owned.setdefault(path, []).append(local_id)
+            rows = connection.execute("SELECT path, tool, mark FROM file WHERE store = ?", (store,))
+            return [FileRead(path, tool, mark, owned.get(path, [])) for path, tool, mark in rows]
+
+        return self._use(read)
+
+    def sessions(self, store: str, path: str) -> list[str]:
+        sql = "SELECT id FROM session WHERE store = ? AND path = ?"
+        return self._use(lambda connection: [row[0] for row in connection.execute(sql, (store, path))])
+
+    def forget_removed(self, store: str, local_id: str) -> None:
+        def forget(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.execute("DELETE FROM removed WHERE store = ? AND id = ?", (store, local_id))
+
+        self._use(forget)
+
+    def copy_to(self, path: str) -> None:
+        self._use(lambda connection: connection.execute("VACUUM INTO ?", (path,)).close())
+
+    def copy_removed_to(self, path: str) -> None:
+        def copy(connection: sqlite3.Connection) -> None:
+            connection.execute("ATTACH ? AS copy", (path,))
+            try:
+                with connection:
+                    connection.execute("INSERT OR IGNORE INTO copy.removed SELECT * FROM main.removed")
+            finally:
+                connection.execute("DETACH copy")
+
+        self._use(copy)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = self._opened()
+                done = work(self._connection)
+            except (OSError, sqlite3.OperationalError) as error:  # the disk is full, it is not ours to write, or locked
+                if not self._failing:
+                    log.warning("%s cannot be used; what sources said is not remembered: %s", self.path, error)
+                self._failing = True
+                locked = getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
+                raise Unusable(error, locked=locked, is_there=self.path is None or os.path.exists(self.path)) from error
+            except (sqlite3.DatabaseError, ValueError) as error:  # a message about damage may be damaged itself
+                if self.path is None or not os.path.exists(self.path):
+                    raise Unusable(error, locked=False, is_there=False) from error
+                log.warning("%s is damaged and is replaced by an empty file: %s", self.path, error)
+                self._discard()
+            else:
+                self._failing = False
+                return done
+
+    def _opened(self) -> sqlite3.Connection:
+        if self.path is not None:
+            with contextlib.suppress(FileExistsError):
+                self._fs.create(self.path, b"", 0o600)
+        connection = sqlite3.connect(self.path or ":memory:", _PATIENCE_S, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
+                raise sqlite3.DatabaseError("it was written by another version")
+            connection.executescript(_SCHEMA)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _discard(self) -> None:
+        self.close()
+        for name in (self.path, f"{self.path}-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.remove(str(name))
+
+
+def _write(connection: sqlite3.Connection, entries: Entries) -> None:
+    with connection:
+        rows = [(*key, _encode(value)) for key, value in entries.digests.items() if value is not None]
+        connection.executemany("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?)", rows)
+        gone = [key for key, value in entries.digests.items() if value is None]
+        connection.executemany("DELETE FROM session WHERE store = ? AND id = ? AND path = ?", gone)
+        files = [(*key, *value) for key, value in entries.files.items()]
+        connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", files)
+        connection.executemany("INSERT OR IGNORE INTO removed VALUES (?, ?, ?)", list(entries.removed))
+
+
+def _recall(connection: sqlite3.Connection, store: str, local_id: str) -> Recalled:
+    by_path: dict[str, SourceDigest] = {}
+    sql = "SELECT path, digests FROM session WHERE store = ? AND id = ?"
+    for path, digests in connection.execute(sql, (store, local_id)):
+        try:
+            by_path[path] = _decode(digests)
+        except msgspec.MsgspecError as error:  # one row that cannot be read costs what it says
+            log.warning("what %s said of %s cannot be read: %s", path, local_id, error)
+    rows = connection.execute("SELECT message FROM removed WHERE store = ? AND id = ?", (store, local_id))
+    removed = frozenset(row[0] for row in rows)
+    return Recalled(by_path, WHOLE in removed, removed - {WHOLE})
