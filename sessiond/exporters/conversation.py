@@ -28,6 +28,7 @@ _LEFT_OUT = {
     "sidechain": "messages of subagents",
     "branch": "messages of abandoned branches",
     "rewound": "messages of abandoned branches",
+    "superseded": "earlier forms of messages",
     "compaction": "summaries of what is told in full",
     "checkpoint": "messages that the tool added by itself",
     "isApiErrorMessage": "the tool's records",

@@ -26,6 +26,8 @@ MARKS = (
     ("branch", "other branch"),
     ("rewound", "taken back"),
     ("compacted", "no longer in the tool's history"),
+    ("shortened", "shortened in the tool's history"),
+    ("superseded", "an earlier form"),
 )
 """Metadata of a message -> words."""
 _IMAGES = ("image", "image_url", "input_image")

@@ -23,8 +23,10 @@ _ABOUT = ("id", "title", "chat", "created_at", "updated_at", "archived")
 _CHAT = ("id", "title", "history", "messages", "timestamp", "currentId", "branchPointMessageId", "tags")
 _USED = ("id", "parentId", "childrenIds", "role", "content", "output", "timestamp", "done")
 _DETAILS = re.compile(
-    r"<details type=\"(reasoning|tool_calls)\"([^>]*)>\s*(?:<summary>.*?</summary>)?(.*?)</details>\n?", re.DOTALL
+    r"<details type=\"(reasoning|tool_calls)\"([^>]*)(>?)\s*(?:<summary>.*?(?:</summary>|\Z))?(.*?)(?:</details>\n?|\Z)",
+    re.DOTALL,
 )
+"""The last one may still be written."""
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -140,9 +142,11 @@ def _take_html(turn: Turn, text: str) -> None:
         turn.say(text[at : match.start()].strip("\n"))
         at = match.end()
         if match[1] == "reasoning":
-            lines = html.unescape(match[3]).strip("\n").splitlines()
+            lines = html.unescape(match[4]).strip("\n").splitlines()
             turn.think("\n".join(line.removeprefix(">").removeprefix(" ") for line in lines))
             continue
+        if not match[3]:
+            continue  # its attributes are not complete
         given = {key: html.unescape(value) for key, value in _ATTRIBUTE.findall(match[2])}
         turn.call(given.get("id"), given.get("name"), from_json(given.get("arguments")))
         if given.get("result"):

@@ -33,6 +33,7 @@ from sessiond.service.imported_session import (
     fields_said,
     remember_mark,
 )
+from sessiond.service.later_form import Later, compare, earlier_form, earlier_id, shortened
 from sessiond.service.planning import Draft
 from sessiond.service.source_merge import (
     is_marked,
@@ -42,6 +43,7 @@ from sessiond.service.source_merge import (
     replaced,
     said,
     supersedes,
+    unmarked,
 )
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,9 @@ class Grown(ImportedSession):
         self._new: dict[str, JsonObject] = {}
         """Messages that are not here yet."""
         self._later: dict[str, JsonObject] = {}
-        """Later versions of messages that are here."""
+        """Later forms of messages that are here."""
+        self._earlier: dict[str, JsonObject] = {}
+        """By the ids of such messages: what they were, if that has words that the later form lacks."""
         self._revised = False
 
     def take(self, wire: dict[str, Json], digest: bytes, weight: int) -> Awaitable[None] | None:
@@ -91,8 +95,20 @@ class Grown(ImportedSession):
         elif self._before.settled(message_id, digest) and not is_marked(ours.rest):
             pass
         elif supersedes(wire, digest, self._said(ours), before):
-            self._later[message_id] = wire
+            self._take_later(wire, self._said(ours))
         return None
+
+    def _take_later(self, wire: JsonObject, ours: JsonObject) -> None:
+        plain = unmarked(ours)
+        match compare(wire, plain):
+            case Later.ALL:
+                self._later[wire["id"]] = wire
+            case Later.LESS:
+                if ours != (less := shortened(plain)):
+                    self._later[wire["id"]] = less
+            case Later.OTHER:
+                self._later[wire["id"]] = wire
+                self._earlier[wire["id"]] = earlier_form(plain)
 
     async def finish(self, mark: str | None) -> SessionInfo | None:
         try:
@@ -162,20 +178,34 @@ class Grown(ImportedSession):
                 order, {one: words[one] for one in lost}, {one: words[one] for one in marks}, self._new, kept
             )
             order = [one for one in order if one not in earlier]
+        order = self._with_earlier_forms(order)
         position = 0
         for ours, wanted in zip(ids, order, strict=False):
             if ours != wanted or ours in self._later or ours in lost:
                 break
             position += 1
         there = {message.id: message for message in here[position:]}
+        forms = {wire["id"]: wire for wire in self._earlier.values()}
         wires: list[JsonObject] = []
         for one in order[position:]:
-            wire = self._later.get(one) or self._new.get(one)
+            wire = self._later.get(one) or self._new.get(one) or forms.get(one)
             if wire is None and one in there:
                 wire = self._said(there[one])
             if wire is not None:  # otherwise it was removed here in the meantime
                 wires.append(marked(wire) if one in lost else wire)
         return position, wires
+
+    def _with_earlier_forms(self, order: list[str]) -> list[str]:
+        """`order` with each earlier form before its later one, and without those that are what the message says again."""
+        again = {earlier_id(wire) for wire in self._later.values()}
+        forms = {wire["id"] for wire in self._earlier.values()}
+        found: list[str] = []
+        for one in order:
+            if one in self._earlier:
+                found.append(self._earlier[one]["id"])
+            if one not in again and one not in forms:
+                found.append(one)
+        return found
 
     def _said(self, message: Message) -> JsonObject:
         return said(message, signed=self.place.store.shared)

@@ -15,6 +15,7 @@ import msgspec
 from sessiond.importers.record import digest_of
 from sessiond.model.message import Message
 from sessiond.model.values import Json, JsonObject, is_derived_id, same_json
+from sessiond.service.later_form import is_shortened
 
 K = TypeVar("K")
 COMPACTED = "compacted"
@@ -122,7 +123,8 @@ def marked(wire: JsonObject) -> JsonObject:
     return {**wire, "metadata": {**_metadata(wire), COMPACTED: True}}
 
 
-def _unmarked(wire: JsonObject) -> JsonObject:
+def unmarked(wire: JsonObject) -> JsonObject:
+    """Without that mark."""
     metadata = {key: value for key, value in _metadata(wire).items() if key != COMPACTED}
     rest = {key: value for key, value in wire.items() if key != "metadata"}
     return {**rest, "metadata": metadata} if metadata else rest
@@ -131,13 +133,14 @@ def _unmarked(wire: JsonObject) -> JsonObject:
 def supersedes(theirs: JsonObject, digest: bytes, ours: JsonObject, before: Collection[bytes]) -> bool:
     """Whether the source's version of a message replaces ours. `before`: the digests of what the source said earlier.
 
-    It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours.
+    It does if nobody changed ours since the source said it. Where that is unknown, it does if it has every word of ours; what
+    a source said before it said less of it is known by its mark. (How it replaces it: `later_form`.)
     """
-    plain = _unmarked(ours) if is_marked(ours) else ours
+    plain = unmarked(ours) if is_marked(ours) else ours
     here = {digest_of_message(plain), digest_of_message(plain, timed=False)}
     if digest in here:
         return plain is not ours
-    return not here.isdisjoint(before) or _says_all_of(theirs, plain)
+    return not here.isdisjoint(before) or is_shortened(ours) or _says_all_of(theirs, plain)
 
 
 def merged_order(here: Sequence[str], source: Sequence[str]) -> list[str]:
