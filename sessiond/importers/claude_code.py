@@ -16,13 +16,14 @@ from sessiond.importers.blocks import parts_of, text_of
 from sessiond.importers.came_from import PARENT
 from sessiond.importers.claude_code_message import rest_of, tokens
 from sessiond.importers.claude_code_names import Names
+from sessiond.importers.claude_code_repeats import REPEAT, Repeats
 from sessiond.importers.claude_code_start import start
-from sessiond.importers.claude_code_tree import off_path
+from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
 from sessiond.importers.qwen import is_qwen
-from sessiond.importers.record import Event, Ignored, Opener, open_source
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import without, word
 from sessiond.model.values import JsonObject
 
@@ -59,21 +60,26 @@ class ClaudeCode:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, off_path(path, open_source)), path, open_)
+        yield from read_with(_Reader(path, tree_of(path, open_source)), path, open_)
 
 
 class _Reader:
     """Reads one file. Knows what it has seen so far: ids, names, counts."""
 
-    def __init__(self, path: str, off_path: frozenset[str]) -> None:
+    def __init__(self, path: str, tree: Tree) -> None:
         self._path = path
-        self._off_path = off_path
+        self._off_path = tree.off_path
         self._draft = SessionDraft(ClaudeCode.name, path, os.path.basename(path).removesuffix(".jsonl"))
+        self._repeats = Repeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
         self._names = Names(ClaudeCode.name, path)
         self._before_start: list[JsonObject] = []
 
     def feed(self, line: int, record: JsonObject) -> Sequence[Event]:
+        fullest = self._repeats.take(line, record)
+        return self._read(line, fullest) if fullest is not None else (SkippedLine(self._path, line, REPEAT),)
+
+    def _read(self, line: int, record: JsonObject) -> Sequence[Event]:
         kind = record.get("type")
         message = record.get("message")
         if kind in ("user", "assistant") and isinstance(message, dict):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,26 +46,41 @@ _record = msgspec.json.Decoder(TreeRecord).decode
 _message = msgspec.json.Decoder(_Message).decode
 
 
-def off_path(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None = None) -> frozenset[str]:
-    """The `uuid`s of all records on abandoned branches. Holds only ids and numbers. Raises OSError. `kind`: what a record is,
-    where a tool other than Claude Code wrote it.
+class Tree(NamedTuple):
+    """The `uuid`s of all records on abandoned branches, and of those that the file has more than once. `lines`: how many the file
+    had.
+    """
+
+    off_path: frozenset[str]
+    repeated: frozenset[str]
+    lines: int
+
+
+def tree_of(path: str, open_: Opener, kind: Callable[[TreeRecord], int] | None = None) -> Tree:
+    """Reads a file's tree. Holds only ids and numbers. Raises OSError. `kind`: what a record is, where a tool other than Claude
+    Code wrote it.
     """
     kind = kind or kind_of
-    tree = _Tree()
-    for _, raw in raw_lines(path, open_):
+    tree, lines = _Tree(), 0
+    for number, raw in raw_lines(path, open_):
+        lines = number
         if raw is not None and not _grown(tree, raw, kind):
             for piece, whole in pieces_of(raw):
                 if whole:
                     _grown(tree, piece, kind)
-    return tree.branches()
+    return Tree(tree.branches(), frozenset(tree.repeated), lines)
 
 
 def _grown(tree: _Tree, raw: bytes, kind: Callable[[TreeRecord], int]) -> bool:
     """Put a record into the tree. Returns whether it could be read."""
     try:
         record = _record(raw)
-        if isinstance(record.uuid, str) and record.is_sidechain is not True:
-            tree.add(record.uuid, record.parent_uuid, kind(record))
+        if isinstance(record.uuid, str):
+            tree.note(record.uuid)
+            if record.is_sidechain is not True:
+                tree.add(record.uuid, record.parent_uuid, kind(record))
+            else:
+                tree.aside.add(record.uuid)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False  # reported when it is read as a turn; here it is a hole
     return True
@@ -92,6 +107,9 @@ class _Tree:
     """Records by their number in the file, from 0; -1 means no record."""
 
     def __init__(self) -> None:
+        self.repeated: set[str] = set()
+        self.aside: set[str] = set()
+        """Those of subagents' records, which are not in the tree."""
         self._numbers: dict[str, int] = {}
         self._parents = array("q")
         self._kinds = bytearray()
@@ -100,8 +118,13 @@ class _Tree:
         self._straight = True
         """Each record follows the one before: nothing was taken back, as in most files."""
 
+    def note(self, uuid: str) -> None:
+        if uuid in self._numbers or uuid in self.aside:
+            self.repeated.add(uuid)
+
     def add(self, uuid: str, parent: Any, kind: int) -> None:
         if uuid in self._numbers:
+            self._join(self._numbers[uuid], parent)
             return
         number = self._numbers[uuid] = len(self._parents)
         self._kinds.append(kind)
@@ -111,6 +134,13 @@ class _Tree:
             self._later.append((number, parent))
             self._straight = False
         elif known != number - 1:
+            self._straight = False
+
+    def _join(self, number: int, parent: Any) -> None:
+        """Of two copies of a record, one may have lost its parent."""
+        known = self._numbers.get(parent, -1) if isinstance(parent, str) else -1
+        if self._parents[number] < 0 and known not in (-1, number):
+            self._parents[number] = known
             self._straight = False
 
     def branches(self) -> frozenset[str]:

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from sessiond.importers import google_parts, usage
 from sessiond.importers.came_from import PARENT, came_from
-from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, TreeRecord, off_path
+from sessiond.importers.claude_code_repeats import REPEAT, Repeats
+from sessiond.importers.claude_code_tree import ANSWER, OTHER, PROMPT, RESULT, Tree, TreeRecord, tree_of
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.lines import head_objects, read_with
-from sessiond.importers.record import Event, Ignored, Opener, open_source
+from sessiond.importers.record import Event, Ignored, Opener, SkippedLine, open_source
 from sessiond.importers.source_file import listed, mapped, word
 from sessiond.model.values import JsonObject
 
@@ -37,7 +38,7 @@ class Qwen:
 
     def read(self, path: str, open_: Opener) -> Iterator[Event]:
         # A first pass, because only the last record shows which branches were abandoned. Its bytes are not counted as read.
-        yield from read_with(_Reader(path, off_path(path, open_source, _kind)), path, open_)
+        yield from read_with(_Reader(path, tree_of(path, open_source, _kind)), path, open_)
 
 
 def is_qwen(record: JsonObject) -> bool:
@@ -53,15 +54,23 @@ def _kind(record: TreeRecord) -> int:
 
 
 class _Reader:
-    def __init__(self, path: str, off_path: Container[str]) -> None:
+    def __init__(self, path: str, tree: Tree) -> None:
         self._path = path
-        self._off_path = off_path
+        self._off_path = tree.off_path
         self._draft = SessionDraft(Qwen.name, path, os.path.basename(path).removesuffix(".jsonl"))
+        self._repeats = Repeats(path, open_source, tree, self._draft.has)
         self._ignored: Counter[str] = Counter()
         self._name: str | None = None
         self._first: str | None = None
 
     def feed(self, line: int, record: JsonObject) -> Iterator[Event]:
+        fullest = self._repeats.take(line, record)
+        if fullest is None:
+            yield SkippedLine(self._path, line, REPEAT)
+        else:
+            yield from self._read(line, fullest)
+
+    def _read(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, message, payload = record.get("type"), record.get("message"), record.get("systemPayload")
         parts = message.get("parts") if isinstance(message, dict) else None
         if isinstance(parts, list):

@@ -198,7 +198,7 @@ def test_damage_costs_its_own_line_only(tmp_path: Path) -> None:
         (3, "only NUL bytes"),
         (6, "not a JSON object"),
         (7, "nested too deeply"),
-        (10, "an exact repeat of an earlier record"),
+        (10, "a repeat of an earlier record"),
         (12, "not valid JSON"),
     ]
     assert [s.line for s in stream.repaired] == [4, 8, 9]

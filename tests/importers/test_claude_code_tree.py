@@ -25,3 +25,19 @@ def test_a_straight_file_has_no_branches(records: list[tuple[int, int | None, in
         searched.add(f"u{number}", parent, kind)
     searched._straight = False
     assert tree.branches() == searched.branches()
+
+
+def test_a_record_that_lost_its_parent_in_one_of_two_copies() -> None:
+    """The other copy has it: the prompt that was taken back is found."""
+    tree = _Tree()
+    for uuid, parent, kind in (
+        ("p", None, PROMPT),
+        ("a", "p", ANSWER),
+        ("left", "a", PROMPT),
+        ("b", "left", ANSWER),
+        ("taken", None, PROMPT),
+        ("taken", "a", PROMPT),
+        ("c", "taken", ANSWER),
+    ):
+        tree.add(uuid, parent, kind)
+    assert tree.branches() == {"left", "b"}
