@@ -3,12 +3,14 @@ took back and rewrote.
 
 Real trees by `parentUuid` have holes, cycles, and siblings that are not branches: results of parallel calls, progress, a
 prompt sent while an answer was being written. So only what begins with a prompt is marked, and where the path reaches a
-hole it continues with the record before.
+hole it continues with the record before. After an error the prompt may be written again under a record from long before:
+nobody went back, so it follows what the first one followed.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +27,9 @@ _END, _OFF = -1, -2
 _CLIMB = 50
 """Maximum number of the tool's own records between a turn and the next prompt."""
 
+_STEPS = 5_000_000
+"""How far all prompts that were sent again may be followed back, in records."""
+
 
 class TreeRecord(msgspec.Struct, rename="camel"):
     """As much of a record as decides its place in the tree."""
@@ -35,6 +40,7 @@ class TreeRecord(msgspec.Struct, rename="camel"):
     is_sidechain: Any = None
     is_meta: Any = None
     is_compact_summary: Any = None
+    is_api_error_message: Any = None
     message: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -76,9 +82,11 @@ def _grown(tree: _Tree, raw: bytes, kind: Callable[[TreeRecord], int]) -> bool:
     try:
         record = _record(raw)
         if isinstance(record.uuid, str):
-            tree.note(record.uuid)
+            new = tree.note(record.uuid)
             if record.is_sidechain is not True:
-                tree.add(record.uuid, record.parent_uuid, kind(record))
+                tree.add(record.uuid, record.parent_uuid, found := kind(record))
+                if new:
+                    tree.retries.take(record, found)
             else:
                 tree.aside.add(record.uuid)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -103,6 +111,44 @@ def kind_of(record: TreeRecord) -> int:
     return OTHER if "injected" in found else COMMAND if "command" in found else PROMPT
 
 
+def _is_stopped(record: TreeRecord) -> bool:
+    """Whether the user broke the answer off: then the same prompt under an older record was sent by going back there."""
+    return record.type == "user" and b"[Request interrupted by user" in bytes(record.message)
+
+
+def _same_words(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    words = text_of(parts_of(_message(one).content).content)
+    return words != "" and words == text_of(parts_of(_message(other).content).content)
+
+
+class _Retries:
+    """Finds prompts that say what the last one said, while that one has no answer but an error."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+        """A prompt, and the one that it repeats."""
+        self.words: dict[str, int] = {}
+        """Of each prompt, a hash of what it says."""
+        self._last: tuple[str, bytes] | None = None
+        self._open = False
+        """Whether nothing answered the last prompt, or an error came after the answer."""
+
+    def take(self, record: TreeRecord, kind: int) -> None:
+        """Each record, in the file's order. `record.uuid` is a text."""
+        if kind == PROMPT:
+            said = bytes(record.message)
+            if self._open and self._last is not None and _same_words(self._last[1], said):
+                self.found.append((record.uuid, self._last[0]))
+            self.words[record.uuid] = hash(said)
+            self._last, self._open = (record.uuid, said), True
+        elif kind == ANSWER:
+            self._open = record.is_api_error_message is True
+        elif kind != OTHER or _is_stopped(record):
+            self._open = False
+
+
 class _Tree:
     """Records by their number in the file, from 0; -1 means no record."""
 
@@ -110,6 +156,7 @@ class _Tree:
         self.repeated: set[str] = set()
         self.aside: set[str] = set()
         """Those of subagents' records, which are not in the tree."""
+        self.retries = _Retries()
         self._numbers: dict[str, int] = {}
         self._parents = array("q")
         self._kinds = bytearray()
@@ -118,9 +165,12 @@ class _Tree:
         self._straight = True
         """Each record follows the one before: nothing was taken back, as in most files."""
 
-    def note(self, uuid: str) -> None:
-        if uuid in self._numbers or uuid in self.aside:
+    def note(self, uuid: str) -> bool:
+        """Returns whether it is the first record with this id."""
+        known = uuid in self._numbers or uuid in self.aside
+        if known:
             self.repeated.add(uuid)
+        return not known
 
     def add(self, uuid: str, parent: Any, kind: int) -> None:
         if uuid in self._numbers:
@@ -148,6 +198,7 @@ class _Tree:
             return frozenset()
         for number, name in self._later:
             self._parents[number] = self._numbers.get(name, -1)
+        self._put_retries()
         following = self._path()
         starts = [
             number
@@ -167,6 +218,35 @@ class _Tree:
             if answered or (self._kinds[start] == PROMPT and self._anew(self._leaves(start, following), following)):
                 found |= below
         return frozenset(uuid for uuid, number in self._numbers.items() if number in found)
+
+    def _put_retries(self) -> None:
+        """Put prompts that were sent again, under a turn that the first one came after, where they belong."""
+        words = self.retries.words
+        sent_again = {again for again, _ in self.retries.found}
+        beside = Counter(
+            (self._parents[self._numbers[one]], said) for one, said in words.items() if one not in sent_again
+        )
+        room = _STEPS
+        for uuid, uuid_of_first in self.retries.found:
+            again, first = self._numbers[uuid], self._numbers[uuid_of_first]
+            parent, after = self._parents[again], self._parents[first]
+            # Behind the first one it just goes on; beside one with the same words, the user went back to that one.
+            if parent < 0 or parent >= first or beside[parent, words[uuid]]:
+                continue
+            goal, at = self._turn(parent), after
+            while at >= 0 and at != goal and room > 0:
+                room -= 1
+                at = self._parents[at]
+            if goal >= 0 and at == goal:
+                self._parents[again] = after
+
+    def _turn(self, number: int) -> int:
+        """The turn that a record of the tool's own came after; -1 if there is none."""
+        for _ in range(_CLIMB):
+            if number < 0 or self._kinds[number] != OTHER:
+                return number
+            number = self._parents[number]
+        return -1
 
     def _path(self) -> array[int]:
         """For each record on the path, the next one on it (_END at an end); _OFF for all others."""

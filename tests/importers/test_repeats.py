@@ -139,6 +139,19 @@ async def test_a_follow_gives_what_an_import_gives(tmp_path: Path) -> None:
     await following.close()
 
 
+async def test_a_follow_of_a_prompt_that_is_sent_again(tmp_path: Path) -> None:
+    """The turns in between are never marked for good."""
+    again = [turn("x", "n", "and rain?"), turn("y", "p", "and rain?"), turn("z", "y", [text("rosemary")], "assistant")]
+    records = [*TALK, turn("m", "b", "and sun?"), turn("n", "m", [text("sage")], "assistant"), *again]
+    source = tmp_path / "source" / f"{S}.jsonl"
+    following = await same(
+        tmp_path, source, [lambda n=n: lines(source, *records[:n]) for n in range(1, len(records) + 1)]
+    )
+    await following.close()
+    marked = [one["id"] for one in read(source).only if one["metadata"].get("branch")]
+    assert marked == ["x"]
+
+
 def test_qwens_records(tmp_path: Path) -> None:
     """The same tree: a copy with another parent is no second message, other parts are."""
 
