@@ -18,7 +18,7 @@ def rest_of(message: JsonObject) -> JsonObject:
 def tokens(record: JsonObject, message: JsonObject) -> JsonObject:
     """A request's answer is several records, each with the usage so far; resumed sessions repeat them."""
     answer, request = message.get("id"), record.get("requestId")
-    request = f"{answer}:{request}" if answer and request else str(answer or request or "")
+    request = f"{answer}:{request}" if answer and request else str(answer or request or record.get("uuid") or "")
     found = usage.anthropic(message.get("usage"), model=message.get("model"), request=request)
     if found and amount(record.get("costUSD")) is not None:
         found["tokens"]["cost"] = amount(record["costUSD"])

@@ -64,6 +64,8 @@ class _Reader:
 
     def _read(self, line: int, record: JsonObject) -> Iterator[Event]:
         kind, payload = kind_of(record)
+        if kind == "session_meta":
+            self._reports.header(payload)
         if kind == "session_meta" and self._draft is None:
             yield from self._begin(record, payload)
         elif kind == "session_meta":  # a fork begins with a copy of the session that it left, header included
@@ -107,6 +109,7 @@ class _Reader:
         kind = payload.get("type")
         text = text_of(payload.get("content")) if kind == "message" else ""
         if kind == "message" and payload.get("role") == "user":
+            self._reports.asked(text)
             yield from self._user.item(Said(line, record, payload, text))
             return
         yield from self._user.settle()
@@ -134,6 +137,7 @@ class _Reader:
         yield from self._begin(record, {})
         waiting = Said(line, record, {**payload, "type": kind}, text)
         if kind == "user_message":
+            self._reports.asked(text)
             yield from self._user.event(waiting)
         else:
             self._repeats.wait(waiting)

@@ -3,17 +3,22 @@
 Codex reports the tokens of a request in records of their own, after the request's items, and some of them twice: as a
 `token_usage_record` and as a `token_count` event. Both have the total of the thread so far; a report whose total is the last one's
 says nothing new. A report goes to the last message of the assistant's, which is kept back for it until the next one comes.
+
+A fork, and a subagent that knows its parent's history, begin with a copy of it, reports included, with the headers of all the
+threads that they came from. Such a copy reports the same request: the first of these threads, the words of the user's that were
+last, and the counts are the same. Ids of turns are not in all copies, and times are new.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from sessiond.importers import usage
-from sessiond.importers.draft import SessionDraft
+from sessiond.importers.draft import SessionDraft, digest
 from sessiond.importers.record import Event, MessageRecord
 from sessiond.importers.source_file import mapped, word
 from sessiond.model.token_usage import KEY, TokenUsage, token_usage_of
@@ -32,6 +37,20 @@ class UsageReports:
         self._waiting: TokenUsage | None = None
         """Reported before any message."""
         self._total: TokenUsage | None = None
+        self._threads: list[str] = []
+        """The session's own, and those that it came from."""
+        self._asked = ""
+        self._requests: Counter[str] = Counter()
+
+    def header(self, meta: JsonObject) -> None:
+        """A `session_meta`. The first is the session's own; a copied history brings those of the threads before."""
+        for name in (word(meta.get("id")), word(meta.get("forked_from_id"))):
+            if name and name not in self._threads:
+                self._threads.append(name)
+
+    def asked(self, text: str) -> None:
+        """The user's words, as an item or an event."""
+        self._asked = text.strip()
 
     def take(self, record: JsonObject, model: Any) -> None:
         """A `token_usage_record`, or an event `token_count`; anything else is ignored."""
@@ -47,11 +66,19 @@ class UsageReports:
         found = last or (total if before is None or total.total < before.total else _sum(total, before, -1))
         # Ids of responses of a local model may begin again in each thread.
         response = word(payload.get("response_id"))
-        request = f"{word(payload.get('thread_id'))}:{response}" if response else None
+        request = f"{word(payload.get('thread_id'))}:{response}" if response else self._request(total, found)
         found = msgspec.structs.replace(found, model=word(model) or None, request=request)
         self._waiting = found if self._waiting is None else _sum(self._waiting, found)
         if self._kept_back:
             self._settle()
+
+    def _request(self, total: TokenUsage, found: TokenUsage) -> str | None:
+        if not self._threads:
+            return None
+        counts = msgspec.json.encode((total, found)).decode()
+        request = f"{self._threads[-1]}:{digest(f'{counts} {self._asked}')}"
+        self._requests[request] += 1  # a thread that begins again may count the same
+        return request if self._requests[request] == 1 else f"{request}:{self._requests[request]}"
 
     def pass_on(self, events: Iterator[Event]) -> Iterator[Event]:
         for event in events:

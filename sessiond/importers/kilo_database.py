@@ -48,14 +48,14 @@ def read_rows(tool: str, database: Database, path: str) -> Iterator[Event]:
 
 def _message(database: Database, draft: SessionDraft, row: JsonObject, silent: Counter[str]) -> Iterator[Event]:
     about = mapped(from_json(row["data"]))
-    turn = Turn(
-        word(about.get("role")) or "unknown",
-        rest_of(about, "role", "time", "tokens") | of_opencode({**about, "id": row["id"]}),
-    )
     parts = [
         from_json(part["data"])
         for part in database.rows("SELECT data FROM part WHERE message_id = ? ORDER BY id", row["id"])
     ]
+    turn = Turn(
+        word(about.get("role")) or "unknown",
+        rest_of(about, "role", "time", "tokens") | of_opencode({**about, "id": row["id"]}, parts),
+    )
     for part in parts:
         if word(mapped(part).get("type")) in _SILENT:
             silent[part["type"]] += 1

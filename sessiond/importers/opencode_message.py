@@ -38,7 +38,7 @@ def message_of(draft: SessionDraft, about: JsonObject, time: Any, parts: list[tu
         else:
             blocks.append(part)
     metadata = {key: value for key, value in about.items() if key not in ("id", "role", "time", "tokens")}
-    metadata |= of_opencode(about)
+    metadata |= of_opencode(about, (part for _, part in parts))
     if silent:
         metadata["parts"] = silent
     if (

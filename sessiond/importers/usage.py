@@ -5,11 +5,15 @@ Each function returns the metadata to add: `{"tokens": ...}`, or nothing if noth
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from sessiond.importers.record import digest_of
 from sessiond.importers.source_file import mapped, word
 from sessiond.model.token_usage import KEY, TokenUsage, amount, count
 from sessiond.model.values import JsonObject
+
+_OPENCODE_REQUEST = ("time", "providerID", "modelID", "tokens", "cost")
 
 
 def usage(
@@ -91,8 +95,8 @@ def google(given: Any, *, model: Any = None) -> JsonObject:
     )
 
 
-def of_opencode(message: JsonObject) -> JsonObject:
-    """A message of opencode's or of a tool made from it: thoughts are apart from the output."""
+def of_opencode(message: JsonObject, parts: Iterable[Any] = ()) -> JsonObject:
+    """A message of opencode's or of a tool made from it, and its parts: thoughts are apart from the output."""
     given = mapped(message.get("tokens"))
     cache, thoughts = mapped(given.get("cache")), count(given.get("reasoning"))
     return usage(
@@ -103,8 +107,16 @@ def of_opencode(message: JsonObject) -> JsonObject:
         reasoning=thoughts,
         cost=message.get("cost"),
         model=message.get("modelID"),
-        request=message.get("id"),
+        request=_request_of_opencode(message, parts),
     )
+
+
+def _request_of_opencode(message: JsonObject, parts: Iterable[Any]) -> Any:
+    """A fork has a copy of each message, under another id: all but its ids is the same. Times are in milliseconds."""
+    if not mapped(message.get("time")).get("created"):
+        return message.get("id")
+    words = [part.get("text") for part in parts if mapped(part).get("type") == "text"]
+    return digest_of([*(message.get(key) for key in _OPENCODE_REQUEST), words]).hex()
 
 
 def of_camel(given: JsonObject, *, request: Any = None) -> JsonObject:

@@ -1,8 +1,9 @@
 """`session/usage`: what requests to models used, by day, model, tool, project or session. Runs on a reading thread.
 
 Several messages may report the same request: the parts of one answer, and the copy that a resumed or forked session begins with.
-It counts once: by its largest report, and of equal ones by that of the oldest session. A subagent's session counts as part of
-the session that it works for.
+It counts once: by its largest report, and of equal ones by that of the oldest session. A copy may be as old as what it is a copy
+of, but names it as its parent. So it does not matter which came first. A subagent's session counts as part of the session that
+it works for.
 """
 
 from __future__ import annotations
@@ -105,18 +106,23 @@ def _used(db: sqlite3.Connection, query: UsageQuery, *, by_time: bool) -> list[_
     # Archived sessions were paid for, too.
     both = (query.filter or {}).get("archived") is None and not wanted.deleted
     session_conditions(wanted, conditions, shelves=(LIVE, ARCHIVED) if both else None)
+    # Only of the report that counts: its copy in another session may have the time of the copying.
+    period = Conditions("t")
+    period.add("nth = 1")
     for name, sign in (("since", ">="), ("until", "<")):
         if (given := getattr(query, name)) is not None:
-            conditions.add(f"u.at {sign} ?", _moment(given, name))
+            period.add(f"at {sign} ?", _moment(given, name))
     slot = f"u.at / {_SLOT_MS}" if by_time else "0"
     rows = db.execute(
-        "SELECT session, slot, model, count(*), sum(input), sum(cache_read), sum(cache_write), sum(output),"  # noqa: S608
+        "WITH copy AS MATERIALIZED (SELECT no FROM session"  # noqa: S608
+        " WHERE json_extract(CAST(info AS TEXT), '$.parent.sessionId') IS NOT NULL)"
+        " SELECT session, slot, model, count(*), sum(input), sum(cache_read), sum(cache_write), sum(output),"
         " sum(reasoning), total(cost), count(cost) FROM ("
         f"SELECT u.*, {slot} AS slot, row_number() OVER (PARTITION BY coalesce(u.request, u.doc)"
-        " ORDER BY u.input + u.cache_read + u.cache_write + u.output DESC, s.created, u.at, u.doc) AS nth"
+        " ORDER BY u.input + u.cache_read + u.cache_write + u.output DESC, s.created, u.session IN copy, u.at, s.id, u.doc) AS nth"
         f" FROM usage u JOIN session s ON s.no = u.session WHERE {conditions.sql()})"
-        " WHERE nth = 1 GROUP BY session, slot, model",
-        conditions.params,
+        f" WHERE {period.sql()} GROUP BY session, slot, model",
+        {**conditions.params, **period.params},
     )
     return [_Used(session, slot, model, tuple(counts)) for session, slot, model, *counts in rows]
 

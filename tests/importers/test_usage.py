@@ -191,10 +191,9 @@ def test_codex_tells_an_answer_s_tokens_after_it_and_twice(tmp_path: Path) -> No
         reported(counts(20, 3), counts(30, 5)),
         reported(counts(20, 3), counts(30, 5)),
     )
-    assert found == [
-        {"input": 10, "output": 2, "model": "gpt-x", "request": "t:r1"},
-        {"input": 20, "output": 3, "model": "gpt-x"},
-    ]
+    assert found[0] == {"input": 10, "output": 2, "model": "gpt-x", "request": "t:r1"}
+    assert found[1].pop("request").startswith("11111111-2222-4333-8444-555555555555:")
+    assert found[1] == {"input": 20, "output": 3, "model": "gpt-x"}
 
 
 def test_codex_s_older_totals_are_told_apart(tmp_path: Path) -> None:
@@ -206,9 +205,10 @@ def test_codex_s_older_totals_are_told_apart(tmp_path: Path) -> None:
         said(2),
         reported(None, counts(25, 6)),
         said(3),
-        reported(None, counts(5, 1)),
+        reported(None, counts(10, 2)),
     )
-    assert found == [{"input": 10, "output": 2}, {"input": 15, "output": 4}, {"input": 5, "output": 1}]
+    assert len({one.pop("request") for one in found}) == 3
+    assert found == [{"input": 10, "output": 2}, {"input": 15, "output": 4}, {"input": 10, "output": 2}]
 
 
 def test_no_report_of_codex_is_lost(tmp_path: Path) -> None:
@@ -221,6 +221,58 @@ def test_no_report_of_codex_is_lost(tmp_path: Path) -> None:
         requested("r3", counts(100, 4), counts(111, 7)),
     )
     assert found == [{"input": 111, "output": 7, "request": "t:r1+t:r2+t:r3"}]
+
+
+def header(thread: str, **more: Any) -> dict[str, Any]:
+    return record("session_meta", id=thread, cwd="/w", **more)
+
+
+def asked(words: str) -> dict[str, Any]:
+    return record("response_item", type="message", role="user", content=[{"type": "input_text", "text": words}])
+
+
+def test_codex_s_forks_report_the_requests_of_their_parents(tmp_path: Path) -> None:
+    """A fork of a fork has the headers of both; a subagent may have its parent's history without items and turns."""
+    shared = [asked("sow"), said(1), reported(counts(10, 2), counts(10, 2))]
+    second = [asked("water"), said(2), reported(counts(20, 3), counts(30, 5))]
+    other = [asked("weed"), said(2), reported(counts(20, 3), counts(30, 5))]
+    later = [asked("weed"), said(3), reported(counts(20, 3), counts(50, 8))]
+    event = record("event_msg", type="user_message", message="sow")
+    files = {
+        "a": [header("a"), *shared, asked("reap"), said(3), reported(counts(20, 3), counts(30, 5))],
+        "b": [header("b", forked_from_id="a"), header("a"), *shared, *second],
+        "c": [header("c", forked_from_id="b"), header("b", forked_from_id="a"), header("a"), *shared, *second, *later],
+        "d": [header("d", forked_from_id="a"), header("a"), event, *shared[1:], *other],
+        "e": [header("e"), *shared],
+    }
+    paths = [lines(tmp_path / f"rollout-{name}.jsonl", *records) for name, records in files.items()]
+    assert totals(*paths[:2]) == totals(*paths[1::-1]) == (50, 0, 0, 8, 0)
+    assert totals(*paths[:3]) == totals(*paths[2::-1]) == (70, 0, 0, 11, 0)
+    assert totals(*paths[:4]) == (90, 0, 0, 14, 0)
+    assert totals(*paths) == (100, 0, 0, 16, 0)
+
+
+def test_opencode_s_forks_report_the_requests_of_their_parents(tmp_path: Path) -> None:
+    """All but the ids is the same in the copy. A message without a time is known by its id."""
+
+    def written(name: str, *messages: tuple[str, int, str]) -> Path:
+        made = []
+        for uid, created, words in messages:
+            info = {
+                "id": f"{uid}-{name}", "sessionID": name, "role": "assistant", "modelID": "m", "parentID": name,
+                "time": {"created": created} if created else {}, "tokens": {"input": 5, "output": 1}, "cost": 0.5,
+            }  # fmt: skip
+            made.append({"info": info, "parts": [{"id": f"p{name}", "messageID": uid, "type": "text", "text": words}]})
+        path = tmp_path / f"{name}.json"
+        path.write_text(
+            json.dumps({"info": {"id": f"ses_{name}", "title": name, "time": {"created": 1}}, "messages": made})
+        )
+        return path
+
+    first = written("one", ("a", 1_770_000_000_000, "sown"), ("b", 1_770_000_000_000, "watered"), ("c", 0, "sown"))
+    fork = written("two", ("a", 1_770_000_000_000, "sown"), ("b", 1_770_000_009_000, "watered"), ("c", 0, "sown"))
+    assert totals(first) == (15, 0, 0, 3, 0)
+    assert totals(first, fork) == (25, 0, 0, 5, 0)
 
 
 def test_the_shape_survives_json() -> None:
