@@ -1,8 +1,8 @@
 """Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`, one record per line, a tree by `parentUuid`.
 
 A file is a session, named after the file. Interleaved records of subagents stay in it (`metadata.sidechain`). A file
-whose records name another file's session belongs to a subagent, and its `parent` is that session. See
-docs/importers.md.
+whose records name another file's session belongs to a subagent, and its `parent` is that session. A fork names its parent.
+See docs/importers.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sessiond.importers.came_from import PARENT
 from sessiond.importers.claude_code_message import rest_of, tokens
 from sessiond.importers.claude_code_names import Names
 from sessiond.importers.claude_code_repeats import REPEAT, Repeats
-from sessiond.importers.claude_code_start import start
+from sessiond.importers.claude_code_start import forked_from, start
 from sessiond.importers.claude_code_tree import Tree, tree_of
 from sessiond.importers.claude_code_user import marks
 from sessiond.importers.draft import SessionDraft
@@ -74,8 +74,12 @@ class _Reader:
         self._ignored: Counter[str] = Counter()
         self._names = Names(ClaudeCode.name, path)
         self._before_start: list[JsonObject] = []
+        self._has_parent = False
+        self._forked_from: JsonObject | None = None
 
     def feed(self, line: int, record: JsonObject) -> Sequence[Event]:
+        # In a file that has each record twice, only one of the two may name it.
+        self._forked_from = self._forked_from or forked_from(self._draft, record)
         fullest = self._repeats.take(line, record)
         return self._read(line, fullest) if fullest is not None else (SkippedLine(self._path, line, REPEAT),)
 
@@ -105,7 +109,8 @@ class _Reader:
         """The message of a record, after the start of the session if it is the first one."""
         begun: list[Event] = []
         if not self._draft.started:
-            begun.append(start(self._draft, record))
+            begun.append(begin := start(self._draft, record))
+            self._has_parent = "parent" in begin.info
             for kept in self._before_start:
                 self._keep(kept)
             self._before_start = []
@@ -172,7 +177,8 @@ class _Reader:
             metadata["branch"] = True
 
     def end(self) -> Iterator[Event]:
-        yield from self._draft.end(name=self._names.own(self._draft.has))
+        parent = None if self._has_parent else self._forked_from
+        yield from self._draft.end(name=self._names.own(self._draft.has), parent=parent)
         yield from self._names.others(self._draft.has)
         if self._names.summaries and not self._draft.started:
             self._ignored["summary"] += self._names.summaries

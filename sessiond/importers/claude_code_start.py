@@ -7,7 +7,7 @@ import os
 from sessiond.importers.came_from import came_from
 from sessiond.importers.draft import SessionDraft
 from sessiond.importers.record import SessionStart
-from sessiond.importers.source_file import parent_of
+from sessiond.importers.source_file import mapped, parent_of
 from sessiond.model.values import JsonObject
 
 
@@ -21,6 +21,12 @@ def start(draft: SessionDraft, record: JsonObject) -> SessionStart:
     if parent and named_as_part:
         metadata["sidechain"] = True
     return draft.start(createdAt=record.get("timestamp"), cwd=record.get("cwd"), parent=parent, metadata=metadata)
+
+
+def forked_from(draft: SessionDraft, record: JsonObject) -> JsonObject | None:
+    """The `parent` of a fork, which each record that was copied names; None for any other record."""
+    origin = mapped(record.get("forkedFrom")).get("sessionId")
+    return parent_of(draft.tool, origin) if origin != draft.source_id else None
 
 
 def _is_beside(path: str, owner: str) -> bool:

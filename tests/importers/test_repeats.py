@@ -63,6 +63,20 @@ def test_a_copy_with_another_bookkeeping_is_no_second_message(tmp_path: Path) ->
         assert [one.reason for one in stream.skipped] == ["a repeat of an earlier record"] * 4
 
 
+def test_a_fork_names_its_parent(tmp_path: Path) -> None:
+    """In some of its records. Its own name is no parent, and a subagent's is the session that it works for."""
+    origin = {"sessionId": "claude-code-x", "seq": None}
+    forked = [{**one, "forkedFrom": {"sessionId": "x", "messageUuid": one["uuid"]}} for one in TALK]
+    copies = [{**one, **ELSEWHERE} for one in TALK]
+    for records in (forked, [*forked, *copies], [*copies, *forked], [TALK[0], *forked[1:]]):
+        assert read(lines(tmp_path / f"{S}.jsonl", *records)).only_info["parent"] == origin
+    itself = {**TALK[0], "forkedFrom": {"sessionId": S}}
+    for odd in (itself, {**TALK[0], "forkedFrom": "x"}, {**TALK[0], "forkedFrom": {"sessionId": 7}}):
+        assert "parent" not in read(lines(tmp_path / f"{S}.jsonl", odd)).only_info
+    aside = lines(tmp_path / "agent-1.jsonl", {**forked[0], "isSidechain": True})
+    assert read(aside).only_info["parent"]["sessionId"] == f"claude-code-{S}"
+
+
 def test_what_a_copy_says_besides_is_not_lost(tmp_path: Path) -> None:
     """Other words, another call, another image or another attachment under a known id is another message."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

@@ -2787,4 +2787,25 @@ MUTATIONS = [
         "    period = conditions\n",
         ("tests/index/test_usage_of_copies.py", "-k", "time_of_copying"),
     ),
+    Planted(
+        "a fork of claude code has no parent",
+        "importers/claude_code.py",
+        "        parent = None if self._has_parent else self._forked_from\n",
+        "        parent = None\n",
+        ("tests/importers/test_repeats.py", "-k", "names_its_parent"),
+    ),
+    Planted(
+        "a session is its own parent",
+        "importers/claude_code_start.py",
+        "    return parent_of(draft.tool, origin) if origin != draft.source_id else None\n",
+        "    return parent_of(draft.tool, origin)\n",
+        ("tests/importers/test_repeats.py", "-k", "names_its_parent"),
+    ),
+    Planted(
+        "a subagent's parent is what its session was forked from",
+        "importers/claude_code.py",
+        '            self._has_parent = "parent" in begin.info\n',
+        "            self._has_parent = False\n",
+        ("tests/importers/test_repeats.py", "-k", "names_its_parent"),
+    ),
 ]
