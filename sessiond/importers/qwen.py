@@ -107,7 +107,8 @@ class _Reader:
             )
         said, thinking, calls, results = google_parts.split(parts)
         metadata = {key: value for key, value in record.items() if key not in _USED}
-        metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"))
+        # A branch begins with a copy of the records before it.
+        metadata |= usage.google(record.get("usageMetadata"), model=record.get("model"), request=record.get("uuid"))
         if word(record.get("uuid")) in self._off_path:
             metadata["branch"] = True
         if isinstance(record.get("model"), str):

@@ -81,7 +81,7 @@ def openai(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
     )
 
 
-def google(given: Any, *, model: Any = None) -> JsonObject:
+def google(given: Any, *, model: Any = None, request: Any = None) -> JsonObject:
     """`usageMetadata` of Google's API: cached tokens are in the prompt, and thoughts are apart from the candidates."""
     found = mapped(given)
     read, thoughts = found.get("cachedContentTokenCount"), count(found.get("thoughtsTokenCount"))
@@ -92,6 +92,7 @@ def google(given: Any, *, model: Any = None) -> JsonObject:
         cache_read=read,
         reasoning=thoughts,
         model=model,
+        request=request,
     )
 
 

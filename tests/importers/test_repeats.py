@@ -176,3 +176,13 @@ def test_qwens_records(tmp_path: Path) -> None:
         tmp_path / "q.jsonl", said("1", "dill"), said("1", "dill", parentUuid="0", version="2"), said("1", "rue")
     )
     assert json.dumps(contents(path)) == '["dill", "rue"]'
+
+
+def test_a_request_of_qwens_is_known_in_every_copy(tmp_path: Path) -> None:
+    answer = turn("1", None, "", "assistant") | {
+        "message": {"role": "model", "parts": [{"text": "dill"}]},
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1},
+    }
+    (message,) = read(lines(tmp_path / "q.jsonl", answer)).only
+    (copy,) = read(lines(tmp_path / "r.jsonl", {**answer, **ELSEWHERE})).only
+    assert message["metadata"]["tokens"] == copy["metadata"]["tokens"] == {"input": 9, "output": 1, "request": "1"}

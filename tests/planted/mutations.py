@@ -2808,4 +2808,11 @@ MUTATIONS = [
         "            self._has_parent = False\n",
         ("tests/importers/test_repeats.py", "-k", "names_its_parent"),
     ),
+    Planted(
+        "a branch of qwen code counts its requests again",
+        "importers/qwen.py",
+        ', request=record.get("uuid"))',
+        ")",
+        ("tests/importers/test_repeats.py", "-k", "request_of_qwens"),
+    ),
 ]
